@@ -7,13 +7,19 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    from webapp.core.private_files import DataFolderError, set_umask
+
+    set_umask()
     try:
         from django.core.management import execute_from_command_line
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] in {"django", "psycopg", "redis", "celery"}:
             sys.exit(f"{error.name} is not installed for {sys.executable}: `make up` sets everything up in .venv.")
         raise
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except DataFolderError as error:
+        sys.exit(f"Error: {error}")
 
 
 if __name__ == "__main__":

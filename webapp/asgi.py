@@ -3,27 +3,31 @@
 import gc
 import os
 
+from webapp.core.private_files import set_umask
+
+set_umask()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 os.environ.setdefault("ECHOSCOPE_DB_POOL", "1")
 
-import django
+import django  # noqa: E402
 
 django.setup()  # models can be imported only afterwards
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.core.handlers.asgi import ASGIHandler  # noqa: E402
 from django.urls import get_resolver  # noqa: E402
 
-from webapp.live.routing import websocket_urlpatterns  # noqa: E402
+from webapp.live.origins import OwnOrigin  # noqa: E402
+from webapp.live.routing import close_unknown_paths, websocket_urlpatterns  # noqa: E402
+from webapp.operations.request_bodies import limit_bodies  # noqa: E402
 from webapp.operations.requests import counted  # noqa: E402
 
 websockets = URLRouter(websocket_urlpatterns)
 application = ProtocolTypeRouter(
     {
-        "http": ASGIHandler(),
-        "websocket": counted(AllowedHostsOriginValidator(AuthMiddlewareStack(websockets))),
+        "http": limit_bodies(ASGIHandler()),
+        "websocket": counted(OwnOrigin(close_unknown_paths(AuthMiddlewareStack(websockets)))),
     }
 )
 

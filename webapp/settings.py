@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from webapp.core import env
 from webapp.operations import logs
@@ -25,16 +26,29 @@ ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGIN
 """Public URL of the site: for links in e-mails and alerts, which have no request."""
 ECHOSCOPE_ALERT_PRIVATE_HOSTS = env.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
 """Hosts in private networks that alerts may be sent to; * for all of them."""
+ECHOSCOPE_ALERT_PORTS = env.words("ECHOSCOPE_ALERT_PORTS", "80,443,8443")
+"""Ports that alerts may be sent to, as text; every port of the hosts above."""
 
 ECHOSCOPE_HOSTED_URLS = env.words("ECHOSCOPE_HOSTED_URLS", "")
-"""Endpoints that runs of this site may call, each with the variable of its key (hosted_endpoints.py)."""
+"""Endpoints that runs of this site may call, each with the variable of its key (runs/inputs/endpoints.py)."""
+ECHOSCOPE_ENGINE_URLS = env.words("ECHOSCOPE_ENGINE_URLS", "")
+"""vLLM servers that runs of this site may use."""
+ECHOSCOPE_MODEL_FOLDERS = env.words("ECHOSCOPE_MODEL_FOLDERS", "")
+"""Folders below which `policy.model` may name a checkpoint (runs/inputs/folders.py)."""
+ECHOSCOPE_HUB_MODELS = env.words("ECHOSCOPE_HUB_MODELS", "")
+"""Hub ids and owners (with a slash at the end) that `policy.model` may name; empty: any."""
+ECHOSCOPE_DATA_FOLDERS = env.words("ECHOSCOPE_DATA_FOLDERS", "")
+"""Folders below which settings of environments may name data."""
 
 if env.switch("ECHOSCOPE_HTTPS", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
-    SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_HSTS_SECONDS = int(os.environ.get("ECHOSCOPE_HSTS_SECONDS") or 31_536_000)
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = env.switch("ECHOSCOPE_HSTS_SUBDOMAINS", default=False)
+    SECURE_HSTS_PRELOAD = env.switch("ECHOSCOPE_HSTS_PRELOAD", default=False)
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # other sites' subdomains are not ours to decide
 SESSION_COOKIE_NAME = "echoscope_session"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -60,14 +74,20 @@ INSTALLED_APPS = [
     "webapp.trajectories",
     "webapp.alerts",
     "webapp.annotations",
+    "webapp.saved_views",
+    "webapp.notifications",
+    "webapp.reports",
+    "webapp.studies",
     "webapp.api",
     "webapp.worker",
     "webapp.operations",
 ]
 MIDDLEWARE = [
     "webapp.operations.requests.observe",
+    "webapp.core.middleware.nul.reject_nul",
     "django.middleware.security.SecurityMiddleware",
-    "webapp.core.csp.content_security_policy",
+    "webapp.core.middleware.csp.content_security_policy",
+    "webapp.api.caching.private_responses",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -91,6 +111,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "webapp.annotations.panel.unread_mentions",
+                "webapp.notifications.inbox.unread_inbox",
             ],
         },
     },
@@ -107,9 +128,11 @@ env.set_timeouts(DATABASES["default"], web=env.switch("ECHOSCOPE_DB_POOL", defau
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "teams.User"
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
@@ -120,12 +143,12 @@ AUTHENTICATION_BACKENDS = [
 ]
 
 ECHOSCOPE_MAIL = bool(os.environ.get("ECHOSCOPE_EMAIL_URL"))
-"""Whether mail is sent; otherwise it is written to the log, and pages show that."""
+"""Whether mail is sent; otherwise none is composed, and pages show that."""
 MAIL = env.mail(os.environ.get("ECHOSCOPE_EMAIL_URL", ""))
 EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = MAIL.backend, MAIL.host, MAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
 EMAIL_USE_TLS, EMAIL_USE_SSL, EMAIL_TIMEOUT = MAIL.starttls, MAIL.tls, 15
-DEFAULT_FROM_EMAIL = SERVER_EMAIL = os.environ.get("ECHOSCOPE_EMAIL_FROM", "echoscope@localhost")
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = os.environ.get("ECHOSCOPE_EMAIL_FROM") or "echoscope@localhost"
 
 ACCOUNT_ADAPTER = "webapp.teams.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
@@ -158,6 +181,14 @@ STORAGES = {
 if COPIES := env.storage("ECHOSCOPE_STORAGE"):  # copies of runs, for workers that share no disk
     STORAGES["runs"] = COPIES
 
+CACHES = {
+    "default": {  # of allauth, for its rate limits: shared by all processes, and apart from what visitors can fill
+        "BACKEND": "webapp.core.limits_cache.LimitsCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "echoscope:limits",
+    },
+}
+
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -182,11 +213,34 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "inte
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULE_FILENAME = str(ECHOSCOPE_DATA_DIR / "beat-schedule")
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # keeps no file: periodic jobs have their state in PostgreSQL
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # access to Redis would be enough to stop workers
 
 LOGGING = logs.configuration(
-    os.environ.get("ECHOSCOPE_LOG_FORMAT", "line"), os.environ.get("ECHOSCOPE_LOG_LEVEL", "INFO")
+    os.environ.get("ECHOSCOPE_LOG_FORMAT") or "line", os.environ.get("ECHOSCOPE_LOG_LEVEL") or "INFO"
 )
+ECHOSCOPE_TRUST_REQUEST_ID = env.switch("ECHOSCOPE_TRUST_REQUEST_ID", default=False)
+"""Whether X-Request-ID comes from the proxy: without one, any visitor could choose the ids of log lines."""
 ECHOSCOPE_METRICS_TOKEN = os.environ.get("ECHOSCOPE_METRICS_TOKEN", "")
-ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB", "256"))
+ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB") or "256")
 """Maximum size of a journal in one API request, after decompression."""
+
+# Quotas (webapp/core/quotas.py); 0 = no limit
+ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM = env.number("ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM", 200)
+ECHOSCOPE_MAX_RUNNING_RUNS_PER_TEAM = env.number("ECHOSCOPE_MAX_RUNNING_RUNS_PER_TEAM", 0)
+ECHOSCOPE_MAX_IMPORTS_PER_DAY = env.number("ECHOSCOPE_MAX_IMPORTS_PER_DAY", 500)
+ECHOSCOPE_MAX_TAGS_PER_RUN = env.number("ECHOSCOPE_MAX_TAGS_PER_RUN", 20)
+ECHOSCOPE_MAX_ITERATIONS_PER_RUN = env.number("ECHOSCOPE_MAX_ITERATIONS_PER_RUN", 0)
+ECHOSCOPE_MAX_TEAMS_PER_PERSON = env.number("ECHOSCOPE_MAX_TEAMS_PER_PERSON", 10)
+ECHOSCOPE_MAX_INVITATIONS_PER_DAY = env.number("ECHOSCOPE_MAX_INVITATIONS_PER_DAY", 20)
+ECHOSCOPE_MAX_TEST_ALERTS_PER_DAY = env.number("ECHOSCOPE_MAX_TEST_ALERTS_PER_DAY", 20)
+ECHOSCOPE_MAX_CONFIRMATIONS_PER_DAY = env.number("ECHOSCOPE_MAX_CONFIRMATIONS_PER_DAY", 20)
+ECHOSCOPE_MAX_EXPORT_MB = env.number("ECHOSCOPE_MAX_EXPORT_MB", 10_000)
+ECHOSCOPE_MAX_SOCKETS_PER_VISITOR = env.number("ECHOSCOPE_MAX_SOCKETS_PER_VISITOR", 500)
+ECHOSCOPE_MAX_REPORTS_PER_TEAM = env.number("ECHOSCOPE_MAX_REPORTS_PER_TEAM", 1000)
+ECHOSCOPE_MAX_REPORT_CHARACTERS = env.number("ECHOSCOPE_MAX_REPORT_CHARACTERS", 50_000)
+ECHOSCOPE_MAX_EMBEDS_PER_REPORT = env.number("ECHOSCOPE_MAX_EMBEDS_PER_REPORT", 24)
+ECHOSCOPE_MAX_REVISIONS_PER_REPORT = env.number("ECHOSCOPE_MAX_REVISIONS_PER_REPORT", 200)
+ECHOSCOPE_MAX_RUNS_PER_STUDY = env.number("ECHOSCOPE_MAX_RUNS_PER_STUDY", 200)
+ECHOSCOPE_IMPORT_SECONDS = env.number("ECHOSCOPE_IMPORT_SECONDS", 20)
+"""Time after which a request that sends a journal is answered; the sender continues at the offset of the answer."""

@@ -14,5 +14,8 @@ urlpatterns = [
     path("api/", include("webapp.api.urls")),
     path("", include("webapp.pages.runs.urls")),
     path("", include("webapp.pages.play.urls")),
+    path("", include("webapp.pages.personal.urls")),
+    path("", include("webapp.pages.reports.urls")),
+    path("", include("webapp.pages.studies.urls")),
     path("", include("webapp.pages.trajectories.urls")),
 ]

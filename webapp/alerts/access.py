@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def get_rule(user: User | AnonymousUser, slug: str) -> Rule:
     """The rule of that slug if it belongs to a team of the user. Raises Http404."""
-    rule = Rule.objects.visible_to(user).select_related("team", "author").filter(slug=slug).first()
+    rule = Rule.objects.visible_to(user).select_related("team", "author", "target_author").filter(slug=slug).first()
     if rule is None:
         raise Http404("This alert rule does not exist, or it belongs to a team you are not in.")
     return rule
@@ -29,9 +29,9 @@ def get_own_rule(user: User | AnonymousUser, slug: str) -> Rule:
     return rule
 
 
-def get_delivery(rule: Rule, slug: str) -> Delivery:
-    """A delivery of the rule. Raises Http404."""
-    delivery = rule.deliveries.select_related("run").filter(slug=slug).first()
+def get_delivery(user: User | AnonymousUser, rule: Rule, slug: str) -> Delivery:
+    """A delivery of the rule if the user may read its run. Raises Http404."""
+    delivery = Delivery.objects.visible_to(user).filter(rule=rule).select_related("run").filter(slug=slug).first()
     if delivery is None:
         raise Http404("This delivery does not exist.")
     return delivery

@@ -12,11 +12,14 @@ from django.utils import timezone
 
 from webapp.alerts import messages
 from webapp.alerts.detection import AlertEvent, alert_events, matches
+from webapp.alerts.mail_addresses import notify_admins
 from webapp.alerts.models import Delivery, DeliveryAttempt, Rule, StalledRun, new_secret
 from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
+from webapp.core.names import one_line
 from webapp.runs.models import Run
-from webapp.teams.models import Membership, Team, User
+from webapp.teams import removals
+from webapp.teams.models import Membership, Removal, Team, User
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +28,8 @@ DELAYS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 420, 900, 213
 LEASE = timedelta(seconds=60)
 """Maximum duration of an attempt. If its process died, the delivery can be claimed again afterwards."""
 LOOK_BACK = timedelta(days=7)
+TARGET = ("channel", "addresses", "url")
+"""Fields of a rule that say where its alerts are sent."""
 MAX_FAILED_DELIVERIES = 5
 """Failed deliveries in a row, each after an hour, that disable a rule."""
 KEEP_DELIVERIES = timedelta(days=90)
@@ -36,24 +41,40 @@ class RuleRefused(ValueError):
 
 def do_create_rule(team: Team, author: User, **settings: Any) -> Rule:
     """Create a rule for events from now on."""
-    return Rule.objects.create(team=team, author=author, **settings)
+    return Rule.objects.create(team=team, author=author, **{"target_author": author} | _in_one_line(settings))
 
 
-def do_change_rule(rule: Rule, **settings: Any) -> Rule:
-    """Change settings. Earlier events are not delivered again."""
-    for name, value in settings.items():
+def do_change_rule(rule: Rule, user: User, **settings: Any) -> Rule:
+    """Change settings as that user. Earlier events are not delivered again.
+
+    A member who changes the target of another's rule becomes the author of its target, so that the private runs of the
+    rule's author are not reported to a place that they did not choose.
+    """
+    retargeted = any(name in settings and settings[name] != getattr(rule, name) for name in TARGET)
+    if retargeted or (user.pk == rule.author_id and set(TARGET) <= settings.keys()):
+        settings["target_author"] = user
+    for name, value in _in_one_line(settings).items():
         setattr(rule, name, value)
     rule.save(update_fields=list(settings))
     return rule
 
 
+def _in_one_line(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: one_line(value) if name == "name" else value for name, value in settings.items()}
+
+
 @transaction.atomic
-def do_switch_rule(rule: Rule, on: bool) -> Rule:
-    """Switch the rule on or off. Off fails its pending deliveries; on skips the events of the meantime."""
+def do_switch_rule(rule: Rule, on: bool, user: User | None = None) -> Rule:
+    """Switch the rule on or off. Off fails its pending deliveries; on skips the events of the meantime.
+
+    A rule whose author has left the team gets the user who switches it on as its author.
+    """
     now = timezone.now()
     if on:
         changes = {"enabled": True, "disabled_reason": "", "failures": 0, "since": now}
         Rule.objects.filter(pk=rule.pk, enabled=False).update(**changes)
+        if user is not None:
+            Rule.objects.ownerless().filter(pk=rule.pk).update(author=user)
     else:
         Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False)
         _fail_pending(rule, now)
@@ -61,14 +82,19 @@ def do_switch_rule(rule: Rule, on: bool) -> Rule:
     return rule
 
 
-def do_delete_rule(rule: Rule) -> None:
-    """Delete the rule with its delivery log."""
+@transaction.atomic
+def do_delete_rule(rule: Rule, by: User | None = None) -> Removal:
+    """Delete the rule with its delivery log. Returns what undoes it."""
+    rows, team = removals.rows_of(rule), rule.team
     rule.delete()
+    return removals.record(Removal.Kind.RULE, team, by, f"the alert rule “{rule.name}”", {"rows": rows})
 
 
 def do_renew_secret(rule: Rule) -> Rule:
     """Replace the signing key. The old one is invalid at once."""
-    return do_change_rule(rule, secret=new_secret())
+    rule.secret = new_secret()
+    rule.save(update_fields=["secret"])
+    return rule
 
 
 def do_test_rule(rule: Rule) -> Delivery:
@@ -95,6 +121,7 @@ def do_redeliver(delivery: Delivery) -> Delivery:
 
 def do_detect_alerts(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
     """Store a delivery for each new event that matches a rule. Returns their number."""
+    do_switch_off_ownerless_rules(now)
     rules = list(Rule.objects.filter(enabled=True).select_related("team"))
     if not rules:
         return 0
@@ -110,6 +137,28 @@ def do_detect_alerts(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
         if matches(rule, event, members)
     ]
     return _store(matching)
+
+
+def do_switch_off_ownerless_rules(now: datetime) -> None:
+    """Switch off rules whose authors have left the team or were deactivated, and notify the team's admins.
+
+    Their alerts may go to a private address or webhook of a person who is not to hear of the team's runs any more.
+    """
+    for rule in Rule.objects.ownerless().filter(enabled=True).select_related("team", "author"):
+        name = rule.author.get_username() if rule.author else "Its author"
+        reason = former_member_reason(name)
+        if Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False, disabled_reason=reason):
+            logger.info("Alert rule %s was switched off: its author is no longer in the team.", rule.slug)
+            _fail_pending(rule, now)
+            notify_admins(rule, reason)
+
+
+def former_member_reason(name: str) -> str:
+    """Why a rule of that former member was switched off."""
+    return (
+        f"{name} is no longer in the team. Check where it sends its alerts before switching it on again, which "
+        "makes you its author; or delete it."
+    )
 
 
 def _store(matching: list[tuple[Rule, AlertEvent]]) -> int:
@@ -158,12 +207,15 @@ def do_claim_delivery(delivery_id: int, now: datetime) -> Delivery | None:
     claimed = Delivery.objects.filter(pk=delivery_id, state=Delivery.State.PENDING, next_try_at__lte=now).update(
         claim=claim, next_try_at=now + LEASE, tries=F("tries") + 1
     )
-    return Delivery.objects.select_related("rule__team").get(pk=delivery_id, claim=claim) if claimed else None
+    return Delivery.objects.select_related("rule__team", "run").get(pk=delivery_id, claim=claim) if claimed else None
 
 
 @transaction.atomic
 def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now: datetime) -> None:
-    """Log the attempt and settle the delivery: delivered, retried later, or failed, which may disable the rule."""
+    """Log the attempt and settle the delivery: delivered, retried later, or failed, which may disable the rule.
+
+    What the site itself holds back is neither retried nor counted as a failure of the receiver.
+    """
     DeliveryAttempt.objects.create(
         delivery=delivery,
         at=now,
@@ -176,6 +228,8 @@ def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now
     if outcome.ok:
         if mine.update(state=Delivery.State.DELIVERED, ended_at=now, claim=""):
             Rule.objects.filter(pk=delivery.rule_id).update(failures=0)
+    elif outcome.held:
+        mine.update(state=Delivery.State.HELD, ended_at=now, claim="")
     elif delivery.tries <= len(DELAYS) and delivery.event != "test":
         mine.update(next_try_at=now + DELAYS[delivery.tries - 1], claim="")
     elif mine.update(state=Delivery.State.FAILED, ended_at=now, claim="") and delivery.event != "test":
@@ -186,7 +240,7 @@ def _count_failure(rule: Rule, outcome: WebhookResponse, now: datetime) -> None:
     Rule.objects.filter(pk=rule.pk).update(failures=F("failures") + 1)
     reason = (
         f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} attempts in an "
-        f"hour. The last response: “{outcome.answer[:300].strip()}”."
+        f"hour. The last response: “{outcome.answer[:300].strip()}”. Fix the receiver, then switch the rule on."
     )
     too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MAX_FAILED_DELIVERIES)
     if too_many.update(enabled=False, disabled_reason=reason):

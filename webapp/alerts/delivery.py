@@ -9,18 +9,26 @@ from smtplib import SMTPException
 
 from django.core.mail import EmailMessage
 from django.db import connection
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.alerts import actions, messages
+from webapp.alerts.mail_addresses import allowed_addresses
 from webapp.alerts.models import Delivery, Rule
 from webapp.alerts.webhooks import SIGNATURE_HEADER, WebhookResponse, post, sign
+from webapp.core import formatting
 from webapp.core.mail import mail_is_configured
+from webapp.notifications.actions import do_alert_team
+from webapp.notifications.models import Notification
+from webapp.runs.models import Run
 
 BATCH_SIZE = 4
 """Rules served at the same time: a slow receiver delays only its own alerts, and takes one of these places."""
 MAX_PER_RULE = 20
 FULL_DETECTION_INTERVAL = 600.0
 RECENT = timedelta(minutes=15)
+PRIVATE = "This run is private, and its author did not set the target of this rule, so nothing was sent."
+UNCONFIRMED = "None of the addresses is a member's or was confirmed by the link that was sent to it."
 
 
 class Detector:
@@ -61,7 +69,7 @@ def _serve(delivery_ids: list[int]) -> int:
             outcome = deliver(delivery)
             actions.do_finish_delivery_attempt(delivery, outcome, timezone.now())
             attempts += 1
-            if not outcome.ok:
+            if not outcome.ok and not outcome.held:
                 break
     finally:
         connection.close()
@@ -71,6 +79,8 @@ def _serve(delivery_ids: list[int]) -> int:
 def deliver(delivery: Delivery) -> WebhookResponse:
     """Send a delivery once."""
     rule = delivery.rule
+    if not may_report(delivery):
+        return WebhookResponse(False, None, PRIVATE, held=True)
     kind = {"Content-Type": "application/json"}
     match rule.channel:
         case Rule.Channel.WEBHOOK:
@@ -78,10 +88,41 @@ def deliver(delivery: Delivery) -> WebhookResponse:
             signature = sign(rule.secret, body, int(time.time()))
             names = {"Echoscope-Event": delivery.event, "Echoscope-Delivery": delivery.slug}
             return post(rule.url, body, kind | names | {SIGNATURE_HEADER: signature})
+        case Rule.Channel.INBOX:
+            return _place_in_inboxes(delivery)
         case Rule.Channel.SLACK:
             return post(rule.url, messages.slack_body(delivery), kind)
         case _:
             return _mail(delivery)
+
+
+def may_report(delivery: Delivery) -> bool:
+    """Whether the run of the delivery may still be reported: its visibility or the rule's target may have changed.
+
+    Inboxes need no such check: only those who may read the run get an entry, and see it while they may.
+    """
+    run, rule = delivery.run, delivery.rule
+    if run is None or rule.channel == Rule.Channel.INBOX or run.visibility != Run.Visibility.PRIVATE:
+        return True
+    return rule.reports_private_runs and run.author_id == rule.author_id
+
+
+def _place_in_inboxes(delivery: Delivery) -> WebhookResponse:
+    """Entries for the members of the team; a test goes to the rule's author alone."""
+    rule, payload = delivery.rule, delivery.payload
+    if delivery.event == "test" and rule.author is None:
+        return WebhookResponse(False, None, "This rule has no author, who would get the test.", held=True)
+    alert = Notification(
+        kind=Notification.Kind.ALERT,
+        key=delivery.key,
+        title=f"{payload['title']} · {rule.name}"[:200],
+        message=payload["message"],
+        path=reverse("run", args=[delivery.run.slug]) if delivery.run else reverse("alert", args=[rule.slug]),
+    )
+    count = do_alert_team(
+        delivery.run, rule.team_id, only=rule.author if delivery.event == "test" else None, alert=alert
+    )
+    return WebhookResponse(True, None, f"In the inbox of {formatting.plural(count, 'member')}.")
 
 
 def _mail(delivery: Delivery) -> WebhookResponse:
@@ -89,20 +130,21 @@ def _mail(delivery: Delivery) -> WebhookResponse:
         return WebhookResponse(
             False, None, "E-mail is not configured on this site. Ask the operator to set ECHOSCOPE_EMAIL_URL."
         )
+    addresses = allowed_addresses(delivery.rule)
+    if not addresses:
+        return WebhookResponse(False, None, UNCONFIRMED, held=True)
     started = time.monotonic()
     mail = EmailMessage(
         messages.mail_subject(delivery),
         messages.mail_text(delivery),
-        to=delivery.rule.addresses,
+        to=addresses,
         headers={"X-Echoscope-Delivery": delivery.slug, "Auto-Submitted": "auto-generated"},
     )
     try:
         mail.send()
     except (SMTPException, OSError) as error:
         return WebhookResponse(False, None, f"The mail server refused it: {error}", _since(started))
-    return WebhookResponse(
-        True, None, f"Handed to the mail server for {', '.join(delivery.rule.addresses)}.", _since(started)
-    )
+    return WebhookResponse(True, None, f"Handed to the mail server for {', '.join(addresses)}.", _since(started))
 
 
 def _since(started: float) -> int:

@@ -117,7 +117,7 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
                 f"{event}:{result.run_id}:{result.suite}:{result.iteration}",
                 result.time,
                 f"{result.suite} {word} {formatting.percent(result.success)} after iteration {result.iteration} "
-                f"(95 % interval {formatting.percent(result.success_low)} to "
+                f"(95% interval {formatting.percent(result.success_low)} to "
                 f"{formatting.percent(result.success_high)}).",
                 facts,
                 suite=result.suite,
@@ -159,12 +159,14 @@ def matches(rule: Rule, event: AlertEvent, members: set[tuple[int, int]]) -> boo
     if event.event not in rule.events or run.team_id != rule.team_id or event.at < rule.since:
         return False
     own = run.author_id is not None and run.author_id == rule.author_id and (run.author_id, run.team_id) in members
-    if run.visibility == Run.Visibility.PRIVATE and not own:
+    if run.visibility == Run.Visibility.PRIVATE and not (own and rule.reports_private_runs):
         return False
     match rule.scope:
         case Rule.Scope.OWN if not own:
             return False
         case Rule.Scope.ENVIRONMENT if run.environment != rule.scope_value:
+            return False
+        case Rule.Scope.RUN if run.slug != rule.scope_value:
             return False
         case Rule.Scope.TAG if rule.scope_value.lower() not in {str(tag).lower() for tag in run.tags}:
             return False

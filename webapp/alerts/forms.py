@@ -11,18 +11,21 @@ from django.core.validators import validate_email
 
 import envs
 from webapp.alerts.models import Rule
-from webapp.alerts.webhooks import WebhookRefused, check_url
-from webapp.runs.models import Evaluation
-from webapp.teams.models import Team
+from webapp.alerts.webhooks import WebhookRefused, check_port, check_url
+from webapp.core.mail import mail_is_configured
+from webapp.runs.models import Evaluation, Run
+from webapp.teams.models import Team, User
 
 MAX_ADDRESSES = 10
 Channel, Event, Scope = Rule.Channel, Rule.Event, Rule.Scope
+DEFAULT_EVENTS = [Event.WATCH.value, Event.TRAPPED.value, Event.FAILED.value, Event.FINISHED.value]
+"""Events of a rule for one run, unless others are chosen."""
 
 
 class RuleForm(forms.Form):
-    """Settings of a rule. `team` limits the choices, `rule` gives the current values."""
+    """Settings of a rule. `team` and `user` limit the choices, `rule` gives the current values."""
 
-    name = forms.CharField(max_length=120, help_text="Shown in the list and in each alert.")
+    name = forms.CharField(max_length=120, help_text="Shown in the list and in every alert.")
     events = forms.MultipleChoiceField(
         label="When",
         choices=Event.choices,
@@ -57,12 +60,19 @@ class RuleForm(forms.Form):
     scope = forms.ChoiceField(label="For", choices=Scope.choices, initial=Scope.ALL)
     environment = forms.ChoiceField(required=False)
     tag = forms.CharField(max_length=100, required=False)
-    channel = forms.ChoiceField(label="Channel", choices=Channel.choices, initial=Channel.EMAIL)
+    run = forms.CharField(
+        max_length=24,
+        required=False,
+        label="Run",
+        help_text="The last part of the address of its page, as in /runs/aBcDeF123456/.",
+    )
+    channel = forms.ChoiceField(label="Notify by", choices=Channel.choices, initial=Channel.INBOX)
     addresses = forms.CharField(
         label="E-mail addresses",
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=f"At most {MAX_ADDRESSES}, separated by commas, spaces or lines.",
+        help_text=f"At most {MAX_ADDRESSES}, separated by commas, spaces or lines. Addresses that are not a member's "
+        "are sent a link first, by which their owners permit alerts.",
     )
     url = forms.CharField(
         label="URL",
@@ -72,14 +82,36 @@ class RuleForm(forms.Form):
         help_text="URL of the webhook, or of Slack's incoming webhook.",
     )
 
-    def __init__(self, data: Any = None, *, team: Team, rule: Rule | None = None, address: str = "") -> None:
-        super().__init__(data, initial=_present(rule) if rule else {"addresses": address})
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        team: Team,
+        user: User,
+        rule: Rule | None = None,
+        address: str = "",
+        run: Run | None = None,
+        channel: str = "",
+    ) -> None:
+        defaults: dict[str, Any] = {"addresses": address}
+        if run is not None:
+            defaults |= {"scope": Scope.RUN, "run": run.slug, "name": f"Run {run.slug}", "events": DEFAULT_EVENTS}
+        if channel in Channel.values:
+            defaults["channel"] = channel
+        super().__init__(data, initial=_present(rule) if rule else defaults)
+        channels = dict(Channel.choices)
+        if not mail_is_configured():
+            channels[Channel.EMAIL.value] = "E-mail (not configured)"
+        self.fields["channel"].choices = list(channels.items())  # type: ignore[attr-defined]
+        self.runs = Run.objects.visible_to(user).filter(team=team)
         names = sorted({*envs.names(), *([rule.scope_value] if rule and rule.scope == Scope.ENVIRONMENT else [])})
         self.fields["environment"].choices = [("", "–"), *((name, name) for name in names)]  # type: ignore[attr-defined]
         if rule and rule.author:
             labels = {Scope.OWN.value: f"Runs of {rule.author.get_username()}"}
             self.fields["scope"].choices = [(key, labels.get(key, label)) for key, label in Scope.choices]  # type: ignore[attr-defined]
-        suites = Evaluation.objects.filter(run__team=team).order_by("suite").values_list("suite", flat=True).distinct()
+        suites = (
+            Evaluation.objects.filter(run__in=self.runs).order_by("suite").values_list("suite", flat=True).distinct()
+        )
         self.suites = list(suites[:100])
         self.fields["suite"].widget.attrs["list"] = "suites"
         for name, field in self.fields.items():
@@ -88,6 +120,12 @@ class RuleForm(forms.Form):
                 hints.append(f"id_{name}-error")
             if hints and name != "events":
                 field.widget.attrs["aria-describedby"] = " ".join(hints)
+
+    @property
+    def chosen(self) -> set[str]:
+        """The chosen events, scope and channel: fields of others are hidden."""
+        values = (self[name].value() for name in ("events", "scope", "channel"))
+        return {str(word) for value in values for word in (value if isinstance(value, list) else [value])}
 
     def clean_addresses(self) -> list[str]:
         addresses = [word for word in re.split(r"[\s,;]+", self.cleaned_data["addresses"]) if word]
@@ -107,13 +145,15 @@ class RuleForm(forms.Form):
                 self.add_error("addresses", "Enter at least one address.")
             case Channel.WEBHOOK | Channel.SLACK:
                 try:
-                    check_url(data.get("url", ""))
+                    check_port(check_url(data.get("url", "")))
                 except WebhookRefused as refusal:
                     self.add_error("url", str(refusal))
         scope = data.get("scope")
         for needed, field in ((Scope.ENVIRONMENT, "environment"), (Scope.TAG, "tag")):
             if scope == needed and not data.get(field) and field not in self.errors:
                 self.add_error(field, f"Enter the {field}." if field == "tag" else "Choose an environment.")
+        if scope == Scope.RUN and not self.runs.filter(slug=data.get("run", "")).exists():
+            self.add_error("run", "There is no such run in this team. Copy the last part of its page's address.")
         return data
 
     def settings(self) -> dict[str, Any]:
@@ -129,14 +169,10 @@ class RuleForm(forms.Form):
             "queued_minutes": _or_default(data["queued_minutes"], 30),
             "stalled_minutes": _or_default(data["stalled_minutes"], 30),
             "scope": scope,
-            "scope_value": data["environment"]
-            if scope == Scope.ENVIRONMENT
-            else data["tag"]
-            if scope == Scope.TAG
-            else "",
+            "scope_value": data[str(scope)] if scope in (Scope.ENVIRONMENT, Scope.TAG, Scope.RUN) else "",
             "channel": data["channel"],
             "addresses": data["addresses"] if mail else [],
-            "url": "" if mail else data["url"].strip(),
+            "url": data["url"].strip() if data["channel"] in (Channel.WEBHOOK, Channel.SLACK) else "",
         }
 
 
@@ -155,6 +191,7 @@ def _present(rule: Rule) -> dict[str, Any]:
         "scope": rule.scope,
         "environment": rule.scope_value if rule.scope == Scope.ENVIRONMENT else "",
         "tag": rule.scope_value if rule.scope == Scope.TAG else "",
+        "run": rule.scope_value if rule.scope == Scope.RUN else "",
         "channel": rule.channel,
         "addresses": ", ".join(rule.addresses),
         "url": rule.url,

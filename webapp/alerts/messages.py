@@ -11,6 +11,7 @@ from django.urls import reverse
 from webapp.alerts.detection import AlertEvent
 from webapp.alerts.models import Delivery, Rule
 from webapp.core.mail import absolute
+from webapp.core.names import without_links
 
 VERSION = 1
 ORDER = (
@@ -117,7 +118,7 @@ def mail_subject(delivery: Delivery) -> str:
     """Subject line, the run first."""
     payload, run = delivery.payload, delivery.payload["run"]
     text = f"{run['title']}: {payload['title']}" if run else f"{payload['title']} of {payload['rule']['name']}"
-    return " ".join(f"Echoscope: {text}".split())[:200]
+    return f"Echoscope: {without_links(text)}"[:200]
 
 
 def mail_text(delivery: Delivery) -> str:

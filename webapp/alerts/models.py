@@ -10,8 +10,8 @@ from django.db import models
 from django.utils import timezone
 
 from webapp.core import ids
-from webapp.runs.models import Run
-from webapp.teams.models import Team, User
+from webapp.runs.models import Run, readable_by
+from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -26,6 +26,11 @@ class RuleQuerySet(models.QuerySet["Rule"]):
     def visible_to(self, user: User | AnonymousUser) -> RuleQuerySet:
         """Rules of the user's teams."""
         return self.filter(team__memberships__user_id=user.pk) if user.is_authenticated else self.none()
+
+    def ownerless(self) -> RuleQuerySet:
+        """Rules whose authors are no longer in the team, or were deactivated or deleted."""
+        places = Membership.objects.filter(team=models.OuterRef("team"), user=models.OuterRef("author"))
+        return self.filter(~models.Exists(places.filter(user__is_active=True)))
 
 
 class Rule(models.Model):
@@ -46,8 +51,10 @@ class Rule(models.Model):
         ENVIRONMENT = "environment", "Runs in one environment"
         TAG = "tag", "Runs with one tag"
         OWN = "own", "My own runs"
+        RUN = "run", "One run"
 
     class Channel(models.TextChoices):
+        INBOX = "inbox", "Inbox of each member on this site"
         EMAIL = "email", "E-mail"
         WEBHOOK = "webhook", "Webhook (signed JSON)"
         SLACK = "slack", "Slack or compatible"
@@ -55,10 +62,13 @@ class Rule(models.Model):
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="alert_rules")
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="alert_rules")
+    target_author = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, related_name="+", help_text="Who set the target last."
+    )
     name = models.CharField(max_length=120)
     events = models.JSONField(default=list)
     scope = models.CharField(max_length=11, choices=Scope.choices, default=Scope.ALL)
-    scope_value = models.CharField(max_length=100, blank=True, help_text="The environment or the tag.")
+    scope_value = models.CharField(max_length=100, blank=True, help_text="Environment, tag, or slug of the run.")
     suite = models.CharField(max_length=100, blank=True, help_text="Evaluation suite; empty = all.")
     threshold = models.FloatField(default=0.5, help_text="Success rate, 0 to 1.")
     queued_minutes = models.PositiveIntegerField(default=30)
@@ -89,13 +99,40 @@ class Rule(models.Model):
     @property
     def target_words(self) -> str:
         """The target without secrets: the path of a webhook often is one."""
+        if self.channel == self.Channel.INBOX:
+            return "members of the team"
         if self.channel == self.Channel.EMAIL:
             return ", ".join(self.addresses)
         scheme, _, rest = self.url.partition("://")
         return f"{scheme}://{rest.split('/')[0]}/…"
 
+    @property
+    def reports_private_runs(self) -> bool:
+        """Whether its author's private runs may be reported: the author, and no other member, set its target."""
+        return self.author_id is not None and self.target_author_id == self.author_id
+
+
+class AlertAddress(models.Model):
+    """An e-mail address outside a team to which its rules may send alerts once its owner has confirmed it."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="alert_addresses")
+    email = models.EmailField(help_text="In lower case.")
+    token = models.CharField(max_length=32, unique=True, default=ids.token, editable=False)
+    sent_at = models.DateTimeField(null=True, help_text="When the link was sent last.")
+    confirmed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "email"], name="one_confirmation_per_address")]
+
+    def __str__(self) -> str:
+        return f"{self.email} for {self.team_id}"
+
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def visible_to(self, user: User | AnonymousUser) -> DeliveryQuerySet:
+        """Deliveries about runs that the user may read, and about none."""
+        return self.filter(models.Q(run=None) | readable_by(user, "run__"))
+
     def due(self, now: datetime) -> DeliveryQuerySet:
         """Pending deliveries whose next attempt is due. Switching a rule off fails its pending deliveries."""
         return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now)
@@ -108,6 +145,7 @@ class Delivery(models.Model):
         PENDING = "pending", "Waiting"
         DELIVERED = "delivered", "Delivered"
         FAILED = "failed", "Failed"
+        HELD = "held", "Not sent"
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="deliveries")

@@ -7,6 +7,7 @@ from webapp.alerts import views
 urlpatterns = [
     path("alerts", views.alerts, name="alerts"),
     path("alerts/new", views.alert_new, name="alert-new"),
+    path("alerts/addresses/<slug:token>", views.alert_address, name="alert-address"),
     path("alerts/<slug:slug>", views.alert, name="alert"),
     path("alerts/<slug:slug>/edit", views.alert_edit, name="alert-edit"),
     path("alerts/<slug:slug>/test", views.alert_test, name="alert-test"),

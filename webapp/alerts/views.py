@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -17,11 +17,21 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from webapp.alerts import actions
 from webapp.alerts.access import get_delivery, get_own_rule, get_rule
 from webapp.alerts.forms import RuleForm
+from webapp.alerts.mail_addresses import (
+    ConfirmationNotSent,
+    do_confirm_address,
+    do_send_confirmations,
+    unconfirmed_addresses,
+)
 from webapp.alerts.messages import TITLES, in_order
-from webapp.alerts.models import Delivery, DeliveryAttempt, Rule
+from webapp.alerts.models import AlertAddress, Delivery, DeliveryAttempt, Rule
 from webapp.core.mail import mail_is_configured
-from webapp.teams.access import may_write, require_writer, writable_teams
-from webapp.teams.models import Team, User
+from webapp.core.quotas import QuotaExceeded
+from webapp.runs.models import Run
+from webapp.teams.access import may_write, team_to_write_in, writable_teams
+from webapp.teams.daily_use import Kind, do_count_use
+from webapp.teams.models import User
+from webapp.teams.undo_notice import offer_undo
 
 DELIVERIES_PER_PAGE = 30
 SHOW_SECRET = "show_alert_secret"
@@ -32,7 +42,7 @@ SHOW_SECRET = "show_alert_secret"
 @never_cache
 def alerts(request: HttpRequest) -> HttpResponse:
     """Rules of the user's teams, each with the state of its newest alert."""
-    newest = Delivery.objects.filter(rule=OuterRef("pk")).order_by("-pk")
+    newest = Delivery.objects.visible_to(request.user).filter(rule=OuterRef("pk")).order_by("-pk")
     rules = (
         Rule.objects.visible_to(request.user)
         .select_related("team", "author")
@@ -55,21 +65,24 @@ def alerts(request: HttpRequest) -> HttpResponse:
 @never_cache
 def alert_new(request: HttpRequest) -> HttpResponse:
     """The form of a new rule."""
-    teams = writable_teams(request.user)
-    if not teams:
-        first = Team.objects.visible_to(request.user).order_by("pk").first()
-        if first is None:
-            raise Http404("You are not in a team yet.")
-        require_writer(request.user, first.pk)
-    slug = request.POST.get("team", "") or request.GET.get("team", "")
-    team = next((team for team in teams if team.slug == slug), teams[0])
-    form = RuleForm(request.POST or None, team=team, address=_user(request).email)
+    slug = request.POST.get("team", "") or request.GET.get("team", "") or _team_of_run(request)
+    team = team_to_write_in(request.user, slug, "There is no such team, or you may not create alert rules in it.")
+    run = Run.objects.visible_to(request.user).filter(team=team, slug=request.GET.get("run", "")).first()
+    form = RuleForm(
+        request.POST or None,
+        team=team,
+        user=_user(request),
+        address=_user(request).email,
+        run=run,
+        channel=request.GET.get("channel", ""),
+    )
     if request.method == "POST" and form.is_valid():
         rule = actions.do_create_rule(team, _user(request), **form.settings())
         _show_secret_once(request, rule)
+        _confirm_addresses(request, rule)
         messages.success(request, "Rule created. Send a test to check that alerts arrive.")
         return redirect("alert", rule.slug)
-    return _form(request, form, teams=teams, team=team)
+    return _form(request, form, teams=writable_teams(request.user), team=team)
 
 
 @login_required
@@ -78,15 +91,22 @@ def alert_new(request: HttpRequest) -> HttpResponse:
 def alert_edit(request: HttpRequest, slug: str) -> HttpResponse:
     """The form of an existing rule."""
     rule = get_own_rule(request.user, slug)
-    form = RuleForm(request.POST or None, team=rule.team, rule=rule)
+    form = RuleForm(request.POST or None, team=rule.team, user=_user(request), rule=rule)
     if request.method == "POST" and form.is_valid():
         was_webhook = rule.channel == Rule.Channel.WEBHOOK
-        actions.do_change_rule(rule, **form.settings())
+        actions.do_change_rule(rule, _user(request), **form.settings())
+        _confirm_addresses(request, rule)
         if not was_webhook:
             _show_secret_once(request, rule)
         messages.success(request, "Rule changed. Earlier events are not sent again.")
         return redirect("alert", slug)
     return _form(request, form, teams=[], team=rule.team, rule=rule)
+
+
+def _team_of_run(request: HttpRequest) -> str:
+    """Slug of the team of the run that `?run=` names, "" without one that the user may see."""
+    runs = Run.objects.visible_to(request.user).filter(slug=request.GET.get("run", ""))
+    return runs.values_list("team__slug", flat=True).first() or ""
 
 
 def _form(request: HttpRequest, form: RuleForm, **context: Any) -> HttpResponse:
@@ -102,7 +122,8 @@ def alert(request: HttpRequest, slug: str) -> HttpResponse:
     rule = get_rule(request.user, slug)
     writer = may_write(request.user, rule.team_id)
     last = DeliveryAttempt.objects.filter(delivery=OuterRef("pk")).order_by("-pk")
-    deliveries: QuerySet[Delivery] = rule.deliveries.select_related("run").annotate(
+    visible = Delivery.objects.visible_to(request.user).filter(rule=rule).select_related("run")
+    deliveries: QuerySet[Delivery] = visible.annotate(
         last_status=Subquery(last.values("status")[:1]), last_answer=Subquery(last.values("answer")[:1])
     )
     page = Paginator(deliveries, DELIVERIES_PER_PAGE).get_page(request.GET.get("page"))
@@ -115,6 +136,7 @@ def alert(request: HttpRequest, slug: str) -> HttpResponse:
         "titles": TITLES,
         "waiting": any(delivery.state == Delivery.State.PENDING for delivery in page.object_list),
         "mail_missing": rule.channel == Rule.Channel.EMAIL and not mail_is_configured(),
+        "unconfirmed": unconfirmed_addresses(rule),
     }
     if request.headers.get("HX-Request"):
         return render(request, "alerts/_deliveries.html", context)
@@ -129,7 +151,12 @@ def alert(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def alert_test(request: HttpRequest, slug: str) -> HttpResponse:
     """Send a test."""
-    actions.do_test_rule(get_own_rule(request.user, slug))
+    rule = get_own_rule(request.user, slug)
+    try:
+        _count_test(request)
+        actions.do_test_rule(rule)
+    except QuotaExceeded as refusal:
+        messages.warning(request, f"No test was sent. {refusal}")
     return redirect("alert", slug)
 
 
@@ -137,7 +164,7 @@ def alert_test(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
     """`on=1` switches it on, anything else off."""
-    actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1")
+    actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1", _user(request))
     return redirect("alert", slug)
 
 
@@ -155,8 +182,7 @@ def alert_secret(request: HttpRequest, slug: str) -> HttpResponse:
 def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete the rule with its log."""
     rule = get_own_rule(request.user, slug)
-    actions.do_delete_rule(rule)
-    messages.success(request, f"Rule “{rule.name}” deleted.")
+    offer_undo(request, f"Rule “{rule.name}” deleted.", actions.do_delete_rule(rule, _user(request)))
     return redirect("alerts")
 
 
@@ -166,7 +192,7 @@ def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
 def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpResponse:
     """A delivery: its payload and its attempts."""
     rule = get_rule(request.user, slug)
-    record = get_delivery(rule, delivery_slug)
+    record = get_delivery(request.user, rule, delivery_slug)
     context = {
         "page": "alerts",
         "rule": rule,
@@ -184,12 +210,44 @@ def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpRespons
 def delivery_again(request: HttpRequest, slug: str, delivery_slug: str) -> HttpResponse:
     """Send it again."""
     rule = get_own_rule(request.user, slug)
+    record = get_delivery(request.user, rule, delivery_slug)
     try:
-        actions.do_redeliver(get_delivery(rule, delivery_slug))
+        if record.event == "test":
+            _count_test(request)
+        actions.do_redeliver(record)
         messages.success(request, "The alert is being sent again, under the same id.")
-    except actions.RuleRefused as refusal:
+    except (actions.RuleRefused, QuotaExceeded) as refusal:
         messages.warning(request, str(refusal))
     return redirect("delivery", slug, delivery_slug)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+def alert_address(request: HttpRequest, token: str) -> HttpResponse:
+    """Page behind the link in a confirmation mail: permit a team's alerts to this address, or stop them."""
+    address = AlertAddress.objects.select_related("team").filter(token=token).first()
+    if address is None:
+        return render(request, "alerts/address.html", {"address": None}, status=404)
+    if request.method == "POST":
+        do_confirm_address(address, request.POST.get("on") == "1")
+    return render(request, "alerts/address.html", {"address": address})
+
+
+def _confirm_addresses(request: HttpRequest, rule: Rule) -> None:
+    """Send the links to addresses that need one, and say so."""
+    try:
+        sent = do_send_confirmations(rule, _user(request))
+    except (QuotaExceeded, ConfirmationNotSent) as problem:
+        messages.warning(request, f"The rule was saved, but an address was not sent its confirmation link. {problem}")
+        return
+    if sent:
+        messages.success(
+            request, f"Sent a confirmation link to {', '.join(sent)}. Alerts go there once it was followed."
+        )
+
+
+def _count_test(request: HttpRequest) -> None:
+    do_count_use(Kind.TEST_ALERTS, _user(request), "You have sent too many test alerts today.")
 
 
 def _show_secret_once(request: HttpRequest, rule: Rule) -> None:

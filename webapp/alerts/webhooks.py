@@ -20,7 +20,39 @@ from django.conf import settings
 TIMEOUT = 10.0
 MAX_RESPONSE_BYTES = 2000
 SIGNATURE_HEADER = "Echoscope-Signature"
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
+NOT_PUBLIC_V4 = tuple(
+    ipaddress.IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this host
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # carrier-grade NAT, internal networks of clouds
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, metadata of cloud machines
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # former 6to4 relays
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+"""Special-purpose networks (RFC 6890 and its successors), listed here because Python's tables differ by version."""
+PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
+"""The only IPv6 addresses that are handed out."""
+NOT_PUBLIC_V6 = tuple(
+    ipaddress.IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments, Teredo, benchmarks
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+    )
+)
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -31,12 +63,16 @@ class WebhookRefused(ValueError):
 
 @dataclass(frozen=True)
 class WebhookResponse:
-    """Result of an attempt. `answer` is the beginning of the response, or why there was none."""
+    """Result of an attempt. `answer` is the beginning of the response, or why there was none.
+
+    `held`: this site did not send the alert, so that the receiver is not to blame.
+    """
 
     ok: bool
     status: int | None
     answer: str
     milliseconds: int = 0
+    held: bool = False
 
 
 def sign(secret: str, body: bytes, time: int) -> str:
@@ -69,15 +105,30 @@ def check_url(url: str) -> httpx.URL:
     return parsed
 
 
+def check_port(target: httpx.URL) -> None:
+    """Raise WebhookRefused for a port of other services, except of hosts that the operator has named."""
+    port, allowed = _port(target), settings.ECHOSCOPE_ALERT_PORTS
+    if str(port) not in allowed and not _may_be_private(target.host):
+        raise WebhookRefused(
+            f"Alerts are sent to the ports {', '.join(allowed)} only, not to {port}. The operator of this site can "
+            f"allow it: ECHOSCOPE_ALERT_PORTS={','.join([*allowed, str(port)])}"
+        )
+
+
+def _port(target: httpx.URL) -> int:
+    return target.port or (443 if target.scheme == "https" else 80)
+
+
 def is_public(address: Address) -> bool:
-    """Whether the address is public, IPv4 addresses embedded in IPv6 included."""
+    """Whether the address is public. IPv6 addresses that stand for an IPv4 address count as that one."""
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        inner = address.ipv4_mapped
         if inner is None and address in NAT64:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(inner)
-    return address.is_global and not address.is_multicast
+        if inner is None:
+            return address in PUBLIC_V6 and not any(address in network for network in NOT_PUBLIC_V6)
+        address = inner
+    return not any(address in network for network in NOT_PUBLIC_V4)
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
@@ -123,7 +174,7 @@ async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, st
 
 async def _resolve(target: httpx.URL) -> str:
     """An allowed address of the host. Raises WebhookRefused if one of its addresses is internal."""
-    port = target.port or (443 if target.scheme == "https" else 80)
+    port = _port(target)
     host = target.raw_host.decode("ascii").strip("[]")
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -132,6 +183,7 @@ async def _resolve(target: httpx.URL) -> str:
     addresses = [str(entry[4][0]) for entry in infos]
     if not _may_be_private(host) and not all(is_public(ipaddress.ip_address(address)) for address in addresses):
         raise WebhookRefused(_private_network(host))
+    check_port(target)
     return addresses[0]
 
 

@@ -20,8 +20,11 @@ from webapp.annotations.models import (
     Tag,
     Tagging,
 )
-from webapp.core.publisher import notify_annotations
-from webapp.teams.models import User
+from webapp.core.publisher import notify_annotations, notify_inbox
+from webapp.teams import removals
+from webapp.teams.access import role_in
+from webapp.teams.models import Removal, User
+from webapp.teams.removals import UndoRefused
 from webapp.trajectories.models import Trajectory
 
 MAX_TAGS = 20
@@ -99,11 +102,31 @@ def do_edit_comment(comment: Comment, text: str) -> Comment:
 
 
 @transaction.atomic
-def do_delete_comment(comment: Comment) -> None:
-    """Delete a comment with its mentions."""
+def do_delete_comment(comment: Comment, by: User | None = None) -> Removal:
+    """Delete a comment with its mentions. Returns what undoes it."""
     trajectory = comment.trajectory
+    rows = removals.rows_of(comment)
     comment.delete()
     _count_change(trajectory)
+    name = f"a comment on an attempt of “{trajectory.run.title}”"
+    return removals.record(Removal.Kind.COMMENT, trajectory.run.team, by, name, {"rows": rows}, subject=trajectory.slug)
+
+
+def restore_comment(removal: Removal) -> None:
+    """Put a deleted comment back with its mentions and notifications. Raises UndoRefused."""
+    trajectory = Trajectory.objects.filter(slug=removal.subject).first()
+    if trajectory is None:
+        raise UndoRefused("The attempt that it was about no longer exists.")
+    removals.do_put_back((removal.data or {})["rows"])
+    _count_change(trajectory)
+
+
+def may_restore_comment(user: User, removal: Removal) -> bool:
+    """Whether the user deleted it or is an admin of its team, and still sees its trajectory as a member."""
+    if removal.team_id is None or role_in(user, removal.team_id) is None:
+        return False
+    readable = Trajectory.objects.visible_to(user).filter(slug=removal.subject).exists()
+    return readable and removals.by_remover_or_admin(user, removal)
 
 
 def do_read_mentions(user: User, slug: str | None = None) -> int:
@@ -111,7 +134,9 @@ def do_read_mentions(user: User, slug: str | None = None) -> int:
     unread = Mention.objects.filter(user=user, read_at__isnull=True)
     if slug is not None:
         unread = unread.filter(slug=slug)
-    return unread.update(read_at=timezone.now(), mail_at=None)
+    count = unread.update(read_at=timezone.now(), mail_at=None)
+    transaction.on_commit(lambda: notify_inbox({user.pk}))
+    return count
 
 
 def do_set_mention_mail(user: User, mail: bool) -> None:
@@ -166,6 +191,7 @@ def _update_mentions(comment: Comment) -> None:
         ),
         ignore_conflicts=True,
     )
+    transaction.on_commit(lambda: notify_inbox(user.pk for user in readers))
 
 
 def _lock(trajectory: Trajectory) -> None:

@@ -54,7 +54,7 @@ def _mail(mention: Mention) -> EmailMessage:
     comment = mention.comment
     author = comment.author.get_username() if comment.author else "A former member"
     run = comment.trajectory.run
-    where = f"a trajectory of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
+    where = f"an attempt of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
     text = (
         f"{author} mentioned you in a comment on {where}:\n\n{comment.text}\n\n"
         f"{absolute(reverse('mention', args=[mention.slug]))}\n\n"

@@ -8,7 +8,7 @@ from django.db import models
 from django.urls import reverse
 
 from webapp.core import ids
-from webapp.runs.models import Run
+from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import Trajectory
 
@@ -44,11 +44,20 @@ class Star(models.Model):
         return f"{self.user_id} stars {self.trajectory_id}"
 
 
+class TagQuerySet(models.QuerySet["Tag"]):
+    def known_to(self, user: User | AnonymousUser) -> TagQuerySet:
+        """Tags on trajectories that the user may see; those on other members' private runs only are unknown to them."""
+        taggings = Tagging.objects.filter(readable_by(user, "trajectory__run__"), tag=models.OuterRef("pk"))
+        return self.filter(models.Exists(taggings))
+
+
 class Tag(models.Model):
     """A tag of a team."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="trajectory_tags")
     name = models.CharField(max_length=MAX_TAG_LENGTH)
+
+    objects = TagQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]

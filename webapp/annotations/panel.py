@@ -12,7 +12,8 @@ from django.utils.functional import SimpleLazyObject
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import comment_html
 from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, AnnotationVersion, Comment, Mention, Star, Tag
-from webapp.teams.models import Membership, User
+from webapp.teams.models import Membership, Removal, User
+from webapp.teams.removals import UNDO_MINUTES, is_undoable
 from webapp.trajectories.models import Trajectory
 
 if TYPE_CHECKING:
@@ -40,22 +41,32 @@ def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Members
     stars = [star.user.username for star in Star.objects.filter(trajectory=trajectory).select_related("user")]
     mine = user.get_username() in stars
     here = Exists(Tag.objects.filter(pk=OuterRef("pk"), taggings__trajectory=trajectory))
-    vocabulary = list(Tag.objects.filter(team_id=trajectory.run.team_id).annotate(here=here)[:MAX_SUGGESTED_TAGS])
+    known = Tag.objects.known_to(user).filter(team_id=trajectory.run.team_id).annotate(here=here)
+    vocabulary = list(known.values_list("name", "here")[:MAX_SUGGESTED_TAGS])
     threads = _threads(user, trajectory, role)
     return {
         "trajectory": trajectory,
         "version": version,
         "stars": stars,
         "mine": mine,
-        "tags": [tag.name for tag in vocabulary if tag.here],
-        "vocabulary": [tag.name for tag in vocabulary if not tag.here],
+        "tags": [name for name, is_here in vocabulary if is_here],
+        "vocabulary": [name for name, is_here in vocabulary if not is_here],
         "threads": threads,
         "comment_count": sum(len(thread.comments) for thread in threads),
         "turns": range(1, trajectory.turn_count + 1),
         "writer": role in Membership.WRITERS,
+        "deleted": _deleted(user, trajectory),
+        "undo_minutes": UNDO_MINUTES,
         "longest_tag": MAX_TAG_LENGTH,
         "longest_comment": MAX_COMMENT_LENGTH,
     }
+
+
+def _deleted(user: User | AnonymousUser, trajectory: Trajectory) -> Removal | None:
+    """The comment that the user deleted last, as long as that can be undone."""
+    removals = Removal.objects.filter(kind=Removal.Kind.COMMENT, subject=trajectory.slug, author_id=user.pk)
+    last = removals.filter(undone_at=None).first()
+    return last if last is not None and is_undoable(last) else None
 
 
 def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> list[Thread]:

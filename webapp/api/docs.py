@@ -20,6 +20,8 @@ TITLES = {
     "results": "Results of a run",
     "trajectories": "Trajectories",
     "shares": "Share links",
+    "studies": "Studies",
+    "reports": "Reports",
     "journals": "Runs trained elsewhere",
     "catalogue": "Environments, presets, workers, caller",
 }
@@ -27,10 +29,13 @@ BODIES = {
     "create_run": {"preset": "sokoban-starpo_s-pocket", "overrides": {"iterations": 20, "seed": 1}},
     "clone_run": {"overrides": {"seed": 2}},
     "control_run": {"action": "pause"},
+    "create_study": {"kind": "catalogue", "study": "figure-9", "scale": "pocket", "seeds": 3},
+    "control_study": {"action": "pause"},
+    "update_study": {"visibility": "link"},
     "update_run": {"title": "Baseline, seed 1", "tags": ["baseline"]},
     "create_share": {"turn": 2, "expires_at": "2030-01-31T12:00:00Z"},
 }
-PLACES = {"slug": "RUN", "token": "TOKEN", "name": "NAME"}
+PLACES = {"slug": "RUN", "token": "TOKEN", "name": "NAME", "kind": "markdown"}
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, RawPostDataException
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
 from trainer.config.files import as_messages
+from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import RequestRefused
 
 NO_CREDENTIALS = (
@@ -25,6 +26,7 @@ CODES = {
     405: "method_not_allowed",
     409: "conflict",
     413: "too_large",
+    415: "not_json",
     422: "invalid",
 }
 
@@ -120,12 +122,22 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def http(request: HttpRequest, error: HttpError) -> HttpResponse:
+        if isinstance(error.__cause__, Problem):  # of the parser
+            return answer(error.__cause__)
         message = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
         return answer(Problem(error.status_code, message))
 
     @api.exception_handler(RequestRefused)
     def conflict(request: HttpRequest, error: RequestRefused) -> HttpResponse:
         return answer(Problem(409, str(error), code="refused"))
+
+    @api.exception_handler(RawPostDataException)
+    def form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
+        return answer(Problem(415, "This operation takes JSON, not a form: send it as application/json."))
+
+    @api.exception_handler(QuotaExceeded)
+    def quota(request: HttpRequest, error: QuotaExceeded) -> HttpResponse:
+        return answer(Problem(409, str(error), code="quota"))
 
     @api.exception_handler(RequestDataTooBig)
     def large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:

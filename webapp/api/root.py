@@ -14,7 +14,21 @@ from ninja.types import DictStrAny
 
 from webapp.api import errors
 from webapp.api.auth import Session, Token
-from webapp.api.routes import environments, journals, me, presets, results, runs, shares, trajectories, workers
+from webapp.api.routes import (
+    environments,
+    groups,
+    journals,
+    me,
+    presets,
+    reports,
+    results,
+    runs,
+    shares,
+    studies,
+    trajectories,
+    workers,
+)
+from webapp.core.middleware import nul
 
 ABOUT = """The data and actions of this site's pages, for programs. Every object belongs to a team; objects you may not
 see return 404. Reading needs a token with the scope “read”; changes need “write” and at least the role member. All
@@ -22,13 +36,15 @@ errors have the same format and say what to do."""
 
 
 class StrictParser(Parser):
-    """Standard JSON: rejects NaN and Infinity."""
+    """Standard JSON: rejects NaN and Infinity, and texts with NUL."""
 
     def parse_body(self, request: HttpRequest) -> DictStrAny:
         def refuse(name: str) -> None:
             raise ValueError(f"{name} is not JSON")
 
         body: DictStrAny = json.loads(request.body, parse_constant=refuse)
+        if nul.in_json(body):
+            raise errors.Problem(400, nul.MESSAGE)
         return body
 
 
@@ -62,9 +78,12 @@ errors.install(api)
 for router in (
     journals.router,
     runs.router,
+    groups.router,
     results.router,
     trajectories.router,
     shares.router,
+    reports.router,
+    studies.router,
     me.router,
     environments.router,
     presets.router,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Path, Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictBool
 
 from trainer.config.run import RunConfig
 
@@ -23,11 +23,14 @@ Queue = Annotated[
 Gpus = Annotated[int, Field(strict=True, ge=0, le=64, description="GPUs reserved on one worker.")]
 Tag = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=40)]
 Tags = Annotated[list[Tag], Field(max_length=20)]
+GroupName = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=80, description="Group of runs, as an experiment.")]
 RunSlug = Annotated[Slug, Path(description="The run's public id, as in its address.")]
 TrajectorySlug = Annotated[Slug, Path(description="The trajectory's public id, as in its address.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="Items on a page.")]
 Cursor = Annotated[str | None, Field(max_length=500, description="`next_cursor` of the page before.")]
-CatalogueName = Annotated[str, Path(max_length=100, pattern=r"^[^\x00/]+$")]
+CatalogueName = Annotated[
+    str, Path(max_length=100, pattern=r"^[^\x00/]+$", description="Name of the environment or preset, as listed.")
+]
 """Name of an environment or a preset, in an address."""
 
 
@@ -44,6 +47,15 @@ class TeamOut(Schema):
     name: str
 
 
+class UpdateProgressOut(Schema):
+    """Part of an update that is being computed."""
+
+    stage: str = Field(description="prepare, reference, old, values, diagnostics or step.")
+    pass_number: int = Field(description="Pass over the rollout, from 1; 0 before the first.")
+    passes: int = Field(description="Planned passes.")
+    groups: list[int] = Field(description="Groups with trajectories in the current micro-batch.")
+
+
 class PhaseOut(Schema):
     """Current phase of a run and its progress."""
 
@@ -54,6 +66,13 @@ class PhaseOut(Schema):
     unit: str
     tokens_per_second: float | None
     eta_seconds: float | None = Field(description="To the end of the run.")
+    eta_low_seconds: float | None = Field(description="The same at the pace of fast iterations.")
+    eta_high_seconds: float | None = Field(description="The same at the pace of slow iterations.")
+    share: float | None = Field(description="Completed share of the phase, 0 to 1.")
+    iteration_shares: dict[str, float] | None = Field(
+        description="Phase → its expected share of this iteration's time, in order."
+    )
+    update: UpdateProgressOut | None = Field(description="For the phase update.")
 
 
 class JournalOut(Schema):
@@ -71,11 +90,14 @@ class RunOut(Schema):
     slug: str
     url: str = Field(description="Its page.")
     title: str
-    team: TeamOut
-    author: str | None = Field(description="User name.")
+    team: TeamOut | None = Field(description="Null for readers outside the team.")
+    author: str | None = Field(description="User name. Null for readers outside the team.")
     environment: str
     preset: str
     tags: list[str]
+    group: str = Field(description="Group of runs that it belongs to; empty for none.")
+    notes: str = Field(description="What the team wrote about the run, in Markdown.")
+    archived_at: datetime | None = Field(description="Since when lists leave it out; null if they show it.")
     visibility: Visibility
     state: State
     requested: Literal["", "pause", "stop", "cancel"] = Field(
@@ -136,6 +158,7 @@ class NewRun(StrictSchema):
     queue: Queue | None = Field(default=None, description="Device class; default: as the configuration suggests.")
     gpus: Gpus | None = Field(default=None, description="GPUs on one worker; default: as the configuration suggests.")
     priority: Priority = Field(default="normal", description="“high” is reserved for admins of the team.")
+    group: GroupName = ""
 
 
 class CloneOptions(StrictSchema):
@@ -148,6 +171,7 @@ class CloneOptions(StrictSchema):
     queue: Queue | None = None
     gpus: Gpus | None = None
     priority: Priority = Field(default="normal", description="“high” is reserved for admins of the team.")
+    group: GroupName = ""
 
 
 class RunPatch(StrictSchema):
@@ -155,14 +179,21 @@ class RunPatch(StrictSchema):
 
     title: Annotated[str, Field(pattern=r"^[^\x00]*\S[^\x00]*$", max_length=200)] | None = None
     tags: Tags | None = None
+    notes: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=20_000)] | None = Field(
+        default=None, description="Markdown."
+    )
+    archived: StrictBool | None = Field(default=None, description="Only runs that have ended can be archived.")
     visibility: Visibility | None = Field(default=None, description="Only the author and admins may make it private.")
     priority: Priority | None = Field(default=None, description="“high” is reserved for admins of the team.")
+    group: GroupName | None = None
 
 
 class RunControl(StrictSchema):
     """A request to a run."""
 
-    action: Literal["pause", "resume", "stop", "cancel"]
+    action: Literal["pause", "resume", "stop", "cancel", "undo-cancel"] = Field(
+        description="“undo-cancel” is possible for ten minutes after a cancellation."
+    )
 
 
 class MetricOut(Schema):
@@ -218,14 +249,14 @@ class CheckpointOut(Schema):
 
 
 class EvaluationOut(Schema):
-    """Success on the fixed prompts of a suite. Iteration 0 = before training."""
+    """Success on the fixed puzzles of a suite. Iteration 0 = before training."""
 
     iteration: int
     suite: str
     prompts: int
     samples: int
     success: float
-    success_low: float = Field(description="95 % interval.")
+    success_low: float = Field(description="95% interval.")
     success_high: float
     pass_at: dict[str, float] = Field(description="k → pass@k.")
     mean_reward: float
@@ -262,16 +293,59 @@ class TrajectoryOut(Schema):
     environment: str
     group: int = Field(description="0-based within iteration, split and suite.")
     member: int = Field(description="0-based within the group.")
-    status: Literal["waiting", "playing", "success", "failed"]
+    status: Literal["waiting", "playing", "success", "failed", "interrupted"]
     end: str = Field(description="Why it ended: terminated, turns, actions, truncated, interrupted; empty before.")
+    end_reason: str = Field(
+        description="How it ended, as a code: solved, why it was lost (box_corner, …), what ran out; empty before."
+    )
     total_reward: float
     turns: int
     actions: int = Field(description="Executed actions.")
     tokens: int = Field(description="Sampled tokens.")
     format_error: bool = Field(description="At least one turn broke the format.")
+    true_claims: int | None = Field(
+        description="Statements of its thoughts that hold; null where thoughts were not compared with the state."
+    )
+    false_claims: int | None = Field(description="Statements of its thoughts that do not hold; null likewise.")
+    false_claim_kinds: list[str] = Field(description="What its false claims are about (docs/claims.md), sorted.")
+    worst_mark: Literal["none", "inaccuracy", "mistake", "blunder", "unknown"] | None = Field(
+        description="Its worst mark; `unknown` where no solver judges it, null until it has been judged after its end."
+    )
+    first_mistake_turn: int | None = Field(
+        description="Turn of its first mistake or blunder, 0-based; null where there is none."
+    )
     kept: bool | None = Field(description="Whether the update used its group; null until that is decided.")
     lost_at: LostAt | None
     error: str
+
+
+class MarkOut(Schema):
+    """A mistake, judged by the environment's solver (docs/player.md)."""
+
+    turn: int = Field(description="0-based.")
+    action: int = Field(description="0-based, within the turn.")
+    kind: Literal["inaccuracy", "mistake", "blunder"]
+    glyph: Literal["?!", "?", "??"]
+    played: str = Field(description="The action.")
+    better: list[str] = Field(description="The best actions instead, best first.")
+    value: float = Field(description="Value of best play before it, 0 to 1: a chance of success under random dynamics.")
+    kept: float = Field(description="Value that the action left; under random dynamics its expectation.")
+    loss: float = Field(description="`value` − `kept`.")
+    sentence: str
+    cells: list[list[int]] = Field(description="Row and column, 0-based, of the box or player that it is about.")
+    origin: list[int] = Field(description="Row and column of the player before it; empty without a grid.")
+    dead_end: bool = Field(description="Success was impossible after it.")
+
+
+class VerdictOut(Schema):
+    """Why a failed attempt was not solved, and the position that shows it."""
+
+    kind: Literal["mistake", "slip", "budget"] = Field(
+        description="A mistake, bad luck after a good action, or turns and actions ran out."
+    )
+    turn: int = Field(description="0-based.")
+    action: int = Field(description="0-based, within the turn; -1: its start.")
+    sentence: str
 
 
 class TrajectoryDetail(Schema):
@@ -279,10 +353,14 @@ class TrajectoryDetail(Schema):
 
     trajectory: TrajectoryOut
     seed: int
-    prompt: str = Field(description="System message and instruction.")
+    prompt: str = Field(description="The task, before the first state.")
     board: dict[str, Any] = Field(description="Before the first turn.")
     hint: dict[str, Any] | None = Field(description="Solver advice before the first turn.")
     turns: list[dict[str, Any]] = Field(description="The journal's turn events (docs/journal.md), in order.")
+    marks: list[MarkOut] = Field(description="Its mistakes in order; empty where the environment has no solver.")
+    verdict: VerdictOut | None = Field(
+        description="Of a failed attempt; null otherwise, and where the solver is silent."
+    )
 
 
 class TrajectoryPage(Schema):

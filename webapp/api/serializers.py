@@ -10,9 +10,13 @@ from django.utils import timezone
 
 from trainer.config.files import ordered_dump
 from webapp.api import schemas
+from webapp.api.auth import caller
 from webapp.runs.models import Run
+from webapp.runs.public_words import failure_words, problem_words
 from webapp.runs.queue.order import queue_positions
+from webapp.teams.access import role_in_team
 from webapp.trajectories.models import ShareLink, Trajectory
+from webapp.trajectories.serialize import worst_mark_of
 
 
 def run_out(request: HttpRequest, run: Run) -> schemas.RunOut:
@@ -24,8 +28,13 @@ def run_detail(request: HttpRequest, run: Run) -> schemas.RunDetail:
     """A run with its configuration and the state of its journal."""
     return schemas.RunDetail.model_validate(
         _run(request, run)
-        | {"config": ordered_dump(run.config), "journal": journal_out(run), "waiting": waiting_out(run)}
+        | {"config": ordered_dump(run.config), "journal": journal_out(request, run), "waiting": waiting_out(run)}
     )
+
+
+def is_inside(request: HttpRequest, run: Run) -> bool:
+    """Whether the caller is in the run's team: others read a public run without what belongs to the team."""
+    return role_in_team(caller(request).user, run.team_id) is not None
 
 
 def waiting_out(run: Run) -> schemas.WaitingOut | None:
@@ -37,23 +46,29 @@ def waiting_out(run: Run) -> schemas.WaitingOut | None:
     return schemas.WaitingOut(position=position.position, message=position.words, possible=position.possible)
 
 
-def journal_out(run: Run) -> schemas.JournalOut:
+def journal_out(request: HttpRequest, run: Run) -> schemas.JournalOut:
+    """Import status of a run's journal, with general words outside its team."""
     sent = getattr(run, "sent_journal", None)
+    problem = run.journal_error and problem_words(run.journal_error, inside=is_inside(request, run))
     return schemas.JournalOut(
-        offset=run.journal_offset, seq=run.seq, growing=bool(sent and sent.growing), problem=run.journal_error
+        offset=run.journal_offset, seq=run.seq, growing=bool(sent and sent.growing), problem=problem
     )
 
 
 def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
+    inside = is_inside(request, run)
     return {
         "slug": run.slug,
         "url": request.build_absolute_uri(reverse("run", args=[run.slug])),
         "title": run.title,
-        "team": {"slug": run.team.slug, "name": run.team.name},
-        "author": run.author.username if run.author else None,
+        "team": {"slug": run.team.slug, "name": run.team.name} if inside else None,
+        "author": run.author.username if run.author and inside else None,
         "environment": run.environment,
         "preset": run.preset,
         "tags": run.tags,
+        "group": run.group,
+        "notes": run.notes,
+        "archived_at": run.archived_at,
         "visibility": run.visibility,
         "state": run.state,
         "requested": run.requested,
@@ -67,7 +82,7 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
         "gpus": run.gpus,
         "device": run.device,
         "parameters": run.parameters,
-        "failure": run.failure,
+        "failure": failure_words(run.failure, inside=not run.failure or is_inside(request, run)),
         "summary": run.summary,
         "created_at": run.created_at,
         "started_at": run.started_at,
@@ -92,12 +107,12 @@ def share_out(request: HttpRequest, link: ShareLink) -> schemas.ShareOut:
     )
 
 
-def trajectory_out(request: HttpRequest, run: str, trajectory: Trajectory) -> schemas.TrajectoryOut:
-    """A trajectory in a list of the run with that slug; select its group with it."""
+def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> schemas.TrajectoryOut:
+    """A trajectory in a list of that run; select its group with it."""
     facts = {
         "slug": trajectory.slug,
         "url": request.build_absolute_uri(reverse("trajectory", args=[trajectory.slug])),
-        "run": run,
+        "run": run.slug,
         "key": trajectory.key,
         "iteration": trajectory.iteration,
         "split": trajectory.split,
@@ -107,13 +122,19 @@ def trajectory_out(request: HttpRequest, run: str, trajectory: Trajectory) -> sc
         "member": trajectory.member,
         "status": trajectory.status,
         "end": trajectory.end,
+        "end_reason": trajectory.end_reason,
         "total_reward": trajectory.total_reward,
         "turns": trajectory.turn_count,
         "actions": trajectory.action_count,
         "tokens": trajectory.token_count,
         "format_error": trajectory.format_error,
+        "true_claims": trajectory.true_claims,
+        "false_claims": trajectory.false_claims,
+        "false_claim_kinds": trajectory.false_claim_kinds,
+        "worst_mark": worst_mark_of(trajectory),
+        "first_mistake_turn": trajectory.first_mistake_turn,
         "kept": trajectory.group.kept,
         "lost_at": trajectory.lost_at,
-        "error": trajectory.error,
+        "error": failure_words(trajectory.error, inside=not trajectory.error or is_inside(request, run)),
     }
     return schemas.TrajectoryOut.model_validate(facts)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -17,12 +19,16 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.api.errors import Problem
 from webapp.api.models import SentJournal
+from webapp.core.streaming import release_connection
+from webapp.ingest import limits
 from webapp.ingest.imports import do_finish_import
-from webapp.ingest.tailer import MAX_LINE_BYTES, JournalTailer
+from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 
 PIECE = 1024 * 1024
 GZIP = b"\x1f\x8b"
+MAX_UPLOADED_LINE = 8 * 1024 * 1024
+"""Bytes of a line that are searched for its end, in memory; lines of more than limits.MAX_LINE_BYTES are left out."""
 MAX_EVENTS_BEFORE_START = 100
 """Lines searched for run_started."""
 SENDER_TIMEOUT = timedelta(minutes=10)
@@ -74,21 +80,39 @@ def _unpacked(raw: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class SentLines(JournalTailer):
-    """Ingests uploaded bytes; the first of them is at `offset` of the journal."""
+    """Ingests uploaded bytes; the first of them is at `offset` of the journal.
+
+    Attributes:
+        late: the time of the request is used up; the rest is ignored, and the sender continues at the offset.
+    """
 
     def __init__(self, run: Run, offset: int, *, skip_bad_lines: bool = False) -> None:
         super().__init__(run, skip_bad_lines=skip_bad_lines)
         self._start, self._buffer = offset, b""
+        self._deadline = time.monotonic() + settings.ECHOSCOPE_IMPORT_SECONDS
+        self.late = False
 
     def feed(self, data: bytes) -> None:
         """Ingest all complete lines. Raises Problem 409 if another sender has sent other pieces."""
         self._buffer += data
-        if len(self._buffer) > 2 * MAX_LINE_BYTES:
-            raise Problem(422, f"A line of the journal is longer than {MAX_LINE_BYTES:,} bytes.")
+        if len(self._buffer) > MAX_UPLOADED_LINE + PIECE:
+            raise Problem(422, f"A line of the journal is longer than {MAX_UPLOADED_LINE:,} bytes.")
         if b"\n" in data:
             self.drain()
             done = min(max(0, self.offset - self._start), len(self._buffer))
             self._start, self._buffer = self._start + done, self._buffer[done:]
+
+    def drain(self) -> int:
+        """Ingest complete lines until none is left or the time is used up. Returns the number of events.
+
+        Between batches the database connection is released: many imports must not hold those that pages need.
+        """
+        total = 0
+        while not self.late and (count := self.step()):
+            total += count
+            release_connection()
+            self.late = time.monotonic() >= self._deadline
+        return total
 
     def _read(self) -> bytes:
         if not self._start <= self.offset <= self._start + len(self._buffer):
@@ -120,14 +144,14 @@ def first_event(stream: Iterator[bytes]) -> tuple[RunStarted, bytes]:
     while number < MAX_EVENTS_BEFORE_START:
         end = data.find(b"\n", at)
         if end < 0:
-            piece = next(stream, b"") if len(data) <= MAX_LINE_BYTES else b""
+            piece = next(stream, b"") if len(data) <= limits.MAX_LINE_BYTES else b""
             if not piece:
                 break
             data += piece
             continue
         number += 1
         try:
-            event = parse_line(data[at:end], number)
+            event = limits.fitted(parse_line(data[at:end], number))
         except JournalError as error:
             raise Problem(422, f"This journal cannot be imported: {error}. Nothing was imported.") from None
         if isinstance(event, RunStarted):
@@ -137,12 +161,19 @@ def first_event(stream: Iterator[bytes]) -> tuple[RunStarted, bytes]:
 
 
 def ingest_stream(run: Run, offset: int, stream: Iterable[bytes], *, growing: bool, skip_bad_lines: bool) -> Run:
-    """Ingest the stream and set the run's state from its journal. Events before a Problem are kept."""
+    """Ingest the stream and set the run's state from its journal. Events before a Problem are kept.
+
+    Ends after ECHOSCOPE_IMPORT_SECONDS, with at least one batch ingested; the run then counts as growing.
+    """
     lines = SentLines(run, offset, skip_bad_lines=skip_bad_lines)
     do_touch_import(run, growing=growing)
     try:
         for piece in stream:
             lines.feed(piece)
+            if lines.late:
+                growing = True
+                do_touch_import(run, growing=growing)
+                break
     finally:
         imported = do_finish_import(run, growing=growing)
     return Run.objects.select_related("team", "author", "sent_journal").get(pk=imported.pk)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
 from django.db import Error, InterfaceError, OperationalError, connection, transaction
-from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable
+from django.db.models import QuerySet
+from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable, QueryCanceled
 
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 
@@ -49,6 +50,41 @@ def is_unavailable(error: Error) -> bool:
 
 class RowLocked(Exception):
     """Another process holds the row, or the table, for longer than `lock_wait` allows."""
+
+
+class StatementTooSlow(Exception):
+    """A statement took longer than `statement_limit` allows."""
+
+
+def lift_statement_timeout() -> None:
+    """Let the statements of this transaction take as long as they need, whatever limit the process has."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 0")
+
+
+def delete_in_chunks(rows: QuerySet[Any], size: int = 500) -> None:
+    """Delete the rows, `size` of them at a time, with what belongs to them: Django holds these in memory."""
+    numbers = list(rows.order_by().values_list("pk", flat=True))
+    for first in range(0, len(numbers), size):
+        rows.model._base_manager.filter(pk__in=numbers[first : first + size]).delete()
+
+
+@contextmanager
+def statement_limit(seconds: float) -> Iterator[None]:
+    """A transaction, or a part of one, whose statements may take so long each. Raises StatementTooSlow."""
+    set_limit = "SELECT current_setting('statement_timeout'), set_config('statement_timeout', %s, true)"
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(set_limit, [f"{round(seconds * 1000)}ms"])
+                before = cursor.fetchone()[0]
+            yield
+            with connection.cursor() as cursor:
+                cursor.execute(set_limit, [before])  # the transaction around this one may go on
+    except OperationalError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise StatementTooSlow from error
+        raise
 
 
 @contextmanager

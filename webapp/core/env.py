@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from webapp.core.private_files import DataFolderError
+
 FORMER_NAMES = {
     "ECHOSCOPE_DATA_DIR": "ECHOSCOPE_VAR",
     "ECHOSCOPE_MAX_RUNS": "ECHOSCOPE_RUNS_AT_ONCE",
@@ -31,9 +33,17 @@ def switch(name: str, default: bool) -> bool:
     return default if value is None else value.strip().lower() in {"1", "true", "yes", "on"}
 
 
+def number(name: str, default: int) -> int:
+    """A whole number from 0. Raises ValueError."""
+    text = os.environ.get(name, "").strip() or str(default)
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{name} must be a whole number from 0, not {text!r}.")
+    return int(text)
+
+
 def words(name: str, default: str) -> list[str]:
-    """A comma-separated variable."""
-    return [word.strip() for word in variable(name, default).split(",") if word.strip()]
+    """A comma-separated variable; an empty one has its default, as Compose passes on what is not set."""
+    return [word.strip() for word in (variable(name) or default).split(",") if word.strip()]
 
 
 def database(url: str) -> dict[str, Any]:
@@ -55,14 +65,19 @@ def database(url: str) -> dict[str, Any]:
 
 TIMEOUTS = {"lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s"}
 WEB_TIMEOUTS = {"lock_timeout": "3s", "idle_in_transaction_session_timeout": "30s", "statement_timeout": "15s"}
+CONNECTION_TIMEOUTS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
+"""Of workers: s until a connection counts as refused, ms until one whose other end is silent counts as lost."""
 
 
 def set_timeouts(settings: dict[str, Any], *, web: bool) -> None:
-    """Add PostgreSQL's timeouts to the connection settings, unless DATABASE_URL has `options` of its own.
+    """Add timeouts to the connection settings, those of PostgreSQL unless DATABASE_URL has `options` of its own.
 
     A process that is frozen within a transaction (a paused virtual machine, a lost network) keeps its locks until the
     database ends that transaction; nothing else waits for a lock for long.
     """
+    if not web:
+        for name, value in CONNECTION_TIMEOUTS.items():
+            settings["OPTIONS"].setdefault(name, value)
     timeouts = WEB_TIMEOUTS if web else TIMEOUTS
     settings["OPTIONS"].setdefault("options", " ".join(f"-c {name}={value}" for name, value in timeouts.items()))
 
@@ -73,26 +88,37 @@ def broker(redis_url: str) -> str:
 
 
 def secret_key(path: Path) -> str:
-    """The key stored in `path`, created on first use; safe when two processes start together."""
+    """The key stored in `path`, created on first use; safe when two processes start together.
+
+    Raises:
+        DataFolderError: its folder cannot be written.
+    """
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            _create_key(path)
+        except OSError as error:
+            raise DataFolderError(path.parent, error) from error
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _create_key(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
         fresh.touch(mode=0o600)
         fresh.write_text(secrets.token_urlsafe(50), encoding="utf-8")
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return path.read_text(encoding="utf-8").strip()
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
 class Mail:
-    """Mail settings; by default mail is written to the log."""
+    """Mail settings; by default mail is dropped: in a log, its links could be followed by others."""
 
-    backend: str = "django.core.mail.backends.console.EmailBackend"
+    backend: str = "django.core.mail.backends.dummy.EmailBackend"
     host: str = "localhost"
     port: int = 25
     user: str = ""

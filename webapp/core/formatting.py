@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ PHASES = {
     "update": "update",
     "checkpoint": "saving a checkpoint",
 }
+ITERATION_PHASES = ("rollout", "update", "evaluate", "checkpoint")
 HELD = ("starting", "running")
 
 
@@ -41,16 +43,28 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def signed(value: float) -> str:
-    """The value with its sign, as for rewards."""
+    """The value with its sign, as for rewards: one decimal, a second one only where it is needed (0.15)."""
     size = abs(value)
-    text = f"{size:.0f}" if size >= 100 else f"{round(size, 2):g}"
+    text = f"{size:.0f}" if size >= 100 else re.sub(r"0$", "", f"{size:.2f}")
     if float(text) == 0:
-        return "0"
+        return text
     return ("−" if value < 0 else "+") + text
 
 
 def percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
+    """A share, 0 to 1, as a percentage with one decimal, e.g. “29.7%”."""
+    return f"{share * 100:.1f}%"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points with its sign, e.g. “+14.4”."""
+    text = f"{abs(100 * difference):.1f}"
+    return text if float(text) == 0 else ("−" if difference < 0 else "+") + text
+
+
+def whole(value: float) -> str:
+    """A whole number with thousands separators, e.g. “3,072”."""
+    return f"{value:,.0f}"
 
 
 def plural(count: int, one: str, many: str = "") -> str:
@@ -70,14 +84,36 @@ def duration(seconds: float) -> str:
     return f"{int(minutes / 1440 + 0.5)} days"
 
 
+UPDATE_STAGES = {
+    "prepare": "measuring the rollout",
+    "reference": "scoring under the initial policy",
+    "old": "scoring under the current policy",
+    "values": "scoring with the critic",
+    "diagnostics": "measuring gradients",
+}
+"""Stages of an update before its passes over the rollout."""
+
+
+def update_text(phase: Mapping[str, Any]) -> str:
+    """Progress of an update, e.g. “update: pass 1 of 2, micro-batch 7 of 24”."""
+    update = phase["update"]
+    what = UPDATE_STAGES.get(update["stage"]) or f"pass {update['pass_number']} of {update['passes']}"
+    part = "thought" if update["stage"] == "prepare" else "micro-batch"
+    number = min(phase["done"] + 1, phase["total"])
+    place = f", {part} {number:,} of {phase['total']:,}" if phase["total"] > 0 else ""
+    return f"update: {what}{place}"
+
+
 def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
     """Current phase, e.g. “Iteration 37 of 200 · rollout 96 of 128 trajectories”."""
     if not phase or not phase.get("phase"):
         return ""
-    progress = ""
-    if phase["total"] > 0:
-        progress = f" {phase['done']:,} of {phase['total']:,}" + (f" {phase['unit']}" if phase["unit"] else "")
     what = PHASES.get(phase["phase"], phase["phase"])
+    progress = ""
+    if phase.get("update"):
+        what = update_text(phase)
+    elif phase["total"] > 0:
+        progress = f" {phase['done']:,} of {phase['total']:,}" + (f" {phase['unit']}" if phase["unit"] else "")
     if iterations == 0:  # a run that only evaluates
         return f"{what[:1].upper()}{what[1:]}{progress}"
     head = f"Iteration {phase['iteration']} of {iterations}" if phase["iteration"] > 0 else "Before the first iteration"
@@ -85,17 +121,42 @@ def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
 
 
 def progress(phase: Mapping[str, Any] | None, iterations: int, state: str) -> float:
-    """Progress of the run, 0 to 1, including the rollout of the current iteration."""
+    """Progress of the run, 0 to 1, including the phases of the current iteration."""
     if state == "finished":
         return 1.0
-    if phase and iterations == 0 and phase["total"] > 0:
-        return float(min(1.0, phase["done"] / phase["total"]))
+    if phase and iterations == 0:
+        return float(min(1.0, phase_share(phase)))
     if not phase or iterations <= 0 or phase["iteration"] < 1:
         return 0.0
-    inside = 0.8
-    if phase["phase"] == "rollout":
-        inside = 0.8 * phase["done"] / phase["total"] if phase["total"] > 0 else 0.0
+    inside = sum(part["share"] * part["done"] for part in iteration_parts(phase))
     return float(min(1.0, (phase["iteration"] - 1 + inside) / iterations))
+
+
+def phase_share(phase: Mapping[str, Any]) -> float:
+    """Completed share of the current phase, 0 to 1."""
+    if phase.get("share") is not None:
+        return float(phase["share"])
+    return float(min(1.0, phase["done"] / phase["total"])) if phase["total"] > 0 else 0.0
+
+
+def iteration_parts(phase: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Phases of the current iteration: name, expected share of its time, completed share (0 to 1); in order.
+
+    Before the first iteration is measured, a rollout counts for 0.4 of it.
+    """
+    shares = phase.get("iteration_shares") or {"rollout": 0.4, "update": 0.6}
+    names = list(shares)
+    current = ITERATION_PHASES.index(phase["phase"]) if phase["phase"] in ITERATION_PHASES else -1
+    done = phase_share(phase)
+    return [
+        {
+            "name": name,
+            "share": shares[name],
+            "done": done if name == phase["phase"] else float(ITERATION_PHASES.index(name) < current),
+        }
+        for name in names
+        if name in ITERATION_PHASES
+    ]
 
 
 def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
@@ -106,8 +167,17 @@ def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
     if device:
         parts.append(device)
     if state == "running" and phase and phase.get("eta_seconds"):
-        parts.append(f"{duration(phase['eta_seconds'])} left")
+        parts.append(eta_text(phase))
     return " · ".join(parts)
+
+
+def eta_text(phase: Mapping[str, Any]) -> str:
+    """Remaining time with its range, e.g. “9 min left (8 min to 12 min)”; without where both ends read the same."""
+    low, high = phase.get("eta_low_seconds"), phase.get("eta_high_seconds")
+    left = f"{duration(phase['eta_seconds'])} left"
+    if low is None or high is None or duration(low) == duration(high):
+        return left
+    return f"{left} ({duration(low)} to {duration(high)})"
 
 
 def outcome(
@@ -115,22 +185,28 @@ def outcome(
 ) -> str:
     """Outcome of a trajectory as a sentence without a full stop."""
     length = f"{plural(turns, 'turn')}, {plural(actions, 'action')}"
+    if end == "interrupted" and not success:
+        return f"interrupted after {length}"
     if success is None:
         return f"playing: {length}"
     if success:
         return f"solved in {length}"
     if lost_at:
-        return f"stuck at turn {lost_at['turn'] + 1}, action {lost_at['action'] + 1}: {lost_at['reason']}"
+        return f"lost at turn {lost_at['turn'] + 1}, action {lost_at['action'] + 1}: {lost_at['reason']}"
     starts = {
         "terminated": "failed after",
         "turns": "out of turns after",
         "actions": "out of actions after",
         "truncated": "cut off after",
-        "interrupted": "interrupted after",
     }
     return f"{starts.get(end or '', 'not solved in')} {length}"
 
 
 def place(group: int, member: int) -> str:
-    """Group and trajectory, e.g. “g3 · 11”; 0-based, as in the journal."""
-    return f"g{group} · {member:02d}"
+    """Group and attempt counted from 1, e.g. “g4 · 12”, of their indices in the journal, which count from 0."""
+    return f"g{group + 1} · {member + 1:02d}"
+
+
+def no_formula(text: str) -> str:
+    """The text as a cell of a CSV file: spreadsheets would read some beginnings as a formula, or as a command."""
+    return f"'{text}" if text[:1] in tuple("=+-@|%\t\r\n") else text

@@ -6,7 +6,7 @@ from django.conf import settings
 
 
 def mail_is_configured() -> bool:
-    """False if mails are only written to the log."""
+    """False without ECHOSCOPE_EMAIL_URL: then no mail is sent."""
     return bool(settings.ECHOSCOPE_MAIL)
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,7 +22,9 @@ _REDIS_UNAVAILABLE = (redis.exceptions.RedisError, kombu.exceptions.OperationalE
 
 RUN_CHANGED = "run.poke"
 ANNOTATIONS_CHANGED = "annotations.poke"
+INBOX_CHANGED = "inbox.poke"
 TOKENS = "run.tokens"
+PROGRESS = "run.progress"
 MAX_PENDING = 64
 LOG_INTERVAL = 30.0
 SEND_TIMEOUT = 5.0
@@ -37,6 +39,11 @@ def run_group(slug: str) -> str:
 def annotations_group(slug: str) -> str:
     """Channel-layer group of the pages that show a trajectory's annotations."""
     return f"annotations.{slug}"
+
+
+def inbox_group(user_id: str) -> str:
+    """Channel-layer group of a user's open pages."""
+    return f"inbox.{user_id}"
 
 
 class Publisher:
@@ -58,6 +65,10 @@ class Publisher:
         message = {"type": TOKENS, "slug": slug, "trajectory": trajectory, "turn": turn, "text": text}
         self.send(run_group(slug), message)
 
+    def progress(self, slug: str, phase: dict[str, Any]) -> None:
+        """Send the progress of an update, between two events of the journal, to the watchers of a run."""
+        self.send(run_group(slug), {"type": PROGRESS, "slug": slug, "phase": phase})
+
     def flush(self, seconds: float = 2.0) -> None:
         """Wait until all pending messages are sent, or for `seconds`."""
         deadline = time.monotonic() + seconds
@@ -75,22 +86,19 @@ class Publisher:
 
     def in_background(self, send: Callable[[], object]) -> None:
         """Call a function that sends through Redis in a thread; dropped when too many are pending."""
-        if self._pending >= MAX_PENDING:
-            return
-        with self._lock:
-            self._pending += 1
-            loop = self._loop = self._loop or self._start_loop()
-            future = asyncio.run_coroutine_threadsafe(self._call(send), loop)
-        future.add_done_callback(self._on_sent)
+        self._submit(lambda: self._call(send))
 
     def send(self, group: str, message: dict[str, Any]) -> None:
         """Send a message to a channel-layer group. Dropped when too many are pending."""
+        self._submit(lambda: self._publish(group, message))
+
+    def _submit(self, sending: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._pending >= MAX_PENDING:
             return
         with self._lock:
             self._pending += 1
             loop = self._loop = self._loop or self._start_loop()
-            future = asyncio.run_coroutine_threadsafe(self._publish(group, message), loop)
+            future = asyncio.run_coroutine_threadsafe(sending(), loop)
         future.add_done_callback(self._on_sent)
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
@@ -141,6 +149,12 @@ def publisher() -> Publisher:
 def notify_annotations(slug: str) -> None:
     """Make open pages of the trajectory fetch its annotations again. Never blocks; without Redis they poll."""
     publisher().send(annotations_group(slug), {"type": ANNOTATIONS_CHANGED, "slug": slug})
+
+
+def notify_inbox(user_ids: Iterable[int]) -> None:
+    """Make open pages of the users fetch their inbox again. Never blocks; without Redis they poll."""
+    for user_id in user_ids:
+        publisher().send(inbox_group(str(user_id)), {"type": INBOX_CHANGED, "slug": str(user_id)})
 
 
 @atexit.register

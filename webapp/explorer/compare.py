@@ -13,16 +13,17 @@ from typing import Any
 from django.db.models import Max
 
 from trainer.config.run import RunConfig
+from webapp.explorer.run_groups import group_key
 from webapp.runs import curves, summaries
-from webapp.runs.launch import form
+from webapp.runs.launch import fields
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory, Turn
-from webapp.trajectories.serialize import trajectory_data
+from webapp.trajectories.serialize import player_data
 
-MAX_RUNS = 8
-LETTERS = "ABCDEFGH"
-DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3), (), (7, 3), (2, 2), (9, 3, 2, 3))
-"""Dash pattern of each run's curve; runs with the same pattern differ in colour and letter."""
+MAX_RUNS = 10
+LETTERS = "ABCDEFGHIJ"
+DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3))
+"""Dash patterns of the runs' curves, in turn; runs with the same pattern differ in colour and letter."""
 CLOCK = "reward/mean"
 """A metric logged in every training iteration: its last point holds the tokens and seconds used by the run."""
 
@@ -50,7 +51,7 @@ class Side:
 
     @property
     def dash(self) -> tuple[int, ...]:
-        return DASHES[self.at]
+        return DASHES[self.at % len(DASHES)]
 
     @property
     def dash_text(self) -> str:
@@ -80,6 +81,8 @@ class Side:
             "color": f"--run-{self.number}",
             "dash": list(self.dash),
             "shown": True,
+            "letter": self.letter,
+            "seeds": group_key(self.run),
         }
 
 
@@ -93,6 +96,21 @@ def sides(runs: Sequence[Run]) -> list[Side]:
             results[result.run_id] = result
     clocks = curves.summaries([run.pk for run in runs], [CLOCK])
     return [Side(run, at, results.get(run.pk), clocks.get((run.pk, CLOCK))) for at, run in enumerate(runs)]
+
+
+def unequal_words(sides: Sequence[Side]) -> str:
+    """A warning where some results are from before training and others from after it; otherwise empty."""
+    trained = {side.letter: bool(side.result.iteration) for side in sides if side.result}
+    untrained = [letter for letter, after in trained.items() if not after]
+    if not untrained or len(untrained) == len(trained):
+        return ""
+    verb = "was" if len(untrained) == 1 else "were"
+    return f"{' and '.join(untrained)} {verb} evaluated only before training: the results are not comparable yet."
+
+
+def averaged(sides: Sequence[Side]) -> bool:
+    """Whether some of the runs differ in their seed only, so that their curves can be averaged."""
+    return len({group_key(side.run) for side in sides}) < len(sides)
 
 
 # -- differing settings -----------------------------------------------------------------------------------------------
@@ -129,7 +147,7 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
     if len(runs) < 2:
         return []
     base = RunConfig()
-    forms_of = [form.groups(run.config, base) for run in runs]
+    forms_of = [fields.groups(run.config, base) for run in runs]
     result = []
     for same_group in zip(*forms_of, strict=True):
         different = [
@@ -146,17 +164,17 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
     return result
 
 
-def _text(setting: form.Setting) -> str:
+def _text(setting: fields.Setting) -> str:
     return "off" if setting.kind == "switch" and not setting.value else setting.value
 
 
 def _environment_differences(runs: Sequence[Run]) -> list[Difference]:
     """Differing settings of the environments themselves: the form lists those of one environment at a time."""
     configured = [run.config.get("environment", {}).get("settings", {}) for run in runs]
-    settings: dict[str, form.Setting] = {}
+    settings: dict[str, fields.Setting] = {}
     texts: list[dict[str, str]] = []
     for run, values in zip(runs, configured, strict=True):
-        own = form.environment_settings(run.environment, values, {})
+        own = fields.environment_settings(run.environment, values, {})
         settings |= {setting.name: setting for setting in own}
         texts.append({setting.name: _text(setting) for setting in own})
     return [
@@ -221,7 +239,7 @@ def prompt(sides: Sequence[Side], suite: str, number: int) -> Prompt | None:
     if first is None:
         return Prompt(suite, number, last + 1, 0, [Play(side, None, None) for side in sides])
     same = [group for group in groups.values() if (group.seed, group.environment) == (first.seed, first.environment)]
-    trajectories = Trajectory.objects.filter(group__in=same, member=0).select_related("group")
+    trajectories = Trajectory.objects.filter(group__in=same, member=0).select_related("group", "run")
     members = {trajectory.run_id: trajectory for trajectory in trajectories}
     turns: dict[int, list[Any]] = defaultdict(list)
     for owner, event in (
@@ -231,5 +249,5 @@ def prompt(sides: Sequence[Side], suite: str, number: int) -> Prompt | None:
     plays = []
     for side in sides:
         member = members.get(side.run.pk)
-        plays.append(Play(side, member, None if member is None else trajectory_data(member, turns[member.pk])))
+        plays.append(Play(side, member, None if member is None else player_data(member, turns[member.pk])))
     return Prompt(suite, number, last + 1, first.seed, plays)

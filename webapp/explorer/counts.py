@@ -19,14 +19,17 @@ from webapp.explorer.trajectory_filters import Filters, alarms_of, filter_trajec
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
 
-LIMIT = 50_000
+LIMIT = 200_000
 """Maximum count of trajectories; above it only "more than" is reported."""
 LIMIT_OF_TEXT = 5_000
 """The same for full-text searches, which read the turns of each trajectory."""
 MAX_OPEN = 3_000
 """With more unfinished trajectories than this, a page requests the counts instead of updating them itself."""
-SERVER_FILTERS = {"text", "starred", "tag"}
-"""Filters that cannot be evaluated from events."""
+SERVER_FILTERS = {
+    "text", "starred", "tag", "claims", "false_claim_kinds", "mark", "mistake_turn", "reason", "break_turn",
+    "truth_min", "truth_max",
+}  # fmt: skip
+"""Filters that pages do not evaluate from events."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ FROM ({}) AS matching (status, total_reward, still_open) GROUP BY status, still_
 
 def _summed(tallies: Iterable[_Tally], limit: int) -> ResultCounts:
     counted = list(tallies)
-    ended = [tally for tally in counted if tally.status in Trajectory.ENDED]
+    ended = [tally for tally in counted if tally.status in Trajectory.COUNTED]
     facts = ResultCounts(
         found=sum(tally.number for tally in counted),
         ended=sum(tally.number for tally in ended),

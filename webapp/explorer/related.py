@@ -96,6 +96,7 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
             "action_count",
             "group_id",
             "run_id",
+            "last_seq",
         )
     )[:MAX_RELATED]
     newest_first = [_iteration(number, list(members), trajectory) for number, members in groupby(same, _iteration_of)]
@@ -114,7 +115,7 @@ def _iteration_of(trajectory: Trajectory) -> int:
 
 
 def _iteration(number: int, members: Sequence[Trajectory], current: Trajectory) -> Iteration:
-    ended = [member for member in members if member.status in Trajectory.ENDED]
+    ended = [member for member in members if member.status in Trajectory.COUNTED]
     return Iteration(
         iteration=number,
         members=[_related(member, current) for member in members],

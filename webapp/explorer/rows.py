@@ -6,24 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from django.contrib.postgres.search import SearchHeadline
-from django.db.models import Value
 from django.db.models.fields.json import KT
-from django.db.models.functions import Coalesce, Concat, Left
+from django.db.models.functions import Left
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
+from envs.claims.kinds import CLAIM_KINDS
 from webapp.core import formatting
-from webapp.explorer.trajectory_filters import DEFAULT_SORT, OUTCOMES, Filters, search
+from webapp.explorer.breaks import breaks
+from webapp.explorer.excerpts import Pieces, excerpt, search_patterns
+from webapp.explorer.found import found_query
+from webapp.explorer.trajectory_filters import DEFAULT_SORT, HIDEABLE, MARKS, OUTCOMES, Filters, search, submitted
+from webapp.trajectories.end_reasons import END_REASONS, LOST
+from webapp.trajectories.mistakes.values import GLYPHS
 from webapp.trajectories.models import MAX_SEARCHED_LENGTH, Trajectory, Turn
 
 FIRST_WORDS = 110
-MARK, UNMARK = "\ue000", "\ue001"
-"""Delimiters of matched words: private-use characters, so that no database text is trusted as markup."""
 COLUMNS = (
     ("iteration", "Iteration", "number"),
     ("place", "Group · member", ""),
     ("environment", "Environment", "several"),
-    ("outcome", "Outcome", ""),
+    ("outcome", "Ended", ""),
+    ("mark", "Worst mark", ""),
     ("reward", "Reward", "number"),
     ("turns", "Turns", "number right"),
     ("actions", "Actions", "number right"),
@@ -52,13 +56,38 @@ def outcome(trajectory: Trajectory) -> OutcomeLabel:
             return OutcomeLabel("playing", "▸")
         case Trajectory.Status.WAITING:
             return OutcomeLabel("waiting", "·")
+        case Trajectory.Status.INTERRUPTED:
+            return OutcomeLabel("interrupted", "‖")
     if trajectory.error:
         return OutcomeLabel("error", "!", "bad")
     if trajectory.end == "truncated":
         return OutcomeLabel("cut off", "✂", "bad")
-    if trajectory.end == "interrupted":
-        return OutcomeLabel("interrupted", "‖")
-    return OutcomeLabel("stuck", "⊘", "bad") if trajectory.lost_at else OutcomeLabel("failed", "✗", "bad")
+    return OutcomeLabel("lost", "⊘", "bad") if trajectory.lost_at else OutcomeLabel("failed", "✗", "bad")
+
+
+def ending(trajectory: Trajectory) -> OutcomeLabel:
+    """How it ended, in the words of the filter `reason`; for those that are being played their outcome."""
+    label = outcome(trajectory)
+    if trajectory.end_reason not in END_REASONS:
+        return label
+    sign = "⊘" if trajectory.end_reason in LOST else label.sign
+    return OutcomeLabel(END_REASONS[trajectory.end_reason], sign, label.tone)
+
+
+def worst_mark(trajectory: Trajectory) -> OutcomeLabel:
+    """The worst mark of an attempt: its glyph as the sign, and its class in words."""
+    match trajectory.worst_mark:
+        case None | Trajectory.WorstMark.UNKNOWN:
+            ended = trajectory.status in Trajectory.ENDED
+            waits = trajectory.worst_mark is None and ended
+            return OutcomeLabel("not judged yet" if waits else "not judged" if ended else "", "")
+        case Trajectory.WorstMark.NONE:
+            return OutcomeLabel("no mistakes", "")
+    kind = Trajectory.WorstMark(trajectory.worst_mark)
+    return OutcomeLabel(kind.label.lower(), GLYPHS_OF[kind], "warn" if kind == kind.INACCURACY else "bad")
+
+
+GLYPHS_OF = {Trajectory.WorstMark[name.upper()]: glyph for name, glyph in GLYPHS.items()}
 
 
 @dataclass(frozen=True)
@@ -68,25 +97,43 @@ class TrajectoryRow:
     trajectory: Trajectory
     address: str
     outcome: OutcomeLabel
+    mark: OutcomeLabel
     bar_start: float
     bar_length: float
-    excerpt: list[tuple[str, bool]]
+    excerpt: Pieces
+    board: SafeString | None
 
 
 def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
-    """Table rows of the page's trajectories (with their groups); one more query for the excerpts."""
+    """Table rows of the page's trajectories (with their groups); two more queries, for the excerpts and the boards.
+
+    The addresses keep what was found, so that the player can go on within it.
+    """
     excerpts = _matches(items, filters.text) if filters.text else _first_words(items)
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
     address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: 50 look-ups take as long as a query
+    boards = breaks(items)
+    found = found_query(filters.query())
     result = []
     for item in items:
         length = round(100 * item.total_reward / largest, 1)
-        excerpt = excerpts.get(item.pk, [])
-        result.append(TrajectoryRow(item, address + item.slug, outcome(item), min(0.0, length), abs(length), excerpt))
+        there = boards[item.pk].query
+        result.append(
+            TrajectoryRow(
+                trajectory=item,
+                address=f"{address}{item.slug}{there}{'&' if there else '?'}{found}",
+                outcome=ending(item),
+                mark=worst_mark(item),
+                bar_start=min(0.0, length),
+                bar_length=abs(length),
+                excerpt=excerpts.get(item.pk, []),
+                board=boards[item.pk].board,
+            )
+        )
     return result
 
 
-def _first_words(items: Sequence[Trajectory]) -> dict[int, list[tuple[str, bool]]]:
+def _first_words(items: Sequence[Trajectory]) -> dict[int, Pieces]:
     turns = Turn.objects.filter(trajectory__in=[item.pk for item in items], number=0)
     texts = turns.values_list("trajectory_id", Left(KT("event__thought"), FIRST_WORDS + 1))
     return {pk: [(_shortened(text or ""), False)] for pk, text in texts}
@@ -97,36 +144,24 @@ def _shortened(text: str) -> str:
     return text if len(text) <= FIRST_WORDS else text[:FIRST_WORDS].rsplit(" ", 1)[0] + " …"
 
 
-def _matches(items: Sequence[Trajectory], text: str) -> dict[int, list[tuple[str, bool]]]:
-    query = search(text)
-    first = (
-        Turn.objects.filter(trajectory__in=[item.pk for item in items], words=query)
+def _matches(items: Sequence[Trajectory], text: str) -> dict[int, Pieces]:
+    """Of each trajectory the first turn that matches, with what was found in it."""
+    found = (
+        Turn.objects.filter(trajectory__in=[item.pk for item in items], words=search(text))
         .order_by("trajectory", "number")
         .distinct("trajectory")
-        .values("pk")
+        .values_list(
+            "trajectory_id",
+            "number",
+            Left(KT("event__thought"), MAX_SEARCHED_LENGTH),
+            Left(KT("event__answer"), MAX_SEARCHED_LENGTH),
+        )
     )
-    document = Concat(
-        Left(Coalesce(KT("event__thought"), Value("")), MAX_SEARCHED_LENGTH),
-        Value(" → "),
-        Left(Coalesce(KT("event__answer"), Value("")), MAX_SEARCHED_LENGTH),
-    )
-    headline = SearchHeadline(
-        document, query, config="simple", start_sel=MARK, stop_sel=UNMARK, max_words=22, min_words=9, max_fragments=1
-    )
-    turns = Turn.objects.filter(pk__in=first).values_list("trajectory_id", "number", headline)
-    return {pk: [(f"Turn {number + 1}: ", False), *pieces(text)] for pk, number, text in turns}
-
-
-def pieces(headline: str) -> list[tuple[str, bool]]:
-    """A headline split at its marks: (text, whether it matched)."""
-    result = []
-    for part in headline.split(MARK):
-        marked, stop, plain = part.partition(UNMARK)
-        if stop:
-            result += [(marked, True), (plain, False)]
-        else:
-            result.append((part, False))
-    return [(text, matched) for text, matched in result if text]
+    patterns = search_patterns(text)
+    return {
+        pk: [(f"Turn {number + 1}: ", False), *excerpt(f"{thought or ''} → {answer or ''}", patterns)]
+        for pk, number, thought, answer in found
+    }
 
 
 @dataclass(frozen=True)
@@ -154,6 +189,19 @@ def columns(filters: Filters, several_environments: bool) -> list[Column]:
     return result
 
 
+def hideable(filters: Filters, several_environments: bool) -> list[tuple[str, bool, str]]:
+    """Columns that can be hidden: title, whether it is shown, and the query string of the other choice."""
+    titles = {"board": "Board", "said": "Thought"} | {name: title for name, title, _ in COLUMNS}
+    hidden = filters.hide.split()
+    result = []
+    for name in HIDEABLE:
+        if name == "environment" and not several_environments:
+            continue
+        other = [one for one in HIDEABLE if (one in hidden) != (one == name)]
+        result.append((titles[name], name not in hidden, filters.query(hide=" ".join(other) or None)))
+    return result
+
+
 @dataclass(frozen=True)
 class Field:
     """A form field as submitted, with its error."""
@@ -164,9 +212,18 @@ class Field:
 
 
 def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]:
-    """Form fields by name. A single iteration becomes a range of one, `success` an outcome."""
+    """Form fields by name, those of earlier links in their present form.
+
+    A single iteration becomes a range of one, `success` an outcome, and `group`, from 0, a `group_number`.
+    """
     remaining = dict(errors)
-    typed = {field.name: str(data.get(field.name) or "") for field in fields(Filters)}
+    typed = {field.name: submitted(data, field.name) for field in fields(Filters)} | {
+        "group_number": submitted(data, "group_number")
+    }
+    if (index := typed.pop("group").strip()) and not typed["group_number"]:
+        typed["group_number"] = str(int(index) + 1) if index.isdecimal() and len(index) < 10 else index
+    if "group" in remaining:
+        remaining["group_number"] = remaining.pop("group")
     if iteration := typed.pop("iteration"):
         typed["iteration_min"] = typed["iteration_min"] or iteration
         typed["iteration_max"] = typed["iteration_max"] or iteration
@@ -180,8 +237,15 @@ def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]
     return {name: Field(name, value, remaining.get(name, "")) for name, value in typed.items()}
 
 
-RANGES = {"iteration": "iteration", "reward": "reward", "turns": "turns", "actions": "actions", "tokens": "tokens"}
-_CHOICES = {
+RANGES = {
+    "iteration": "iteration",
+    "reward": "reward",
+    "turns": "turns",
+    "actions": "actions",
+    "tokens": "tokens",
+    "truth": "% of claims true",
+}
+_CHOICES: dict[tuple[str, Any], str] = {
     ("kept", True): "kept by the filter",
     ("kept", False): "dropped by the filter",
     ("alarm", True): "inside alarms",
@@ -194,28 +258,45 @@ _CHOICES = {
     ("format", "broken"): "format broken",
     ("split", "train"): "training",
     ("split", "eval"): "evaluation",
+    ("claims", "false"): "a false claim",
+    ("claims", "true"): "all claims true",
+    ("claims", "none"): "no claims",
+    **{("mark", name): f"worst mark: {label.lower()}" for name, label in MARKS.items()},
 }
 
 
 def active_filters(filters: Filters) -> list[tuple[str, str]]:
     """Description of each active filter, and the query string without it."""
-    return [(text, filters.query(**dict.fromkeys(names))) for text, names in _descriptions(filters.active())]
+    return [(text, filters.query(**changes)) for text, changes in _descriptions(filters.active())]
 
 
-def _descriptions(active: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def _descriptions(active: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each description with the changes of the filters that remove it."""
     for name in RANGES:
         low, high = active.get(f"{name}_min"), active.get(f"{name}_max")
         if low is not None or high is not None:
-            yield f"{RANGES[name]} {_range(low, high)}", [f"{name}_min", f"{name}_max"]
+            yield f"{RANGES[name]} {_range(low, high)}", {f"{name}_min": None, f"{name}_max": None}
     for name, value in active.items():
         if (name, value) in _CHOICES:
-            yield _CHOICES[name, value], [name]
+            yield _CHOICES[name, value], {name: None}
+        elif name == "reason":
+            yield END_REASONS[value], {name: None}
+        elif name == "break_turn":
+            yield f"lost at turn {value}", {name: None}
+        elif name == "mistake_turn":
+            yield f"first mistake at turn {value}", {name: None}
+        elif name == "false_claim_kinds":
+            for kind in value:
+                others = tuple(other for other in value if other != kind)
+                yield f"false: {CLAIM_KINDS[kind]}", {name: others or None}
         elif name == "outcome":
-            yield OUTCOMES[value].removeprefix("Failed: ").lower(), [name]
+            yield OUTCOMES[value].removeprefix("Failed: ").lower(), {name: None}
         elif name == "text":
-            yield f"contains {value}", [name]
-        elif name in ("iteration", "group", "environment", "suite", "tag"):
-            yield f"{name} {value}", [name]
+            yield f"contains {value}", {name: None}
+        elif name == "group":
+            yield f"group {value + 1}", {name: None}
+        elif name in ("iteration", "environment", "suite", "tag"):
+            yield f"{name} {value}", {name: None}
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -229,7 +310,7 @@ def _figure(value: float) -> str:
 
 
 def facts_words(found: int, share: float | None, mean: float | None, more: bool) -> str:
-    """Summary line, e.g. “4,096 found · 56.4 % solved · mean reward +4.92”."""
+    """Summary line, e.g. “4,096 found · 56.4% solved · mean reward +4.92”."""
     if more:
         return f"More than {found:,} found · narrow the filters to see their results"
     parts = [f"{found:,} found"]

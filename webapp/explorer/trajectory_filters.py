@@ -2,139 +2,58 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.postgres.search import SearchQuery
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import NullIf
+from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
+from django.http import QueryDict
 
 from webapp.annotations.queries import starred, tagged
+from webapp.explorer.filter_values import CLAIMS, HIDEABLE, MARKS, OUTCOMES, READERS, InvalidFilter
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
 from webapp.trajectories.pagination import SORTS, BadCursor, Page, page
 
-__all__ = ["OUTCOMES", "SORTS", "BadCursor", "Filters", "Page", "filter_trajectories", "page"]
+__all__ = [
+    "CLAIMS",
+    "HIDEABLE",
+    "MARKS",
+    "OUTCOMES",
+    "SORTS",
+    "BadCursor",
+    "Filters",
+    "Page",
+    "filter_trajectories",
+    "page",
+]
 
-OUTCOMES = {
-    "success": "Solved",
-    "failed": "Failed",
-    "lost": "Failed: got stuck",
-    "truncated": "Failed: cut off",
-    "error": "Failed: an error",
-    "playing": "Playing",
-    "waiting": "Waiting",
-}
-FORMATS = {"valid": "Valid throughout", "broken": "Broken at least once"}
 ALARMS = ("watch", "trapped")
-MAX_NUMBER = 2_147_483_647
-MAX_TEXT_LENGTH = 200
 DEFAULT_SORT = "-iteration"
-_YES, _NO = {"yes", "1", "true", "on"}, {"no", "0", "false", "off"}
-
-
-class _InvalidFilter(ValueError):
-    """A value that is not a valid filter; the message is shown beside the field."""
-
-
-def _whole(text: str) -> int:
-    cleaned = text.replace(",", "").replace(" ", "")
-    if not (cleaned.isascii() and cleaned.isdecimal()):
-        raise _InvalidFilter(f"“{_shortened(text)}” is not a whole number, such as 12.")
-    if len(cleaned) > 10 or int(cleaned) > MAX_NUMBER:
-        raise _InvalidFilter(f"That is too large: at most {MAX_NUMBER:,}.")
-    return int(cleaned)
-
-
-def _real(text: str) -> float:
-    try:
-        value = float(text.replace("−", "-"))
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise _InvalidFilter(f"“{_shortened(text)}” is not a number, such as 2.5 or −1.")
-    return value
-
-
-def _yes_or_no(text: str) -> bool:
-    if text.lower() in _YES | _NO:
-        return text.lower() in _YES
-    raise _InvalidFilter(f"“{_shortened(text)}” is neither yes nor no.")
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text in choices:
-            return text
-        raise _InvalidFilter(f"“{_shortened(text)}” is not one of {', '.join(choices)}.")
-
-    return read
-
-
-def _name(text: str) -> str:
-    if len(text) > 100 or "\0" in text:
-        raise _InvalidFilter("That is too long for a name: at most 100 characters.")
-    return text
-
-
-def _words(text: str) -> str:
-    if len(text) > MAX_TEXT_LENGTH:
-        raise _InvalidFilter(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
-    if "\0" in text or not any(sign.isalnum() for sign in text):
-        raise _InvalidFilter("Write at least one word or number: punctuation is not in the index.")
-    return text
-
-
-def _sort(text: str) -> str:
-    if text.removeprefix("-") in SORTS:
-        return text
-    raise _InvalidFilter(
-        f"Cannot sort by “{_shortened(text)}”. Choose one of {', '.join(SORTS)}, with - for descending."
-    )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 24 else text[:23] + "…"
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "iteration": _whole,
-    "iteration_min": _whole,
-    "iteration_max": _whole,
-    "environment": _name,
-    "split": _one_of("train", "eval"),
-    "suite": _name,
-    "group": _whole,
-    "outcome": _one_of(*OUTCOMES),
-    "success": _yes_or_no,
-    "reward_min": _real,
-    "reward_max": _real,
-    "turns_min": _whole,
-    "turns_max": _whole,
-    "actions_min": _whole,
-    "actions_max": _whole,
-    "tokens_min": _whole,
-    "tokens_max": _whole,
-    "format": _one_of(*FORMATS),
-    "kept": _yes_or_no,
-    "alarm": _yes_or_no,
-    "text": _words,
-    "starred": _yes_or_no,
-    "tag": _name,
-    "sort": _sort,
-}
+SHOWN_ONLY = {"sort", "hide"}
+"""Names that change what a list looks like, not what it finds."""
+MULTIPLE = {"false_claim_kinds"}
+"""Filters with several values, in one text or in repeated fields of a form."""
 
 
 @dataclass(frozen=True)
 class Filters:
     """Filters of trajectories; None = no restriction. Ranges include both ends.
 
-    `outcome` is one of OUTCOMES, `success` distinguishes solved from failed only. `kept`: kept by the group filter.
-    `alarm`: in an iteration between a watch or trapped alarm and the next healthy state. `text` is PostgreSQL's
-    websearch syntax over thought and answer: words, "a phrase", or, -without. `starred` and `tag` are annotations of
-    the team: remove them for readers outside it (`without_annotations`).
+    `outcome` is one of OUTCOMES, `success` distinguishes solved from failed only. `reason` is one of END_REASONS,
+    `break_turn` the turn at which it was lost, from 1, `mistake_turn` that of its first mistake or blunder. `mark` is
+    one of MARKS. `claims` is one of CLAIMS, over the thoughts of all turns, `false_claim_kinds` are kinds of claims of
+    which one was false, and `truth` the share of its claims that are true, in percent. `kept`: kept by the group
+    filter. `alarm`: in an iteration between a watch or trapped alarm and the next healthy state. `text` is PostgreSQL's
+    websearch syntax over thought and answer: words, "a phrase", or, -without. `hide`: columns of the list that are
+    hidden, with spaces. `starred` and `tag` are annotations of the team: remove them for readers outside it
+    (`without_annotations`).
+
+    `group` counts from 0. Query strings have it as `group_number`, from 1; earlier versions had `group`, from 0.
     """
 
     iteration: int | None = None
@@ -145,6 +64,10 @@ class Filters:
     suite: str | None = None
     group: int | None = None
     outcome: str | None = None
+    reason: str | None = None
+    break_turn: int | None = None
+    mark: str | None = None
+    mistake_turn: int | None = None
     success: bool | None = None
     reward_min: float | None = None
     reward_max: float | None = None
@@ -155,12 +78,17 @@ class Filters:
     tokens_min: int | None = None
     tokens_max: int | None = None
     format: str | None = None
+    claims: str | None = None
+    false_claim_kinds: tuple[str, ...] | None = None
+    truth_min: float | None = None
+    truth_max: float | None = None
     kept: bool | None = None
     alarm: bool | None = None
     text: str | None = None
     starred: bool | None = None
     tag: str | None = None
     sort: str = DEFAULT_SORT
+    hide: str = ""
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> tuple[Filters, dict[str, str]]:
@@ -170,19 +98,22 @@ class Filters:
         """
         values: dict[str, Any] = {}
         errors: dict[str, str] = {}
-        for name, read in _READERS.items():
-            text = str(data.get(name) or "").strip()
+        for name, read in READERS.items():
+            text = submitted(data, name).strip()
             if not text:
                 continue
             try:
                 values[name] = read(text)
-            except _InvalidFilter as error:
+            except InvalidFilter as error:
                 errors[name] = str(error)
-        for name in ("iteration", "reward", "turns", "actions", "tokens"):
+        number = values.pop("group_number", None)
+        if number is not None and values.setdefault("group", number - 1) != number - 1:
+            errors["group_number"] = f"“group”, which counts from 0, is group {values['group'] + 1}; ignored."
+        for name in ("iteration", "reward", "turns", "actions", "tokens", "truth"):
             low, high = values.get(f"{name}_min"), values.get(f"{name}_max")
             if low is not None and high is not None and low > high:
                 del values[f"{name}_max"]
-                errors[f"{name}_max"] = f"Must be at least {low:,}; ignored."
+                errors[f"{name}_max"] = f"Must be {low:,} or more; ignored."
         return cls(**values), errors
 
     def without_annotations(self) -> Filters:
@@ -190,19 +121,31 @@ class Filters:
         return replace(self, starred=None, tag=None)
 
     def active(self) -> dict[str, Any]:
-        """Active filters by name, without the order."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "sort"}
+        """Active filters by name, without the order and hidden columns."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in SHOWN_ONLY}
         return {name: value for name, value in values.items() if value is not None}
 
     def query(self, **changes: Any) -> str:
         """The shortest equivalent query string, with some values changed (None removes one)."""
-        values = self.active() | ({"sort": self.sort} if self.sort != DEFAULT_SORT else {}) | changes
+        values = self.active() | ({"sort": self.sort} if self.sort != DEFAULT_SORT else {})
+        values |= ({"hide": self.hide} if self.hide else {}) | changes
+        if (group := values.pop("group", None)) is not None:
+            values["group_number"] = group + 1
         return urlencode({name: _query_value(value) for name, value in values.items() if value is not None})
+
+
+def submitted(data: Mapping[str, Any], name: str) -> str:
+    """A field of a query string as text; the values of a repeated one together if it may have several."""
+    if name in MULTIPLE and isinstance(data, QueryDict):
+        return " ".join(data.getlist(name))
+    return str(data.get(name) or "")
 
 
 def _query_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(value)
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
@@ -236,6 +179,7 @@ def _conditions(filters: Filters) -> list[Q]:
         "actions_max": "action_count__lte",
         "tokens_min": "token_count__gte",
         "tokens_max": "token_count__lte",
+        "reason": "end_reason",
         "kept": "group__kept",
     }
     active = filters.active()
@@ -244,8 +188,21 @@ def _conditions(filters: Filters) -> list[Q]:
         conditions.append(_OUTCOME[filters.outcome])
     if filters.success is not None:
         conditions.append(Q(status=Trajectory.Status.SUCCESS if filters.success else Trajectory.Status.FAILED))
+    if filters.break_turn is not None:
+        conditions.append(Q(lost_turn=filters.break_turn - 1))
+    if filters.mistake_turn is not None:
+        conditions.append(Q(first_mistake_turn=filters.mistake_turn - 1))
+    if filters.mark is not None:
+        conditions.append(MARK_CONDITIONS[filters.mark])
+    if filters.false_claim_kinds is not None:
+        some = ~Q(false_claim_kinds=[])  # follows from the other; the index, which leaves out the empty ones, needs it
+        conditions.append(Q(some, false_claim_kinds__overlap=list(filters.false_claim_kinds)))
+    if filters.truth_min is not None or filters.truth_max is not None:
+        conditions += _truth(filters.truth_min, filters.truth_max)
     if filters.format is not None:
         conditions.append(Q(format_error=filters.format == "broken"))
+    if filters.claims is not None:
+        conditions.append(CLAIM_CONDITIONS[filters.claims])
     if filters.text is not None:
         conditions.append(Q(Exists(Turn.objects.filter(trajectory=OuterRef("pk"), words=search(filters.text)))))
     if filters.starred is not None:
@@ -255,12 +212,38 @@ def _conditions(filters: Filters) -> list[Q]:
     return conditions
 
 
+def _truth(low: float | None, high: float | None) -> list[Q]:
+    """Conditions on the share of true claims in percent; trajectories without claims have none."""
+    claims = F("true_claims") + F("false_claims")
+    share = ExpressionWrapper(F("true_claims") * 100.0 / NullIf(claims, Value(0)), FloatField())
+    conditions: list[Q] = []
+    if low is not None:
+        conditions.append(Q(GreaterThanOrEqual(share, low)))
+    if high is not None:
+        conditions.append(Q(LessThanOrEqual(share, high)))
+    return conditions
+
+
+CLAIM_CONDITIONS = {
+    "false": Q(false_claims__gt=0),
+    "true": Q(true_claims__gt=0, false_claims=0),
+    "none": Q(true_claims=0, false_claims=0),
+}
+"""Trajectories whose thoughts were never compared match none of them."""
+
+MARK_CONDITIONS = {
+    **{name: Q(worst_mark=Trajectory.WorstMark[name.upper()]) for name in MARKS if name != "unjudged"},
+    "unjudged": Q(Q(worst_mark__isnull=True) | Q(worst_mark=Trajectory.WorstMark.UNKNOWN))
+    & Q(status__in=Trajectory.ENDED),
+}
+
 _OUTCOME = {
     "success": Q(status=Trajectory.Status.SUCCESS),
     "failed": Q(status=Trajectory.Status.FAILED),
     "lost": Q(status=Trajectory.Status.FAILED, lost_at__isnull=False),
     "truncated": Q(status=Trajectory.Status.FAILED, end="truncated"),
     "error": ~Q(error=""),
+    "interrupted": Q(status=Trajectory.Status.INTERRUPTED),
     "playing": Q(status=Trajectory.Status.PLAYING),
     "waiting": Q(status=Trajectory.Status.WAITING),
 }

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from trainer.config.files import as_messages, current_settings
 from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
+from webapp.core.quotas import is_reached, quota
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
@@ -20,11 +21,13 @@ from webapp.teams.models import Team, User
 ENDS = {
     "completed": Run.State.FINISHED,
     "echo_trap": Run.State.FINISHED,
+    "no_signal": Run.State.FINISHED,
     "budget": Run.State.FINISHED,
     "error": Run.State.FAILED,
 }
 TOLERATED = ("extra_forbidden", "value_error")
 """Unknown settings and environments that are not installed here do not prevent an import."""
+MAX_CONFIG_BYTES = 128 * 1024
 MAX_ITERATIONS = 2**31 - 1
 
 
@@ -45,6 +48,8 @@ def do_create_imported_run(
     config = _complete(current_settings(started.config))
     if not 0 <= started.iterations <= MAX_ITERATIONS:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
+    if is_reached("TAGS_PER_RUN", len(config["tags"]) - 1):
+        raise NotImportable(f"its run has {len(config['tags']):,} tags, and {quota('TAGS_PER_RUN')} are allowed")
     title = (title.strip() or started.title.strip() or "Imported run")[:200]
     if "\0" in title or "\\u0000" in json.dumps(config):
         raise NotImportable("its run_started event holds a NUL character")
@@ -72,9 +77,11 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
             where, text = as_messages(problems[:1])[0]
             raise NotImportable(f"its configuration cannot be read: {where} {text}") from None
     try:
-        json.dumps(config, allow_nan=False).encode()
-    except ValueError:
+        size = len(json.dumps(config, allow_nan=False).encode())
+    except (ValueError, RecursionError):
         raise NotImportable("its configuration holds a number or a character that cannot be stored") from None
+    if size > MAX_CONFIG_BYTES:
+        raise NotImportable(f"its configuration has {size:,} bytes, and at most {MAX_CONFIG_BYTES:,} are stored")
     return _merged(RunConfig().model_dump(mode="json"), config)
 
 
@@ -118,7 +125,9 @@ def do_finish_import(run: Run, *, growing: bool) -> Run:
         locked.failure = locked.end_message if state == Run.State.FAILED else ""
         locked.ended_at = timezone.now() if ended else None
         if ended:
-            locked.tokens_per_second = locked.eta_seconds = None
-        locked.save(update_fields=["state", "failure", "ended_at", "tokens_per_second", "eta_seconds"])
+            locked.tokens_per_second = None
+            locked.eta_seconds = locked.eta_low_seconds = locked.eta_high_seconds = None
+        speeds = ["tokens_per_second", "eta_seconds", "eta_low_seconds", "eta_high_seconds"]
+        locked.save(update_fields=["state", "failure", "ended_at", *speeds])
         notify_on_commit(locked.pk)
     return locked

@@ -17,7 +17,7 @@ from webapp.annotations.queries import is_annotated
 from webapp.ingest import writer
 from webapp.ingest.imports import do_settle_end
 from webapp.ingest.tailer import JournalTailer
-from webapp.runs import run_files
+from webapp.runs import object_storage, run_files
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import GeneralizationMatrix, Run
 from webapp.trajectories.models import ShareLink, TokenArrays, Turn
@@ -78,30 +78,55 @@ def do_recover_cut_journal(run: Run) -> Run:
 
 def do_rebuild_ended(run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> Run:
     """Rebuild a run that is not being trained, from its folder or its copy in storage. Raises RebuildRefused."""
-    if run.state in (Run.State.STARTING, Run.State.RUNNING) and not run.imported:
-        raise RebuildRefused("This run is being trained: pause it first, then rebuild it and resume it.")
-    if folder is None and not (run.folder / JOURNAL_FILE).is_file():
-        blocks = run_files.journal(run)
-        if blocks is None:
-            raise RebuildRefused(
-                f"There is no {JOURNAL_FILE} in {run.folder}, and no copy in storage. If another machine has the "
-                f"folder, run this there: python manage.py rebuild_run {run.slug}"
-            )
-        with tempfile.TemporaryDirectory() as copy:
-            with (Path(copy) / JOURNAL_FILE).open("wb") as file:
-                file.writelines(blocks)
-            return do_settle_end(do_rebuild(run, Path(copy), skip_bad_lines=skip_bad_lines))
+    _refuse_in_training(run)
+    if folder is not None or (run.folder / JOURNAL_FILE).is_file():
+        return _rebuild_unless_training(run, folder, skip_bad_lines)
+    with tempfile.TemporaryDirectory() as copy:
+        _fetch_journal(run, Path(copy))
+        return _rebuild_unless_training(run, Path(copy), skip_bad_lines)
+
+
+def _fetch_journal(run: Run, folder: Path) -> None:
+    blocks = run_files.journal(run)
+    if blocks is None:
+        raise RebuildRefused(
+            f"There is no {JOURNAL_FILE} in {run.folder}, and no copy in storage. If another machine has the "
+            f"folder, run this there: python manage.py rebuild_run {run.slug}"
+        )
+    try:
+        with (folder / JOURNAL_FILE).open("wb") as file:
+            file.writelines(blocks)
+    except object_storage.failures() as error:
+        raise RebuildRefused(
+            f"The journal's copy in storage cannot be read ({error}). Nothing was changed: try again when the storage "
+            "answers."
+        ) from error
+
+
+@transaction.atomic
+def _rebuild_unless_training(run: Run, folder: Path | None, skip_bad_lines: bool) -> Run:
+    run = Run.objects.select_for_update().get(pk=run.pk)  # a worker that claims it now waits for this row
+    _refuse_in_training(run)
     return do_settle_end(do_rebuild(run, folder, skip_bad_lines=skip_bad_lines))
 
 
+def _refuse_in_training(run: Run) -> None:
+    if run.state in (Run.State.STARTING, Run.State.RUNNING) and not run.imported:
+        raise RebuildRefused("This run is being trained: pause it first, then rebuild it and resume it.")
+
+
 def do_requested_rebuilds() -> int:
-    """Rebuild the runs for which the page requested it; a job of the clock. Returns how many."""
+    """Rebuild the runs for which the page requested it; a job of the clock. Returns how many.
+
+    A request that cannot be carried out is dropped, with the reason on the run's page.
+    """
     requested = list(Run.objects.filter(rebuild_requested=True))
     for run in requested:
         try:
             do_rebuild_ended(run)
-        except RebuildRefused as refusal:
-            Run.objects.filter(pk=run.pk).update(rebuild_requested=False, journal_error=str(refusal))
+        except (RebuildRefused, OSError) as error:
+            Run.objects.filter(pk=run.pk).update(rebuild_requested=False, journal_error=str(error))
+            notify_on_commit(run.pk)
     return len(requested)
 
 
@@ -113,6 +138,7 @@ def _clear(run: Run) -> None:
     """
     for rows in (run.metrics, run.alarms, run.rewinds, run.notices, run.checkpoints, run.evaluations, run.batches):
         rows.all().delete()
+    run.log_lines.all().delete()
     GeneralizationMatrix.objects.filter(run=run).delete()
     unprotected = run.trajectories.exclude(pk__in=_shared()).exclude(is_annotated())
     Turn.objects.filter(trajectory__in=unprotected).delete()

@@ -12,12 +12,12 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from django.db import DataError, connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 
 from trainer.journal.events import AnyEvent, RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
-from webapp.ingest import writer
+from webapp.ingest import limits, writer
 from webapp.ingest.lines import JournalLine, leave_out
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 256 * 1024
 MAX_LINE_BYTES = 32 * 1024 * 1024
+"""Longest line that is searched for its end; those of more than limits.MAX_LINE_BYTES are left out."""
 NUL = b"\\u0000"
 
 
@@ -85,7 +86,7 @@ class JournalTailer:
                 self.mismatch = mismatch
                 self._record_mismatch(str(mismatch))
                 return 0
-            except DataError as error:  # a value out of range: find its line
+            except (DataError, IntegrityError) as error:  # a value out of range, or negative: find its line
                 if len(self._batch) == 1:
                     words = str(error).splitlines()[0]
                     self._refused[self._batch[0]] = f"holds a value that the database does not take ({words})"
@@ -196,18 +197,17 @@ class JournalTailer:
             try:
                 if raw in self._refused:
                     raise JournalError(f"line {number} {self._refused[raw]}")
-                event = parse_line(raw, number)
-                text = raw.decode().rstrip("\n")
-                if NUL in raw:
-                    event, text = _without_nul(text, number)
+                line = _parse_line(raw, number)
+            except limits.LineLeftOut as error:
+                line = leave_out(number, len(raw), str(error))
             except (JournalError, UnicodeDecodeError) as error:
                 if not self.skip_bad_lines or _is_event_of_another_line(raw, number):
                     return lines, str(error)
                 lines.append(leave_out(number, len(raw), str(error)))
                 continue
-            if isinstance(event, RunStarted) and lines:
+            if isinstance(line.event, RunStarted) and lines:
                 break
-            lines.append(JournalLine(event, text, len(raw)))
+            lines.append(line)
             self._batch.append(raw)
         return lines, ""
 
@@ -230,11 +230,24 @@ def _commit_without_waiting() -> None:
         cursor.execute("SET LOCAL synchronous_commit TO off")
 
 
+def _parse_line(raw: bytes, number: int) -> JournalLine:
+    """The line as the site stores it: without NUL characters, and with long texts cut. Raises JournalError."""
+    limits.check_length(number, len(raw))
+    event = parse_line(raw, number)
+    text = raw.decode().rstrip("\n")
+    if NUL in raw:
+        event, text = _without_nul(text, number)
+    shorter = limits.fitted(event)
+    if shorter is not event:
+        event, text = shorter, shorter.model_dump_json(exclude_none=True)
+    return JournalLine(event, text, len(raw))
+
+
 def _is_event_of_another_line(raw: bytes, number: int) -> bool:
     """Whether lines are missing before it; skipping it would then skip everything that follows."""
     try:
         seq = json.loads(raw).get("seq")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return False
     return isinstance(seq, int) and seq != number
 

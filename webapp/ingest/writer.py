@@ -14,10 +14,14 @@ from trainer.journal import events as journal
 from trainer.journal import token_arrays
 from webapp.annotations.queries import is_annotated
 from webapp.core import ids
+from webapp.core.database import delete_in_chunks, lift_statement_timeout
+from webapp.ingest import log_text
 from webapp.ingest.lines import JournalLine
+from webapp.ingest.turn_totals import turn_totals
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
-from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Notice, Run
+from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Run
+from webapp.trajectories.end_reasons import end_columns
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
 
 WRITTEN = [
@@ -33,6 +37,9 @@ WRITTEN = [
     "phase_unit",
     "tokens_per_second",
     "eta_seconds",
+    "eta_low_seconds",
+    "eta_high_seconds",
+    "phase_progress",
     "end_reason",
     "end_message",
     "summary",
@@ -149,11 +156,7 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
         for event in events
         if isinstance(event, journal.Alarm)
     )
-    Notice.objects.bulk_create(
-        Notice(run=run, seq=event.seq, level=event.level, message=event.message, time=moment(event.time))
-        for event in events
-        if isinstance(event, journal.Notice)
-    )
+    log_text.store(run, events)
     for event in events:
         _update_run(run, event)
     return slugs
@@ -174,6 +177,7 @@ def _start_attempt(run: Run, event: journal.RunStarted) -> None:
 
 def _supersede(run: Run, event: journal.RunStarted) -> None:
     """Delete what the new attempt repeats. Shared or annotated trajectories stay readable but leave all lists."""
+    lift_statement_timeout()  # an import may repeat a whole run
     iteration, evaluated, kept = event.from_iteration, event.evaluated_iteration, event.evaluated_suites
     later = MetricPoint.objects.filter(run=run, iteration__gt=iteration)
     later.delete()
@@ -184,8 +188,7 @@ def _supersede(run: Run, event: journal.RunStarted) -> None:
     repeated = Group.objects.filter(Q(split="train", iteration__gt=iteration) | evaluations, run=run)
     shared = ShareLink.objects.filter(trajectory__group__in=repeated).values("trajectory")
     gone = Trajectory.objects.filter(group__in=repeated).exclude(pk__in=shared).exclude(is_annotated())
-    Turn.objects.filter(trajectory__in=gone).delete()
-    gone.delete()
+    delete_in_chunks(gone)
     repeated.filter(trajectories__isnull=True).delete()
     Trajectory.objects.filter(group__in=repeated).update(superseded=True)
     repeated.update(superseded=True)
@@ -264,9 +267,9 @@ def _play(run: Run, lines: Sequence[JournalLine]) -> None:
     if turns:
         texts = ",".join(line.text for line in lines if isinstance(line.event, journal.Turn))
         _execute(_INSERT_TURNS, f"[{texts}]", run)
-        _execute(_UPDATE_PLAYED, json.dumps(_totals(turns)), run)
+        _execute(_UPDATE_PLAYED, json.dumps(turn_totals(turns)), run)
     if ends:
-        _execute(_UPDATE_ENDED, json.dumps([event.model_dump() for event in ends]), run)
+        _execute(_UPDATE_ENDED, json.dumps([end_columns(event) for event in ends]), run)
 
 
 def _execute(statement: str, data: str, run: Run) -> None:
@@ -283,38 +286,29 @@ _INSERT_TURNS = """
 _UPDATE_PLAYED = """
     UPDATE trajectories_trajectory AS t SET status = 'playing', turn_count = t.turn_count + n.turns,
         action_count = t.action_count + n.actions, token_count = t.token_count + n.tokens,
-        total_reward = t.total_reward + n.reward, format_error = t.format_error OR n.broken, last_seq = n.seq
+        total_reward = t.total_reward + n.reward, format_error = t.format_error OR n.broken, last_seq = n.seq,
+        true_claims = coalesce(t.true_claims + n.true_claims, n.true_claims, t.true_claims),
+        false_claims = coalesce(t.false_claims + n.false_claims, n.false_claims, t.false_claims),
+        false_claim_kinds = CASE WHEN n.false_claim_kinds <@ t.false_claim_kinds THEN t.false_claim_kinds ELSE ARRAY(
+            SELECT DISTINCT kind COLLATE "C" AS kind FROM unnest(t.false_claim_kinds || n.false_claim_kinds) AS kind
+            ORDER BY kind) END
     FROM jsonb_to_recordset(%s::jsonb)
-        AS n (trajectory text, turns int, actions int, tokens int, reward float8, broken bool, seq bigint)
+        AS n (trajectory text, turns int, actions int, tokens int, reward float8, broken bool, seq bigint,
+              true_claims int, false_claims int, false_claim_kinds varchar[])
     WHERE t.run_id = %s AND t.attempt = %s AND t.key = n.trajectory
 """
 _UPDATE_ENDED = """
-    UPDATE trajectories_trajectory AS t SET status = CASE WHEN n.success THEN 'success' ELSE 'failed' END,
+    UPDATE trajectories_trajectory AS t SET status = CASE WHEN n.success THEN 'success'
+                                                             WHEN n."end" = 'interrupted' THEN 'interrupted'
+                                                             ELSE 'failed' END,
         "end" = n."end", total_reward = n.total_reward, turn_count = n.turns, action_count = n.actions,
         token_count = n.tokens, error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),
-        last_seq = n.seq, finished_seq = n.seq
+        lost_turn = (n.lost_at->>'turn')::int, end_reason = n.end_reason, last_seq = n.seq, finished_seq = n.seq
     FROM jsonb_to_recordset(%s::jsonb)
         AS n (trajectory text, success bool, "end" text, total_reward float8, turns int, actions int, tokens int,
-              error text, lost_at jsonb, seq bigint)
+              error text, lost_at jsonb, end_reason text, seq bigint)
     WHERE t.run_id = %s AND t.attempt = %s AND t.key = n.trajectory
 """
-
-
-def _totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
-    """Sums of the turns for each trajectory."""
-    totals: dict[str, dict[str, Any]] = {}
-    for event in turns:
-        total = totals.setdefault(
-            event.trajectory,
-            {"trajectory": event.trajectory, "turns": 0, "actions": 0, "tokens": 0, "reward": 0.0, "broken": False},
-        )
-        total["turns"] += 1
-        total["actions"] += sum(action.status == "executed" for action in event.actions)
-        total["tokens"] += event.tokens
-        total["reward"] += event.reward
-        total["broken"] = total["broken"] or not event.format_valid
-        total["seq"] = event.seq
-    return list(totals.values())
 
 
 def _tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
@@ -364,6 +358,8 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             run.phase, run.phase_iteration = event.phase, event.iteration
             run.phase_done, run.phase_total, run.phase_unit = event.done, event.total, event.unit
             run.tokens_per_second, run.eta_seconds = event.tokens_per_second, event.eta_seconds
+            run.eta_low_seconds, run.eta_high_seconds = event.eta_low_seconds, event.eta_high_seconds
+            run.phase_progress = event.model_dump(include={"share", "iteration_shares", "update"}, exclude_none=True)
         case journal.Metrics():
             run.iteration = max(run.iteration, event.iteration)
         case journal.Evaluation():

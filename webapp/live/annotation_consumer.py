@@ -50,14 +50,14 @@ class AnnotationHub(BroadcastHub):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sockets: dict[str, set[AnnotationsConsumer]] = {}
+        self._sockets: dict[str, set[LiveConsumer]] = {}
 
-    def join(self, socket: AnnotationsConsumer) -> None:
+    def join(self, socket: LiveConsumer) -> None:
         self.start()
         self._sockets.setdefault(socket.slug, set()).add(socket)
         self.changed()
 
-    def leave(self, socket: AnnotationsConsumer) -> None:
+    def leave(self, socket: LiveConsumer) -> None:
         sockets = self._sockets.get(socket.slug, set())
         sockets.discard(socket)
         if not sockets:

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 import time
-from collections.abc import Coroutine
-from typing import Any
+from collections import Counter
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+from django.utils.crypto import constant_time_compare
 
 from webapp.core.broadcast import BroadcastHub
-from webapp.core.database import DATABASE_UNAVAILABLE
+from webapp.core.database import DATABASE_UNAVAILABLE, query
+from webapp.core.quotas import is_reached
+from webapp.teams.models import User
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
 
 logger = logging.getLogger(__name__)
 
 LOG_IN, NOT_FOUND, TRY_LATER, INTERNAL_ERROR = 4403, 4404, 1013, 1011
 PING_INTERVAL = 20.0
+ACCESS_INTERVAL = 8.0
+"""Seconds after which a socket notices that its user logged out, was deactivated, or lost access."""
 CLIENT_TIMEOUT = 65.0
 MAX_CURSOR_DIGITS = 18
 
@@ -63,12 +75,27 @@ class LiveConsumer(AsyncWebsocketConsumer):
     def renew_interval(self) -> float:
         return PING_INTERVAL
 
-    async def connect(self) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one socket. It ends here however it ends: sending to a client that has left raises an error."""
         self.tasks: list[asyncio.Task[None]] = []
+        self.counted = self.opened = False
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._end()
+
+    async def connect(self) -> None:
         self.woken = asyncio.Event()
         self.last_received = time.monotonic()
         self.slug: str = self.scope["url_route"]["kwargs"]["slug"]
+        self.visitor = visitor_of(self.scope)
         await self.accept()  # a refusal before it would reach browsers without its code
+        _sockets[self.visitor] += 1
+        self.counted = True
+        if self.visitor and is_reached("SOCKETS_PER_VISITOR", _sockets[self.visitor] - 1):
+            await self.close(TRY_LATER)
+            return
+        self.opened = True
         try:
             refusal = await self.open()
         except DATABASE_UNAVAILABLE:
@@ -76,13 +103,26 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if refusal is not None:
             await self.close(refusal)
             return
-        self.tasks = [asyncio.create_task(self._guard(work)) for work in (self.follow(), self._heartbeat())]
+        works = (self.follow(), self._heartbeat(), self._watch_access())
+        self.tasks = [asyncio.create_task(self._guard(work)) for work in works]
 
     async def disconnect(self, code: int) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
+        """Give back what the socket holds; may be called again."""
+        if self.counted:
+            self.counted = False
+            _sockets[self.visitor] -= 1
+            if not _sockets[self.visitor]:
+                del _sockets[self.visitor]
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        await self.release()
+        self.tasks = []
+        if self.opened:
+            self.opened = False
+            await self.release()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         self.last_received = time.monotonic()
@@ -116,7 +156,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.woken.set()
 
     async def _heartbeat(self) -> None:
-        """Renew, ping, and close the socket of a silent client or of a user who lost access."""
+        """Renew, ping, and close the socket of a silent client."""
         next_ping = time.monotonic() + PING_INTERVAL
         while True:
             await asyncio.sleep(self.renew_interval())
@@ -128,6 +168,19 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 await self.close()
                 return
             await self.send_frame({"type": "ping"})
+
+    async def _watch_access(self) -> None:
+        """Close the socket of a user who logged out, was deactivated, or lost access.
+
+        A lost session is answered by TRY_LATER: the browser connects again with the session that it has now, and is
+        refused unless it has one.
+        """
+        session = getattr(self.scope.get("session"), "session_key", None)
+        while True:
+            await asyncio.sleep(ACCESS_INTERVAL)
+            if not await query(is_still_signed_in, self.scope["user"], session):
+                await self.close(TRY_LATER)
+                return
             if not await self.is_visible():
                 await self.close(NOT_FOUND)
                 return
@@ -135,12 +188,54 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task of this socket; if it fails, close the socket: the client reconnects with its cursor."""
         try:
-            await work
-        except DATABASE_UNAVAILABLE:
-            await self.close(TRY_LATER)
+            try:
+                await work
+            except DATABASE_UNAVAILABLE:
+                await self.close(TRY_LATER)
+        except OSError:
+            pass  # the client has left; the server reports it to receive()
         except Exception:
             logger.exception("%s of %s failed", type(self).__name__, self.slug)
             await self.close(INTERNAL_ERROR)
+
+
+_sockets: Counter[str] = Counter()
+"""Open sockets of this process by visitor."""
+
+
+def visitor_of(scope: Mapping[str, Any]) -> str:
+    """The account of a socket, else its network address; "" if neither is known, as behind a Unix socket.
+
+    IPv6 addresses count by their /64 network: a visitor has all addresses of one.
+    """
+    user, client = scope["user"], scope.get("client")
+    if user.is_authenticated:
+        return f"user {user.pk}"
+    return f"address {_network_of(client[0])}" if client and client[0] else ""
+
+
+def _network_of(address: str) -> str:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+
+
+def is_still_signed_in(user: User | AnonymousUser, session_key: str | None) -> bool:
+    """Whether the account is active, and the session with which the socket was opened is still its own."""
+    if not user.is_authenticated:
+        return True
+    current = User.objects.filter(pk=user.pk, is_active=True).first()
+    if current is None or session_key is None:
+        return current is not None
+    session = SessionStore(session_key)
+    same_user = session.get(SESSION_KEY) == str(current.pk)
+    return same_user and constant_time_compare(session.get(HASH_SESSION_KEY, ""), current.get_session_auth_hash())
 
 
 def parse_frame(text: str | None, max_length: int) -> tuple[dict[str, Any] | None, str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from webapp.core.broadcast import BroadcastHub, hub_of_running_loop
 from webapp.core.database import DATABASE_UNAVAILABLE, query
-from webapp.core.publisher import RUN_CHANGED, TOKENS, run_group
+from webapp.core.publisher import PROGRESS, RUN_CHANGED, TOKENS, run_group
 from webapp.runs.models import EventBatch, Run
 
 logger = logging.getLogger(__name__)
@@ -81,6 +81,9 @@ class Listener(Protocol):
 
     def on_tokens(self, tokens: dict[str, Any]) -> None:
         """A partial response arrived."""
+
+    def on_progress(self, phase: dict[str, Any]) -> None:
+        """Progress of an update arrived."""
 
 
 class FrameHub(BroadcastHub):
@@ -164,12 +167,15 @@ class FrameReader:
         await asyncio.gather(self._task, return_exceptions=True)
 
     def on_message(self, message: dict[str, Any]) -> None:
-        """Handle a wake-up message or a partial response."""
+        """Handle a wake-up message, a partial response or the progress of an update."""
         if message["type"] == RUN_CHANGED:
             self._woken.set()
         elif message["type"] == TOKENS:
             for listener in self.listeners:
                 listener.on_tokens(message)
+        elif message["type"] == PROGRESS:
+            for listener in self.listeners:
+                listener.on_progress(message["phase"])
 
     def _wake_listeners(self) -> None:
         for listener in self.listeners:

@@ -9,6 +9,8 @@ Frames of the server, all JSON objects with a `type`:
                                                        live: "push", or "poll" while Redis is away
     events  first last events                          contiguous, in order, exactly once (group_started with slugs)
     tokens  trajectory turn text                       partial response; has no seq, may be dropped
+    progress phase                                     a phase event of an update between those of the journal, with its
+                                                       time; has no valid seq, may be dropped
     resync  seq                                        reload the snapshot; what follows on this socket begins after seq
     ping, pong                                         heartbeat
     error   message                                    about an invalid frame of the client
@@ -31,15 +33,18 @@ from webapp.live.consumer_base import LOG_IN, NOT_FOUND, LiveConsumer
 from webapp.live.frame_reader import Frame, FrameReader, frames_after, hub, run_status
 from webapp.runs import token_subscriptions
 from webapp.runs.models import Run
+from webapp.runs.public_words import failure_words, problem_words, public_frame
+from webapp.teams.access import role_in
 
 MAX_EVENTS_BEHIND = 5000
 MAX_PENDING_TOKENS = 8
 MAX_TRAJECTORY_ID = 100
 
 
-def visible_run(user: Any, slug: str) -> int | None:
-    """The run's primary key if the user may see it."""
-    return Run.objects.visible_to(user).filter(slug=slug).values_list("pk", flat=True).first()
+def visible_run(user: Any, slug: str) -> tuple[int, bool] | None:
+    """The run's primary key, if the user may see it, and whether the user is in its team."""
+    found = Run.objects.visible_to(user).filter(slug=slug).values_list("pk", "team_id").first()
+    return None if found is None else (found[0], role_in(user, found[1]) is not None)
 
 
 class RunConsumer(LiveConsumer):
@@ -48,9 +53,12 @@ class RunConsumer(LiveConsumer):
     async def open(self) -> int | None:
         self.reader: FrameReader | None = None
         self.pending_tokens: dict[str, dict[str, Any]] = {}
+        self.pending_progress: dict[str, Any] | None = None
         self.watched_trajectory: str | None = None
         self.last_hello: dict[str, Any] | None = None
-        run_id = await query(visible_run, self.scope["user"], self.slug)
+        self.inside = False
+        found = await query(visible_run, self.scope["user"], self.slug)
+        run_id, self.inside = found or (None, False)
         status = await query(run_status, run_id) if run_id is not None else None
         if run_id is None or status is None:
             return NOT_FOUND if self.scope["user"].is_authenticated else LOG_IN
@@ -62,7 +70,9 @@ class RunConsumer(LiveConsumer):
         return None
 
     async def is_visible(self) -> bool:
-        return await query(visible_run, self.scope["user"], self.slug) is not None
+        found = await query(visible_run, self.scope["user"], self.slug)
+        self.inside = found is not None and found[1]
+        return found is not None
 
     async def release(self) -> None:
         if self.reader is not None:
@@ -98,6 +108,10 @@ class RunConsumer(LiveConsumer):
             self.pending_tokens[name] = {"type": "tokens", **fields}
             self.wake()
 
+    def on_progress(self, phase: dict[str, Any]) -> None:
+        self.pending_progress = phase  # the newest replaces an unsent one
+        self.wake()
+
     async def follow(self) -> None:
         reader = self.reader
         assert reader is not None
@@ -120,6 +134,9 @@ class RunConsumer(LiveConsumer):
             await self._send_frames(reader)
             while self.pending_tokens:
                 await self.send_frame(self.pending_tokens.pop(next(iter(self.pending_tokens))))
+            if self.pending_progress is not None:
+                phase, self.pending_progress = self.pending_progress, None
+                await self.send_frame({"type": "progress", "phase": phase})
             if self.seq >= reader.seq:
                 await self.wait_until_woken()
 
@@ -133,7 +150,8 @@ class RunConsumer(LiveConsumer):
                 return
         for frame in frames:
             if frame.last > self.seq:
-                await self.send(_trim(frame, self.seq))
+                text = _trim(frame, self.seq)
+                await self.send(text if self.inside else public_frame(text))
                 self.seq = frame.last
 
     async def _send_hello(self, reader: FrameReader) -> None:
@@ -141,8 +159,8 @@ class RunConsumer(LiveConsumer):
         hello = {
             "attempt": status.attempt,
             "state": status.state,
-            "failure": status.failure,
-            "problem": status.journal_error,
+            "failure": failure_words(status.failure, inside=self.inside),
+            "problem": problem_words(status.journal_error, inside=self.inside),
             "live": "push" if reader.hub.redis_answers else "poll",
         }
         if hello != self.last_hello:

@@ -4,8 +4,10 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 
     seq, rebuilds              cursor of the websocket
     attempt, state             state as pages name it (Run.shown_state)
-    run                        slug title iterations group_size groups environment device started_at (ISO or null)
-    phase                      phase iteration done total unit tokens_per_second eta_seconds; null before the first
+    run                        slug title iterations iteration (finished) group_size groups environment device
+                               started_at (ISO or null)
+    phase                      phase iteration done total unit tokens_per_second eta_seconds eta_low_seconds
+                               eta_high_seconds share iteration_shares update; null before the first
     wall                       the newest wave of groups, train or eval; null before the first
                                iteration split groups: [group mean std kept
                                    members: [id slug turns status format_error]]
@@ -18,7 +20,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations (trap_signals.py)
     stage                      the trajectory played last: id slug group member board hint turns success end
                                total_reward lost_at (turns as in the journal, without type, seq, time, trajectory)
-    notices                    the 20 newest, oldest first: level message
+    notices                    the 20 newest, oldest first: level message; empty outside the team
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ def heading(run: Run) -> dict[str, Any]:
             "slug": run.slug,
             "title": run.title,
             "iterations": run.iterations,
+            "iteration": run.iteration,
             "group_size": rollout.get("group_size", 0),
             "groups": rollout.get("groups", 0),
             "environment": run.environment,
@@ -92,8 +95,8 @@ _NOT_DRAWN: dict[str, Any] = {
 }
 
 
-def snapshot(run: Run) -> dict[str, Any]:
-    """Snapshot of the run at its present seq."""
+def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
+    """Snapshot of the run at its present seq; without notices for visitors who are not `inside` the team."""
     with one_moment():
         run = Run.objects.defer("log_tail", "summary").get(pk=run.pk)
         finished = _newest_finished(run)
@@ -109,7 +112,7 @@ def snapshot(run: Run) -> dict[str, Any]:
             **echo_trap.history(run),
             "evidence": echo_trap.evidence(run),
             "stage": _stage(run, finished),
-            "notices": list(run.notices.order_by("-seq").values("level", "message")[:NOTICES])[::-1],
+            "notices": _notices(run) if inside else [],
         }
 
 
@@ -142,6 +145,11 @@ def _wall(run: Run) -> dict[str, Any] | None:
             for group in groups
         ],
     }
+
+
+def _notices(run: Run) -> list[dict[str, Any]]:
+    newest = run.notices.exclude(message="").order_by("-seq").values_list("level", "message")[:NOTICES]
+    return [{"level": level, "message": message} for level, message in newest][::-1]
 
 
 def _newest_finished(run: Run) -> list[Trajectory]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from dataclasses import dataclass
 from functools import cache
 
+import psycopg
 import redis
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import connection
 from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from webapp.operations.prometheus import has_token
+
+DATABASE_TIMEOUT = 5.0
 REDIS_TIMEOUT = 2.0
 MIN_FREE_BYTES = 200_000_000
+
+
+_one_check = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,31 @@ def _migrations() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).graph.nodes)
 
 
+def _applied_migrations() -> frozenset[tuple[str, str]]:
+    """(app, name) of every migration of the database, by a connection of its own. Raises psycopg.Error."""
+    parameters = connection.get_connection_params() | {"connect_timeout": round(DATABASE_TIMEOUT)}
+    parameters.pop("cursor_factory", None)
+    with psycopg.connect(**parameters, autocommit=True) as own:
+        try:
+            rows = own.execute("SELECT app, name FROM django_migrations").fetchall()
+        except psycopg.errors.UndefinedTable:
+            return frozenset()
+    return frozenset((app, name) for app, name in rows)
+
+
 def database() -> Check:
-    """Check that PostgreSQL answers and all migrations of this version are applied."""
+    """Check that PostgreSQL answers and all migrations of this version are applied.
+
+    The connection is its own, one at a time: requests may use up the pool, which is no reason to restart the process.
+    """
+    if not _one_check.acquire(timeout=DATABASE_TIMEOUT):
+        return Check(False, "PostgreSQL does not answer: another check has not ended")
     try:
-        missing = _migrations() - MigrationRecorder(connection).applied_migrations().keys()
-    except (DatabaseError, InterfaceError) as error:
-        return Check(False, f"PostgreSQL does not answer: {str(error).strip().splitlines()[0]}")
+        missing = _migrations() - _applied_migrations()
+    except psycopg.Error as error:
+        return Check(False, f"PostgreSQL does not answer: {(str(error).strip() or 'no reason given').splitlines()[0]}")
+    finally:
+        _one_check.release()
     if missing:
         return Check(False, f"{len(missing)} migrations are missing: run python manage.py prepare")
     return Check(True, "PostgreSQL answers, all migrations are applied")
@@ -76,8 +102,14 @@ def alive(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def ready(request: HttpRequest) -> JsonResponse:
-    """Readiness: 200 if the process can serve requests, else 503; with the message of every check."""
+    """Readiness: 200 if the process can serve requests, else 503.
+
+    With ECHOSCOPE_METRICS_TOKEN also the message of every check, which names errors and free space.
+    """
     checks = {"database": database(), "redis": broker(), "disk": disk()}
     serving = all(check.ok for check in checks.values() if check.needed)
-    facts = {name: {"ok": check.ok, "message": check.words} for name, check in checks.items()}
+    facts: dict[str, dict[str, object]] = {name: {"ok": check.ok} for name, check in checks.items()}
+    if has_token(request):
+        for name, check in checks.items():
+            facts[name]["message"] = check.words
     return JsonResponse({"ready": serving, "checks": facts}, status=200 if serving else 503)

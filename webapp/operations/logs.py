@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterator
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
+
+from django.http import HttpRequest
+from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, resolve
+from django.utils.encoding import escape_uri_path
 
 current_id: ContextVar[str] = ContextVar("current_id", default="")
 """Id of the current request, for its log lines."""
@@ -18,6 +25,76 @@ class RequestId(logging.Filter):
         return True
 
 
+FILTERS = ["request_id", "secret_paths"]
+SECRET_PARAMETERS = frozenset({"token", "key"})
+"""Parameters of URLs that give access to their page, which readers of a log must not learn."""
+
+
+def loggable_path(request: HttpRequest) -> str:
+    """The path of a request; the pattern of its route where it holds a secret.
+
+    A path without a route may be a mistyped one with a secret: of these only what precedes the secret is shown.
+    """
+    match = request.resolver_match or _match(request.path_info)  # unresolved: redirected to HTTPS, or mistyped
+    if match is not None and not SECRET_PARAMETERS.isdisjoint(match.kwargs):
+        return f"/{match.route.removeprefix('^')}"
+    prefix = max((one for one in secret_prefixes() if request.path_info.startswith(one)), key=len, default="")
+    if match is not None and len(_fixed(match.route)) >= len(prefix) - 1:
+        return request.path  # of a route of its own, not of one that matches everything else
+    return f"{prefix}…" if prefix else request.path
+
+
+@cache
+def secret_prefixes() -> frozenset[str]:
+    """The fixed beginnings of all routes that hold a secret, such as `/s/`."""
+    return frozenset(f"/{_fixed(route)}" for route, names in _routes(get_resolver()) if names & SECRET_PARAMETERS)
+
+
+def _fixed(route: str) -> str:
+    """A route up to its first parameter."""
+    return re.split(r"<|\(", route.replace("^", ""), maxsplit=1)[0]
+
+
+def _routes(resolver: URLResolver, before: str = "") -> Iterator[tuple[str, frozenset[str]]]:
+    """(route, names of the parameters of its own) of all patterns."""
+    for pattern in resolver.url_patterns:
+        route = before + str(pattern.pattern).removeprefix("^")
+        if isinstance(pattern, URLResolver):
+            yield from _routes(pattern, route)
+        else:
+            yield route, frozenset(pattern.pattern.regex.groupindex)
+
+
+def _match(path: str) -> ResolverMatch | None:
+    try:
+        return resolve(path.rstrip("/"))
+    except Resolver404:
+        return None
+
+
+class SecretPaths(logging.Filter):
+    """Replaces such a path in Django's own messages about a request, as in "Not Found: /s/…"."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        if isinstance(request, HttpRequest) and isinstance(record.args, tuple):
+            shown = loggable_path(request)
+            if shown != request.path:
+                paths = {request.path, request.get_full_path(), escape_uri_path(request.path)}
+                record.args = tuple(shown if argument in paths else argument for argument in record.args)
+                record.request = shown  # the formatter would write the request with its path
+        return True
+
+
+class ShortRefusals(logging.Filter):
+    """Removes the traceback of refused requests (4xx): visitors cause them, and the line names path and reason."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "status_code", 500) < 500:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 def configuration(format: str, level: str) -> dict[str, Any]:
     """Django's LOGGING setting. Raises ValueError for an unknown format."""
     if format not in {"line", "json"}:
@@ -25,7 +102,11 @@ def configuration(format: str, level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"request_id": {"()": RequestId}},
+        "filters": {
+            "request_id": {"()": RequestId},
+            "secret_paths": {"()": SecretPaths},
+            "short_refusals": {"()": ShortRefusals},
+        },
         "formatters": {
             "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
             "json": {
@@ -35,10 +116,11 @@ def configuration(format: str, level: str) -> dict[str, Any]:
                 "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
             },
         },
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": format, "filters": ["request_id"]}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": format, "filters": FILTERS}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {  # one line per request only for log collectors
             "echoscope.requests": {"level": "INFO" if format == "json" else "WARNING"},
+            "django.request": {"filters": ["short_refusals"]},
             "httpx": {"level": "WARNING"},
         },
     }

@@ -107,7 +107,7 @@ def _devices(now: datetime) -> Iterator[Metric]:
         labels=["team"],
     )
     slugs = dict(Team.objects.values_list("pk", "slug"))
-    for team, seconds in fair_share.used(now).items():
+    for team, seconds in fair_share.used(now).teams.items():
         use.add_metric([slugs.get(team, "none")], seconds)
     yield use
 
@@ -116,10 +116,16 @@ STANDING = CollectorRegistry(auto_describe=False)
 STANDING.register(QueueCollector())
 
 
+def has_token(request: HttpRequest) -> bool:
+    """Whether the request has ECHOSCOPE_METRICS_TOKEN. No query."""
+    token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    expected = settings.ECHOSCOPE_METRICS_TOKEN
+    return bool(expected) and constant_time_compare(token, expected)
+
+
 def allowed(request: HttpRequest) -> bool:
     """Whether the request has ECHOSCOPE_METRICS_TOKEN or comes from a staff user."""
-    token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if settings.ECHOSCOPE_METRICS_TOKEN and constant_time_compare(token, settings.ECHOSCOPE_METRICS_TOKEN):
+    if has_token(request):
         return True
     return request.user.is_active and request.user.is_staff
 

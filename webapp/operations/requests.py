@@ -9,9 +9,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from webapp.operations.logs import current_id
+from webapp.operations.logs import current_id, loggable_path
 from webapp.operations.prometheus import REQUESTS, SOCKETS
 
 logger = logging.getLogger("echoscope.requests")
@@ -26,10 +27,10 @@ Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 def observe(get_response: View) -> View:
-    """Measure the request and set its id: the proxy's, or a new one."""
+    """Measure the request and set its id: a new one, or the proxy's with ECHOSCOPE_TRUST_REQUEST_ID."""
 
     def answer(request: HttpRequest) -> HttpResponse:
-        incoming = request.headers.get(HEADER, "")
+        incoming = request.headers.get(HEADER, "") if settings.ECHOSCOPE_TRUST_REQUEST_ID else ""
         token = current_id.set(incoming if _ACCEPTABLE.fullmatch(incoming) else secrets.token_hex(8))
         began = time.perf_counter()
         try:
@@ -49,14 +50,15 @@ def _note(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     REQUESTS.labels(view, request.method or "", str(response.status_code)).observe(seconds)
     if view in QUIET:
         return
+    path = loggable_path(request)
     logger.info(
         "%s %s %d",
         request.method,
-        request.path,
+        path,
         response.status_code,
         extra={
             "method": request.method,
-            "path": request.path,
+            "path": path,
             "view": view,
             "status": response.status_code,
             "milliseconds": round(1000 * seconds, 1),

@@ -1,7 +1,7 @@
 """Thins training trajectories of runs that ended long ago, by the team's setting. Curves and evaluations are kept.
 
 Also kept: the first group of every iteration, so that a run remains readable throughout, the last iteration, and
-pinned, shared or annotated trajectories.
+pinned, shared or annotated trajectories, and those in reports.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Q, Value
 
 from webapp.annotations.queries import is_annotated
+from webapp.reports.report_queries import embedded_in_reports
 from webapp.runs.models import Run
 from webapp.trajectories.models import ShareLink, Trajectory, TrajectoryQuerySet
 
@@ -31,6 +32,7 @@ def thinnable(now: datetime) -> TrajectoryQuerySet:
         Trajectory.objects.filter(run__in=runs.values("pk"), split="train", pinned=False)
         .exclude(pk__in=shared)
         .exclude(is_annotated())
+        .exclude(embedded_in_reports())
         .filter(Q(superseded=True) | (Q(group__number__gt=0) & Q(iteration__lt=F("run__iteration"))))
     )
 

@@ -6,19 +6,26 @@ its route in webapp/pages/runs/urls.py, and one line in TABS.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from webapp.core import formatting
+from webapp.core import formatting, markdown
 from webapp.live.snapshot import heading, snapshot
-from webapp.runs import summaries
+from webapp.notifications.actions import is_following
+from webapp.reports.report_queries import mentioning
+from webapp.runs import public_words, summaries
+from webapp.runs.access import may_delete
+from webapp.runs.actions import UNDO_TIME
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
-from webapp.teams.access import role_in_team
+from webapp.studies.access import study_run_of
+from webapp.teams.access import role_in_team, signed_in
 from webapp.teams.models import Membership
+from webapp.trajectories.sharing.share_links import open_shares
 
 TABS = (
     ("run", "Live"),
@@ -34,9 +41,11 @@ TEAM_TABS = {"run-log"}
 
 def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
     """Render a tab of a run: header, state and tabs around `template`, which also gets `context`."""
-    now = snapshot(run) if tab == "run" else heading(run)
-    phase = now["phase"]
     role = role_in_team(request.user, run.team_id)
+    inside = role is not None
+    now = snapshot(run, inside=inside) if tab == "run" else heading(run)
+    phase = now["phase"]
+    writer = role in Membership.WRITERS
     return render(
         request,
         template,
@@ -44,11 +53,25 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "page": "runs",
             "run": run,
             "tab": tab,
-            "tabs": [tab for tab in TABS if role is not None or tab[0] not in TEAM_TABS],
-            "inside": role is not None,
+            "tab_title": dict(TABS).get(tab, ""),
+            "run_progress": f"{phase['iteration']}/{run.iterations} · "
+            if now["state"] == "running" and phase and run.iterations
+            else "",
+            "tabs": [tab for tab in TABS if inside or tab[0] not in TEAM_TABS],
+            "inside": inside,
+            "following": inside and is_following(signed_in(request), run),
+            "failure": public_words.failure_words(run.failure, inside=inside),
+            "problem": public_words.problem_words(run.journal_error, inside=inside),
             "snapshot": now,
             "state": now["state"],
-            "writer": role in Membership.WRITERS,
+            "writer": writer,
+            "open_shares": open_shares(run) if writer and run.visibility == Run.Visibility.PRIVATE else 0,
+            "may_delete": may_delete(request.user, run),
+            "undoable": _is_undoable(run),
+            "undo_minutes": UNDO_TIME // timedelta(minutes=1),
+            "notes": markdown.render(run.notes) if run.notes else "",
+            "study_run": study_run_of(request.user, run) if run.group else None,
+            "reports": mentioning(request.user, run) if tab == "run" else [],
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
             "phase_words": formatting.phase_text(phase, run.iterations)
             if run.state in Run.HELD
@@ -63,3 +86,10 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
         }
         | context,
     )
+
+
+def _is_undoable(run: Run) -> bool:
+    """Whether the run is being cancelled, or was cancelled so recently that it can be undone."""
+    if run.state != Run.State.CANCELLED:
+        return run.requested == Run.Request.CANCEL
+    return run.ended_at is not None and run.ended_at > timezone.now() - UNDO_TIME

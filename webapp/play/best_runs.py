@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
 
+from webapp.core.formatting import plural
 from webapp.play.starts import Start
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory
@@ -30,6 +31,18 @@ class BestRun:
     @property
     def share(self) -> float:
         return self.solved / self.played if self.played else 0.0
+
+    @property
+    def result(self) -> str:
+        """Result in words, e.g. “Solved it in 4 actions (iteration 40)”."""
+        best = f" in {plural(self.fewest, 'action')}" if self.fewest else ""
+        if not self.solved:
+            what = "Did not solve it"
+        elif self.played == 1:
+            what = f"Solved it{best}"
+        else:
+            what = f"Solved it{f',{best} at best' if best else ''}"
+        return f"{what} (iteration {self.iteration})"
 
 
 def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestRun]:

@@ -9,6 +9,8 @@ from typing import Any
 import envs
 from envs.base import EnvSpec, TextEnv
 from envs.pool import EnvironmentPool, failure_message
+from envs.registry import environment_class
+from envs.sokoban.sokoban_env import Sokoban
 
 SAMPLE_SEED = 7
 BOXOBAN = """
@@ -37,6 +39,15 @@ class Sample:
     board: dict[str, Any] | None = None
     text: str = ""
     problem: str = ""
+
+    @property
+    def preparation(self) -> str:
+        """What the page waits for while an environment starts."""
+        if issubclass(environment_class(self.name), Sokoban):
+            return "Generating the room. Large rooms need a compiler the first time: up to half a minute."
+        if self.board and self.board["kind"] == "page":
+            return "Loading the catalogue (a few seconds)."
+        return "Starting the environment (a few seconds)."
 
 
 @lru_cache

@@ -147,7 +147,7 @@ def act(person: int, start: Start, saved: SavedGame, text: str) -> Game:
 
     def step(session: GameSession) -> Game:
         if session.ended or len(session.moves) >= start.budget:
-            return _game(session, start, saved, "This game is over. Restart it or choose another state.")
+            return _game(session, start, saved, "This game is over. Restart it or choose another puzzle.")
         session.act(text)
         return _game(session, start, saved | {"actions": session.actions, "hint_at": -1}, "")
 

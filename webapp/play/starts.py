@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import Http404, QueryDict
+from pydantic import ValidationError
 
 from envs.base import EnvSpec
-from trainer.config.environment import BUDGETS
-from trainer.config.evaluation import EvaluationConfig, parse_suite
+from trainer.config.evaluation import EvaluationConfig
 from trainer.config.run import RunConfig
 from trainer.seeds import Purpose, derive
+from webapp.runs.inputs import allowed_inputs
+from webapp.trajectories.mistakes.budgets import budgets_of, settings_of
 from webapp.trajectories.models import Trajectory
 
 PROMPTS = EvaluationConfig().prompts
@@ -43,8 +45,8 @@ class Start:
     def label(self) -> str:
         """Display name."""
         if self.prompt:
-            return f"prompt {self.prompt} of the evaluation"
-        return "the state of a trajectory" if self.of else f"seed {self.seed}"
+            return f"puzzle {self.prompt} of the evaluation"
+        return "the puzzle of an attempt" if self.of else f"seed {self.seed}"
 
     @property
     def key(self) -> str:
@@ -81,7 +83,7 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
     if kind == "of":
         return _of_trajectory(user, spec, name, value)
     if not (value.isascii() and value.isdecimal() and len(value) < 11):
-        raise NoSuchStart(f"“{value[:40]}” is not a {'prompt' if kind == 'prompt' else 'seed'}: enter a whole number.")
+        raise NoSuchStart(f"“{value[:40]}” is not a {'puzzle' if kind == 'prompt' else 'seed'}: enter a whole number.")
     number = int(value)
     budgets = (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
     if kind == "seed":
@@ -89,7 +91,7 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
             raise NoSuchStart(f"A seed is at most {MAX_SEED:,}.")
         return Start(name, f"seed={number}", number, *budgets)
     if not 1 <= number <= PROMPTS:
-        raise NoSuchStart(f"The evaluation has the prompts 1 to {PROMPTS}.")
+        raise NoSuchStart(f"The evaluation has the puzzles 1 to {PROMPTS}.")
     seed, dynamics = (
         derive(EVALUATION_SEED, Purpose.EVALUATION, purpose, number - 1)
         for purpose in (Purpose.INITIAL_STATE, Purpose.DYNAMICS)
@@ -101,28 +103,12 @@ def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
     trajectory = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
     if trajectory is None or trajectory.group.environment != name:
         raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
-    config = RunConfig.model_validate(trajectory.run.config)
-    settings = _settings(config, name, trajectory.group.suite)
-    if settings.get("path"):
-        raise NoSuchStart("This state comes from a file on the worker, which the site cannot read.")
-    budgets = _budgets(config, spec, name, trajectory.group.suite)
+    try:
+        config = RunConfig.model_validate(trajectory.run.config)
+    except ValidationError:
+        raise NoSuchStart("This attempt is of a run of another version, whose settings are unknown here.") from None
+    settings = settings_of(config, name, trajectory.group.suite)
+    if allowed_inputs.names_files(name, settings):
+        raise NoSuchStart("This puzzle comes from a file on the worker, which the site cannot read.")
+    budgets = budgets_of(config, spec, name, trajectory.group.suite)
     return Start(name, f"of={trajectory.slug}", trajectory.group.seed, *budgets, settings=settings, of=trajectory.slug)
-
-
-def _settings(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
-    if suite in config.evaluation.suites:
-        return parse_suite(suite)[1]
-    if name == config.environment.name:
-        return config.environment.settings
-    entry = config.environment.mixed(name)
-    return entry.settings if entry else {}
-
-
-def _budgets(config: RunConfig, spec: EnvSpec, name: str, suite: str) -> tuple[int, int, int]:
-    own: dict[str, int] = {budget: getattr(spec, budget) for budget in BUDGETS}
-    if suite not in config.evaluation.suites:
-        if name == config.environment.name:
-            own = {budget: getattr(config.rollout, budget) for budget in BUDGETS}
-        elif entry := config.environment.mixed(name):
-            own = entry.budgets
-    return own["max_turns"], own["max_actions_per_turn"], own["max_actions"]

@@ -9,11 +9,11 @@ from django.http import Http404
 
 from webapp.runs.models import Run
 from webapp.teams.access import may_admin, role_in_team
-from webapp.teams.models import User
+from webapp.teams.models import Membership, User
 
 NOT_YOURS_TO_HIDE = "Only the author or an admin of the team can make a run private: you would no longer see it."
 
-NOT_YOURS_TO_HURRY = "Only an admin of the team may give a run high priority: it goes ahead of all other runs."
+NOT_YOURS_TO_HURRY = "Only an admin of the team may give a run high priority: it goes ahead of the team's other runs."
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -39,6 +39,18 @@ def require_may_set(user: User | AnonymousUser, run: Run, visibility: Run.Visibi
     """Raise PermissionDenied for a member who would hide another's run from the team."""
     if visibility == Run.Visibility.PRIVATE and run.author_id != user.pk and not may_admin(user, run.team_id):
         raise PermissionDenied(NOT_YOURS_TO_HIDE)
+
+
+def may_delete(user: User | AnonymousUser, run: Run) -> bool:
+    """Whether the user may delete the run: its author while a writer of the team, and the team's admins."""
+    role = role_in_team(user, run.team_id)
+    return role == Membership.Role.ADMIN or (role in Membership.WRITERS and run.author_id == user.pk)
+
+
+def require_may_delete(user: User | AnonymousUser, run: Run) -> None:
+    """Raise PermissionDenied for all others than may_delete."""
+    if not may_delete(user, run):
+        raise PermissionDenied("Only the author of this run and the admins of its team may delete it.")
 
 
 def require_may_prefer(user: User | AnonymousUser, team_id: int, priority: Run.Priority) -> None:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from celery import current_app
-from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, Value
+from django.db.models.functions import Now
 from django.utils import timezone
 
-from trainer.config.run import RunConfig
-from webapp.core.database import RowLocked, lock_wait
+from webapp.core.database import RowLocked, database_now, delete_in_chunks, lift_statement_timeout, lock_wait
 from webapp.core.publisher import publisher
 from webapp.runs import object_storage
-from webapp.runs.launch import estimates
+from webapp.runs.inputs import allowed_inputs
 from webapp.runs.models import EventBatch, Run, RunQuerySet, Worker
-from webapp.runs.queue import device_classes, fair_share, order
-from webapp.teams.models import Team, User
+from webapp.runs.queue import fair_share, order, run_quotas
+from webapp.teams.daily_use import do_forget_uses
 
 logger = logging.getLogger(__name__)
 
@@ -30,83 +29,15 @@ TRAIN_TASK = "webapp.worker.train"
 REQUEST_LOCK_WAIT = 2.0
 """Seconds that a request of a user waits for the run's row."""
 WAKE_INTERVAL = timedelta(seconds=15)
+UNDO_TIME = timedelta(minutes=10)
+"""How long the cancellation of a run can be undone."""
 MAX_CRASHES = 3
 WORKER_RETENTION = timedelta(days=1)
 FRAME_RETENTION = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class SchedulingOptions:
-    """Queue, GPUs and priority of a run. Empty and None: the defaults of its configuration."""
-
-    queue: str = ""
-    gpus: int | None = None
-    priority: Run.Priority = Run.Priority.NORMAL
-
-    def resolved(self, config: RunConfig, available: Collection[str]) -> tuple[str, int]:
-        """(device class, GPUs), with the configuration's defaults for open options.
-
-        `available` are the classes that live workers serve.
-        """
-        several = self.gpus is not None and self.gpus > 1
-        queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, available))
-        return queue, device_classes.default_gpus(config, queue) if self.gpus is None else self.gpus
-
-
-def options_for_clone(run: Run) -> SchedulingOptions:
-    """Options of a clone: those that a user must have chosen; the configuration's defaults stay open."""
-    is_default = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
-    return SchedulingOptions("" if is_default else run.queue, run.gpus if run.gpus > 1 else None)
-
-
 class RequestRefused(ValueError):
     """The run's state does not allow the request. The message is for users."""
-
-
-def do_create_run(
-    team: Team,
-    author: User,
-    config: RunConfig,
-    *,
-    preset: str = "",
-    scheduling: SchedulingOptions | None = None,
-    visibility: Run.Visibility = Run.Visibility.TEAM,
-    launch_key: str = "",
-) -> Run:
-    """Create a queued run; workers are notified once it is committed.
-
-    With the author's `launch_key` of an earlier call, that run is returned: a form that is sent again after a lost
-    answer launches nothing twice.
-    """
-    now, scheduling = timezone.now(), scheduling or SchedulingOptions()
-    queue, gpus = scheduling.resolved(config, order.known_classes(now))
-    run = Run(
-        team=team,
-        author=author,
-        title=config.title(),
-        config=config.model_dump(mode="json"),
-        preset=preset,
-        environment=config.environment.name,
-        tags=config.tags,
-        iterations=0 if config.kind == "evaluate" else config.iterations,
-        queue=queue,
-        gpus=gpus,
-        memory=estimates.needed_memory(config, gpus),
-        priority=scheduling.priority,
-        queued_at=now,
-        visibility=visibility,
-        launch_key=launch_key,
-    )
-    try:
-        with transaction.atomic():
-            run.save(force_insert=True)
-            _wake_on_commit(run.pk)
-    except IntegrityError:
-        earlier = Run.objects.filter(author=author, launch_key=launch_key).first() if launch_key else None
-        if earlier is None:
-            raise
-        return earlier
-    return run
 
 
 @transaction.atomic
@@ -115,15 +46,24 @@ def do_update_run(
     *,
     title: str | None = None,
     tags: Sequence[str] | None = None,
+    notes: str | None = None,
     visibility: Run.Visibility | None = None,
     priority: Run.Priority | None = None,
+    group: str | None = None,
 ) -> Run:
-    """Change title, tags, visibility and priority of a run. None leaves a value unchanged."""
+    """Change title, tags, notes, visibility, priority and group of a run. None leaves a value unchanged.
+
+    Raises QuotaExceeded for too many tags.
+    """
+    if tags is not None:
+        run_quotas.require_allowed_tags(tags)
     values = {
         "title": title,
         "tags": None if tags is None else list(tags),
+        "notes": notes,
         "visibility": visibility,
         "priority": priority,
+        "group": group,
     }
     changes = {name: value for name, value in values.items() if value is not None}
     if changes:
@@ -136,9 +76,22 @@ def do_update_run(
     return run
 
 
+def do_archive_run(run: Run, archived: bool) -> Run:
+    """Leave a run out of lists, or put it back. Raises RequestRefused for a run that may still train."""
+    if not archived:
+        Run.objects.filter(pk=run.pk).update(archived_at=None)
+    elif not Run.objects.filter(pk=run.pk, state__in=Run.ENDED).update(archived_at=timezone.now()):
+        raise RequestRefused(
+            f"This run is {run.get_state_display().lower()}: only runs that have ended can be archived. Stop it first."
+        )
+    run.refresh_from_db()
+    return run
+
+
 @transaction.atomic
 def do_delete_run(run: Run) -> None:
     """Delete a run that has ended, with its rows, its folder and its copy. Raises RequestRefused."""
+    lift_statement_timeout()
     locked = Run.objects.select_for_update().get(pk=run.pk)
     if locked.state not in Run.ENDED:
         raise RequestRefused(
@@ -146,6 +99,7 @@ def do_delete_run(run: Run) -> None:
             "first."
         )
     folder, slug = locked.folder, locked.slug
+    delete_in_chunks(locked.trajectories.all())
     locked.delete()
 
     def delete_files() -> None:
@@ -161,12 +115,17 @@ def do_delete_run(run: Run) -> None:
 
 
 def do_request(run: Run, request: str) -> Run:
-    """Request "pause", "stop", "cancel" or "resume". Returns the updated run. Raises RequestRefused."""
+    """Request "pause", "stop", "cancel", "undo-cancel" or "resume". Returns the updated run.
+
+    Raises RequestRefused, and QuotaExceeded if a run to resume has no room in its team's queue.
+    """
     if run.imported:
         raise RequestRefused(
             f"This run was trained elsewhere, so it cannot {request} from here. Do that where it is trained, or "
             "clone it to train it here."
         )
+    if request == "resume" and (refusal := allowed_inputs.refusal(run)):
+        raise RequestRefused(f"This run is not allowed on this site: {refusal}.")
     try:
         with lock_wait(REQUEST_LOCK_WAIT):
             match request:
@@ -174,14 +133,21 @@ def do_request(run: Run, request: str) -> Run:
                     changed = _interrupt(run.pk, Run.Request(request))
                 case "resume":
                     changed = _resume(run.pk)
+                case "undo-cancel":
+                    changed = _undo_cancel(run.pk, timezone.now())
                 case _:
-                    raise RequestRefused(f"A run accepts pause, stop, cancel and resume, not {request!r}.")
+                    raise RequestRefused(f"A run accepts pause, stop, cancel, undo-cancel and resume, not {request!r}.")
     except RowLocked:
         raise RequestRefused(
             "The worker of this run does not answer at the moment, so nothing was changed. It is replaced within a "
             "minute: try again then."
         ) from None
     run.refresh_from_db()
+    if not changed and request == "undo-cancel":
+        minutes = UNDO_TIME // timedelta(minutes=1)
+        raise RequestRefused(
+            f"There is no cancellation to undo: that is possible for {minutes} minutes. Clone the run to train again."
+        )
     if not changed:
         raise RequestRefused(f"This run is {run.get_state_display().lower()}: it cannot {request} now.")
     return run
@@ -208,16 +174,44 @@ IDLE_STATES = {
 def _interrupt(run_id: int, request: Run.Request) -> bool:
     state, idle = IDLE_STATES[request]
     ended = None if state == Run.State.PAUSED else timezone.now()
-    changed = Run.objects.filter(pk=run_id, state__in=idle).update(state=state, requested="", ended_at=ended)
+    before = F("state") if request == Run.Request.CANCEL else Value("")
+    changed = Run.objects.filter(pk=run_id, state__in=idle).update(
+        state=state, requested="", ended_at=ended, cancelled_from=before
+    )
     if not changed:  # a supervisor holds it: it reads the request within a second
-        changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=request)
+        changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=request, cancelled_from="")
     if changed:
         notify_on_commit(run_id)
     return bool(changed)
 
 
 @transaction.atomic
+def _undo_cancel(run_id: int, now: datetime) -> bool:
+    """Withdraw a cancellation, or return a cancelled run to its former state; one that trained is queued again.
+
+    If the trainer was killed before the request was withdrawn, its supervisor restarts it as after a crash.
+    """
+    changed = Run.objects.filter(pk=run_id, state__in=Run.HELD, requested=Run.Request.CANCEL).update(requested="")
+    if not changed:
+        undoable = Run.objects.filter(pk=run_id, state=Run.State.CANCELLED, ended_at__gt=now - UNDO_TIME)
+        run = undoable.select_for_update().first()
+        if run is None:
+            return False
+        run.state = Run.State(run.cancelled_from or Run.State.QUEUED)
+        run.ended_at = run.ended_at if run.state == Run.State.STOPPED else None
+        run.archived_at = run.archived_at if run.state in Run.ENDED else None
+        run.cancelled_from, run.promised, run.crashes = "", None, 0
+        run.save(update_fields=["state", "ended_at", "archived_at", "cancelled_from", "promised", "crashes"])
+        if run.state == Run.State.QUEUED:
+            run_quotas.require_place_in_queue(run.team_id, run_id)
+            wake_on_commit(run_id)
+    notify_on_commit(run_id)
+    return True
+
+
+@transaction.atomic
 def _resume(run_id: int) -> bool:
+    run_quotas.require_place_in_queue(Run.objects.values_list("team_id", flat=True).get(pk=run_id))
     changed = Run.objects.filter(pk=run_id, state__in=Run.RESUMABLE).update(
         state=Run.State.QUEUED,
         requested="",
@@ -225,12 +219,13 @@ def _resume(run_id: int) -> bool:
         log_tail="",
         crashes=0,
         ended_at=None,
+        archived_at=None,
         queued_at=timezone.now(),
         promised=None,
     )
     if changed:
         notify_on_commit(run_id)
-        _wake_on_commit(run_id)
+        wake_on_commit(run_id)
     return bool(changed)
 
 
@@ -248,11 +243,13 @@ def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: s
         Run.objects.held_by(run.lease),
         run,
         state,
-        timezone.now(),
+        database_now(),
         failure=failure,
         log_tail=log_tail.replace("\0", "␀"),
         tokens_per_second=None,
         eta_seconds=None,
+        eta_low_seconds=None,
+        eta_high_seconds=None,
     )
     if released:
         wake_next_on_commit()
@@ -304,7 +301,7 @@ def do_reap(now: datetime) -> int:
             if _release(Run.objects.lost(now).filter(lease=run.lease), run, state, now):
                 logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
                 count += 1
-    return count + _wake_next(now - WAKE_INTERVAL)
+    return count + _wake_next(now, now - WAKE_INTERVAL)
 
 
 def do_record_heartbeat(name: str, now: datetime, **description: object) -> Worker:
@@ -321,6 +318,7 @@ def do_prune(now: datetime) -> int:
     """Delete frames of runs that ended long ago (their pages read the tables) and old workers. Returns the frames."""
     Worker.objects.filter(last_seen_at__lt=now - WORKER_RETENTION).delete()
     fair_share.forget(now)
+    do_forget_uses(now)
     frames, _ = EventBatch.objects.filter(
         run__ended_at__lt=now - FRAME_RETENTION, run__state__in=Run.ENDED, last_seq__lte=F("run__seq")
     ).delete()
@@ -337,7 +335,8 @@ def notify_on_commit(run_id: int) -> None:
     transaction.on_commit(notify)
 
 
-def _wake_on_commit(run_id: int) -> None:
+def wake_on_commit(run_id: int) -> None:
+    """Wake the workers of the run's class once the transaction is committed."""
     transaction.on_commit(lambda: wake(run_id))
 
 
@@ -346,15 +345,18 @@ def wake_next_on_commit() -> None:
 
     A worker that claims a run wakes the next one, so one message per queue is enough however many places are free.
     """
-    transaction.on_commit(_wake_next)
+    transaction.on_commit(lambda: _wake_next(timezone.now()))
 
 
-def _wake_next(before: datetime | None = None) -> int:
-    """Wake the workers for the first run of each queue, unless they were woken for it after `before`."""
+def _wake_next(now: datetime, before: datetime | None = None) -> int:
+    """Wake the workers for the first run of each queue, unless they were woken for it after `before`.
+
+    `before` is by the clock of the database, as `Run.woken_at` is.
+    """
     seen: set[str] = set()
-    woken, now = 0, timezone.now()
+    woken = 0
     runs = order.waiting()
-    for run in order.claim_order(runs, fair_share.used(now) if runs else {}, now):
+    for run in order.claim_order(runs, fair_share.used(now) if runs else fair_share.DeviceShares(), now):
         if run.queue in seen:
             continue
         seen.add(run.queue)
@@ -369,7 +371,7 @@ def wake(run_id: int) -> None:
 
     Without Redis nothing is lost: the reaper wakes them later.
     """
-    queue = Run.objects.values_list("queue", flat=True).get(pk=run_id)
-    Run.objects.filter(pk=run_id).update(woken_at=timezone.now())
-    expires = WAKE_INTERVAL.total_seconds()
+    queue, now = Run.objects.annotate(now=Now()).values_list("queue", "now").get(pk=run_id)
+    Run.objects.filter(pk=run_id).update(woken_at=now)
+    expires = now + WAKE_INTERVAL  # by the clock of the database: a worker with a wrong clock must not drop the message
     publisher().in_background(lambda: current_app.send_task(TRAIN_TASK, (run_id,), queue=queue, expires=expires))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
@@ -210,6 +210,13 @@ class ChartSpec:
     summary: Summary | None = None
     suite: str = ""
     """The evaluation suite it was measured in."""
+    watched: str = ""
+    """Title of the Echo Trap's signal that is derived from it, where the run has that."""
+
+    @property
+    def unit_words(self) -> str:
+        """The unit, for the title; empty where it stands beside every value."""
+        return "" if self.spec.unit in ("share", "bytes", "%") else self.spec.unit
 
     @property
     def last_words(self) -> str:
@@ -217,8 +224,8 @@ class ChartSpec:
 
     @property
     def best(self) -> tuple[str, int] | None:
-        """Best value as text, and its iteration."""
-        best = self.summary and self.summary.best(self.spec.better)
+        """Best value as text, and its iteration; None for a constant metric."""
+        best = None if self.constant else self.summary and self.summary.best(self.spec.better)
         return (value_words(self.spec, best[0]), best[1]) if best else None
 
     @property
@@ -227,7 +234,13 @@ class ChartSpec:
         if self.summary is None:
             return ""
         low, high = (value_words(self.spec, end) for end in (self.summary.lowest, self.summary.highest))
-        return low if low == high else f"{low} to {high}"
+        return f"constant at {low}" if self.constant else low if low == high else f"{low} to {high}"
+
+    @property
+    def constant(self) -> bool:
+        """Whether several values were measured and all are equal."""
+        summary = self.summary
+        return summary is not None and summary.count > 1 and summary.lowest == summary.highest
 
 
 @dataclass(frozen=True)
@@ -237,6 +250,15 @@ class ChartSection:
     key: str
     title: str
     charts: list[ChartSpec]
+
+    @property
+    def varying(self) -> list[ChartSpec]:
+        return [chart for chart in self.charts if not chart.constant]
+
+    @property
+    def flat(self) -> list[ChartSpec]:
+        """Charts of constant metrics, which the page folds."""
+        return [chart for chart in self.charts if chart.constant]
 
 
 TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer–sampler mismatch", OTHER: "Other"}
@@ -259,7 +281,33 @@ def value_words(spec: MetricSpec, value: float) -> str:
     return text.replace("-", "−")
 
 
-def sections(names: Iterable[str], summaries: dict[str, Summary] | None = None) -> list[ChartSection]:
+def merged(summaries: Mapping[tuple[int, str], Summary]) -> dict[str, Summary]:
+    """Metric → summary over all runs."""
+    by_name: dict[str, list[Summary]] = defaultdict(list)
+    for (_, name), summary in summaries.items():
+        by_name[name].append(summary)
+    result = {}
+    for name, found in by_name.items():
+        last, low, high = (
+            max(found, key=lambda one: one.last_at),
+            min(found, key=lambda one: one.lowest),
+            max(found, key=lambda one: one.highest),
+        )
+        result[name] = Summary(
+            sum(one.count for one in found),
+            last.last,
+            last.last_at,
+            low.lowest,
+            low.lowest_at,
+            high.highest,
+            high.highest_at,
+            max(one.tokens for one in found),
+            max(one.seconds for one in found),
+        )
+    return result
+
+
+def sections(names: Iterable[str], summaries: Mapping[str, Summary] | None = None) -> list[ChartSection]:
     """The charts of these metrics by section, in the order of the registry."""
     available, summaries = set(names), summaries or {}
     order = {name: at for at, name in enumerate(registry.METRICS)}
@@ -269,7 +317,9 @@ def sections(names: Iterable[str], summaries: dict[str, Summary] | None = None) 
             continue
         spec = described(name)
         suite = name.split("/")[1] if name.startswith("eval/") else ""
-        chart = ChartSpec(spec, _partners(name, available), summaries.get(name), suite)
+        signal = SIGNAL_OF.get(name)
+        watched = described(signal).title if signal is not None and signal in available else ""
+        chart = ChartSpec(spec, _partners(name, available), summaries.get(name), suite, watched)
         by_section[spec.section].append(chart)
     return [
         ChartSection(key, TITLES.get(key, key.capitalize()), by_section[key])
@@ -278,18 +328,81 @@ def sections(names: Iterable[str], summaries: dict[str, Summary] | None = None) 
     ]
 
 
+OVERVIEW = ("reward/mean", "entropy/mean", "reward/in_group_std")
+"""Charts at the top of the page, after the evaluation's success."""
+SIGNAL_OF = {
+    "reward/mean": "echo_trap/reward",
+    "entropy/mean": "echo_trap/entropy",
+    "reward/in_group_std": "echo_trap/spread",
+}
+"""Signal of the Echo Trap detector that is derived from a metric, and drawn with it at the top of the page."""
+
+
+def split_overview(sections: Sequence[ChartSection], suite: str) -> tuple[list[ChartSpec], list[ChartSection]]:
+    """The charts at the top of the page, and the sections without them.
+
+    The first is the success in the `suite`, or in the first suite if the run was not evaluated in that one.
+    """
+    charts = {chart.spec.name: chart for section in sections for chart in section.charts}
+    successes = [name for name in charts if name.startswith("eval/") and name.endswith("/success")]
+    own = f"eval/{suite}/success"
+    first = own if own in charts else next(iter(successes), "success/rate")
+    names = [name for name in (first, *OVERVIEW) if name in charts]
+    rest = [
+        ChartSection(section.key, section.title, [chart for chart in section.charts if chart.spec.name not in names])
+        for section in sections
+    ]
+    return [charts[name] for name in names], [section for section in rest if section.charts]
+
+
+def catalog(sections: Sequence[ChartSection]) -> dict[str, dict[str, Any]]:
+    """Description of every metric for the scripts, in the order of the page."""
+    return {
+        chart.spec.name: {
+            "title": chart.spec.title,
+            "unit": chart.spec.unit,
+            "section": section.title,
+            "meaning": chart.spec.meaning,
+            "partners": chart.partners,
+        }
+        | ({"bad": BAD_SIDE[chart.spec.name]} if chart.spec.name in BAD_SIDE else {})
+        | ({"signal": SIGNAL_OF[chart.spec.name]} if chart.watched else {})
+        for section in sections
+        for chart in section.charts
+    }
+
+
+def extent(summaries: Iterable[Summary]) -> dict[str, float]:
+    """The last iteration, and the most tokens and seconds: where the axes of all charts end."""
+    found = list(summaries)
+    return {
+        "iteration": max((summary.last_at for summary in found), default=1),
+        "tokens": max((summary.tokens for summary in found), default=1),
+        "seconds": round(max((summary.seconds for summary in found), default=1.0), 3),
+    }
+
+
+BAD_SIDE = {sign.name: sign.bad for sign in SIGNALS}
 _LIMITS = {sign.limit: sign.name for sign in SIGNALS}
+_BESIDE_SUCCESS = {
+    "low": "success_low",
+    "high": "success_high",
+    "best": "success_best_play",
+    "random": "success_random_play",
+}
+"""Metrics drawn with a suite's success: the ends of its interval, and the lines between which policies lie."""
 
 
 def _is_partner(name: str, available: set[str]) -> bool:
     if name in _LIMITS:
         return _LIMITS[name] in available
     head, _, tail = name.rpartition("/")
-    return name.startswith("eval/") and tail in ("success_low", "success_high") and f"{head}/success" in available
+    return name.startswith("eval/") and tail in _BESIDE_SUCCESS.values() and f"{head}/success" in available
 
 
 def _partners(name: str, available: set[str]) -> dict[str, str]:
     candidates = {"limit": f"{name}{LIMIT}"}
     if name.startswith("eval/") and name.endswith("/success"):
-        candidates = {"low": f"{name}_low", "high": f"{name}_high"}
+        suite = name.removesuffix("success")
+        candidates = {role: f"{suite}{partner}" for role, partner in _BESIDE_SUCCESS.items()}
     return {role: partner for role, partner in candidates.items() if partner in available}

@@ -22,7 +22,10 @@ MAX_ITERATIONS = 120
 """Number of iterations in the small curves of the evidence."""
 ALARMS, REWINDS = 12, 6
 SIGNAL_METRICS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
+NO_DATA = "unknown"
+"""State before a signal has a value: there is nothing to judge before a run has trained."""
 MEANING = {
+    NO_DATA: "The signals are judged once the first iterations have been trained.",
     "healthy": "No signal has been beyond its limit for long.",
     "watch": "An early sign of a collapse: the policy may be converging on one way to think and act. The reward can "
     "still look good. Read some of the latest trajectories: are the thoughts of a group still different?",
@@ -96,7 +99,7 @@ class Evidence:
 
     @property
     def words(self) -> str:
-        """Value and limit, e.g. “62 %, limit 50 %”."""
+        """Value and limit, e.g. “62%, limit 50%”."""
         if not self.points:
             return "no data yet"
         _, value, limit = self.points[-1]
@@ -108,7 +111,7 @@ def number_words(sign: Signal, value: float) -> str:
     """The value as text; halves are rounded up, as in the browser."""
     match sign.unit:
         case "share":
-            text = f"{math.floor(100 * value + 0.5)} %"
+            text = f"{math.floor(100 * value + 0.5)}%"
         case "times":
             text = f"{math.floor(value + 0.5)}"
         case _:
@@ -118,8 +121,9 @@ def number_words(sign: Signal, value: float) -> str:
 
 def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Template data of the panel: state, signals, explanations, and the configured reaction to a collapse."""
+    state = "healthy" if any(snapshot["evidence"].values()) else NO_DATA
     return {
-        "state": snapshot["alarm"]["state"] if snapshot["alarm"] else "healthy",
+        "state": snapshot["alarm"]["state"] if snapshot["alarm"] else state,
         "evidence": [Evidence(sign, snapshot["evidence"].get(sign.key, [])) for sign in SIGNALS],
         "meaning": MEANING,
         "answer": reaction_text(config),
@@ -136,7 +140,7 @@ def reaction_text(config: Mapping[str, Any]) -> str:
             changes = ", ".join(f"{name} {value}" for name, value in settings.get("rewind_changes", {}).items())
             limit = settings.get("max_rewinds", 1)
             return (
-                "If it collapses: rewind to the last good checkpoint and continue with other initial states"
+                "If it collapses: rewind to the last good checkpoint and continue with other puzzles"
                 f"{' and ' + changes.replace('*', '×') if changes else ''}, at most {limit} times; then stop."
             )
     return "If it collapses: keep running."

@@ -31,6 +31,9 @@ class Worker(models.Model):
     gpus = models.JSONField(default=list, help_text="[{id, name, total, free}] in bytes; null if unknown.")
     runs_per_gpu = models.PositiveIntegerField(default=1)
     memory = models.JSONField(default=list, help_text="[{name, total, free}] in bytes: the machine's, then each GPU's.")
+    usage = models.JSONField(
+        default=dict, help_text="{cpu, memory, gpu: shares of the last ten minutes; disk_free, disk_total: bytes}"
+    )
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(db_index=True)
     stopping = models.BooleanField(default=False, help_text="Shutting down: its runs are re-queued.")
@@ -127,6 +130,9 @@ class Run(models.Model):
     preset = models.CharField(max_length=100, blank=True)
     environment = models.CharField(max_length=100)
     tags = models.JSONField(default=list)
+    group = models.CharField(max_length=80, blank=True, help_text="Experiment it belongs to, such as arms and seeds.")
+    notes = models.TextField(blank=True, help_text="What the team wrote about the run, in Markdown.")
+    archived_at = models.DateTimeField(null=True, blank=True, help_text="Since when lists leave it out.")
     imported = models.BooleanField(default=False, help_text="Trained elsewhere; its journal was imported.")
     launch_key = models.CharField(
         max_length=40, blank=True, help_text="From the launch form: submitted again, it gives the same run."
@@ -144,6 +150,9 @@ class Run(models.Model):
     # State and lease
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
     requested = models.CharField(max_length=10, choices=Request.choices, default=Request.NONE, blank=True)
+    cancelled_from = models.CharField(
+        max_length=10, choices=State.choices, blank=True, help_text="State before the cancellation, to undo it."
+    )
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
     lease = models.CharField(max_length=24, blank=True, help_text="Secret of the supervisor that holds the run.")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -176,6 +185,9 @@ class Run(models.Model):
     phase_unit = models.CharField(max_length=40, blank=True)
     tokens_per_second = models.FloatField(null=True, blank=True)
     eta_seconds = models.FloatField(null=True, blank=True)
+    eta_low_seconds = models.FloatField(null=True, blank=True)
+    eta_high_seconds = models.FloatField(null=True, blank=True)
+    phase_progress = models.JSONField(default=dict, help_text="share, iteration_shares and update of the phase event.")
     end_reason = models.CharField(max_length=20, blank=True, help_text="run_finished.reason of the newest attempt.")
     end_message = models.TextField(blank=True)
     summary = models.JSONField(default=dict)
@@ -203,6 +215,7 @@ class Run(models.Model):
         ordering = ["-created_at"]
         indexes = [
             models.Index(fields=["team", "-created_at"], name="run_list"),
+            models.Index(fields=["team", "group"], name="run_group", condition=~Q(group="")),
             models.Index(fields=["state", "lease_expires_at"], name="run_claim"),
             models.Index(fields=["queue"], name="run_line", condition=Q(state="queued")),
         ]
@@ -228,6 +241,11 @@ class Run(models.Model):
             "unit": self.phase_unit,
             "tokens_per_second": self.tokens_per_second,
             "eta_seconds": self.eta_seconds,
+            "eta_low_seconds": self.eta_low_seconds,
+            "eta_high_seconds": self.eta_high_seconds,
+            "share": self.phase_progress.get("share"),
+            "iteration_shares": self.phase_progress.get("iteration_shares"),
+            "update": self.phase_progress.get("update"),
         }
 
     @property
@@ -248,9 +266,10 @@ class Run(models.Model):
 
 
 class DeviceUse(models.Model):
-    """A team's use of a worker's devices for one run, from claim to release; the basis of fair shares."""
+    """Use of a worker's devices by one run, from claim to release; the basis of fair shares of team and author."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="device_uses")
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="device_uses")
     run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, related_name="device_uses")
     weight = models.FloatField(help_text="Number of GPUs, or the weight of a slot without one.")
     began_at = models.DateTimeField()
@@ -329,6 +348,23 @@ class Notice(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["run", "-seq"], name="notice_newest")]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class LogLine(models.Model):
+    """What the trainer did at one moment, in words, from the journal. Lines of repeated iterations stay."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_lines")
+    seq = models.PositiveBigIntegerField()
+    level = models.CharField(max_length=10, help_text="info, warning or error.")
+    message = models.TextField()
+    time = models.DateTimeField()
+
+    class Meta:
+        ordering = ["seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_log_line_per_event")]
 
     def __str__(self) -> str:
         return self.message

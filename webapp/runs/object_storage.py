@@ -31,6 +31,8 @@ from trainer.journal.protocol import (
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
 _LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, TOKEN_PIPE}
+INITIAL_FOLDER = ".initial"
+"""In a run's folder: its copy of the checkpoint of another run that it begins with."""
 BLOCK = 1 << 20
 
 
@@ -87,7 +89,7 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
 
     A checkpoint that the trainer deletes during the upload is left out.
     """
-    now = Manifest(_listed(folder), list(before.journal))
+    now = Manifest(listed(folder), list(before.journal))
     for path, facts in list(now.files.items()):
         if before.files.get(path) != facts and path in now.files:
             try:
@@ -127,12 +129,13 @@ def _put(storage: Storage, name: str, content: File[bytes]) -> None:
         raise OSError(f"the storage would not overwrite {name}")
 
 
-def _listed(folder: Path) -> dict[str, tuple[int, int]]:
+def listed(folder: Path) -> dict[str, tuple[int, int]]:
     """The files that another machine needs to continue: no incomplete checkpoints, no files of this machine only."""
     entries = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder)
-        hidden = any(part.startswith(".") or part.endswith(".new") for part in path.parts)
+        visible = path.parts[1:] if path.parts[0] == INITIAL_FOLDER else path.parts
+        hidden = any(part.startswith(".") or part.endswith(".new") for part in visible)
         if hidden or str(path) in _LOCAL_FILES:
             continue
         if path.parts[0] == CHECKPOINTS_FOLDER and not (folder.joinpath(*path.parts[:2]) / CHECKPOINT_STATE).exists():
@@ -218,3 +221,11 @@ def is_current(folder: Path, token: str) -> bool:
         return (folder / TOKEN).read_text(encoding="ascii").strip() == token
     except FileNotFoundError:
         return not token
+
+
+def size(storage: Storage, slug: str) -> int | None:
+    """Bytes that a copy's manifest lists; None without a copy."""
+    manifest = read_manifest(storage, slug)
+    if manifest is None:
+        return None
+    return sum(size for size, _ in manifest.files.values()) + sum(size for _, size in manifest.parts())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,7 @@ from trainer.journal.protocol import (
     PID_FILE,
     TOKEN_PIPE,
     checkpoint_path,
+    is_model_file,
 )
 from webapp.runs import object_storage
 from webapp.runs.models import Run
@@ -89,6 +90,25 @@ def journal(run: Run) -> Iterator[bytes] | None:
 
 def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
     """The checkpoint's files as a tar archive in blocks; None if it is neither here nor in storage."""
+    return _archive(run, iteration, checkpoint_name(run, iteration), lambda path: True)
+
+
+def model(run: Run, iteration: int) -> Iterator[bytes] | None:
+    """As checkpoint, with the files of the model alone, without those to resume from."""
+    return _archive(run, iteration, model_name(run, iteration), is_model_file)
+
+
+def checkpoint_name(run: Run, iteration: int) -> str:
+    """The folder inside a checkpoint's archive, and the archive's file name without `.tar`."""
+    return f"{run.slug}-{iteration:06d}"
+
+
+def model_name(run: Run, iteration: int) -> str:
+    """As checkpoint_name, of the archive with the model alone."""
+    return f"{checkpoint_name(run, iteration)}-model"
+
+
+def _archive(run: Run, iteration: int, name: str, wanted: Callable[[str], bool]) -> Iterator[bytes] | None:
     prefix = f"{checkpoint_path(iteration)}/"
     if object_storage.is_current(run.folder, run.copy):
         files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]
@@ -101,12 +121,14 @@ def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
             manifest = None
         files_of_copy = manifest.files if manifest else {}
         sizes = {path: size for path, (size, _) in files_of_copy.items() if path.startswith(prefix)}
-    return _tar(run, prefix, sizes) if f"{prefix}{CHECKPOINT_STATE}" in sizes else None
+    if f"{prefix}{CHECKPOINT_STATE}" not in sizes:
+        return None
+    return _tar(run, {path: size for path, size in sizes.items() if wanted(path.removeprefix(prefix))}, prefix, name)
 
 
-def _tar(run: Run, prefix: str, sizes: dict[str, int]) -> Iterator[bytes]:
+def _tar(run: Run, sizes: dict[str, int], prefix: str, name: str) -> Iterator[bytes]:
     for path, size in sizes.items():
-        member = tarfile.TarInfo(f"{run.slug}-{prefix.split('/')[1]}/{path.removeprefix(prefix)}")
+        member = tarfile.TarInfo(f"{name}/{path.removeprefix(prefix)}")
         member.size = size
         yield member.tobuf(tarfile.PAX_FORMAT)
         seen = 0

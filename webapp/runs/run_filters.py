@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
-from django.db.models import F, Func, OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models import F, Func, Max, OuterRef, Q, QuerySet, Subquery, TextField
 
 from webapp.runs.models import Evaluation, MetricPoint, Run
 from webapp.runs.summaries import ESTIMATORS
 
-FIELDS = ("text", "state", "environment", "tag", "author", "algorithm", "mine", "sort")
+FIELDS = (
+    "text",
+    "state",
+    "environment",
+    "tag",
+    "group",
+    "team",
+    "author",
+    "algorithm",
+    "mine",
+    "archived",
+    "sort",
+    "hide",
+)
 VARIANTS = {
     "starpo": ("StarPO", Q(config__kind="train", config__algorithm__group_filter="none")),
     "starpo_s": ("StarPO-S", Q(config__kind="train") & ~Q(config__algorithm__group_filter="none")),
@@ -20,14 +34,50 @@ VARIANTS = {
 }
 ACTIVE = "active"
 """Filter value for every state in which a run may still change."""
+MAX_GROUPS = 100
+"""Newest groups offered as a filter."""
 SORTS = {
     "newest": "Newest first",
     "oldest": "Oldest first",
     "success": "Best evaluation first",
+    "training": "Highest training success first",
     "reward": "Highest reward first",
     "title": "Title",
     "state": "State",
+    "author": "Author",
+    "device": "Device",
     "progress": "Furthest first",
+}
+"""Orders by name; with a leading “-” reversed."""
+COLUMNS = (
+    ("title", "Run"),
+    ("board", "Board"),
+    ("state", "State"),
+    ("success", "Evaluation"),
+    ("training", "Training success"),
+    ("reward", "Reward"),
+    ("author", "Author"),
+    ("device", "Device"),
+    ("newest", "Launched"),
+)
+"""Columns of the table, as (key, title). Those whose key is one of SORTS can be sorted by."""
+_TEXT_ORDERS = {"title": ("title",), "state": ("state",), "author": ("author__username",), "device": ("device",)}
+
+
+def _newest_metric(name: str) -> Subquery:
+    points = MetricPoint.objects.filter(run=OuterRef("pk"), name=name)
+    return Subquery(points.order_by("-iteration").values("value")[:1])
+
+
+_VALUES = {
+    "success": Subquery(
+        Evaluation.objects.filter(run=OuterRef("pk"), suite=OuterRef("environment"))
+        .order_by("-iteration")
+        .values("success")[:1]
+    ),
+    "training": _newest_metric("success/rate"),
+    "reward": _newest_metric("reward/mean"),
+    "progress": F("iteration"),
 }
 
 
@@ -39,14 +89,20 @@ class Listing:
     state: str = ""
     environment: str = ""
     tag: str = ""
+    group: str = ""
+    team: str = ""
+    """Slug: two teams may have groups of the same name."""
     author: str = ""
     algorithm: str = ""
     mine: str = ""
+    archived: str = ""
     sort: str = "newest"
+    hide: str = ""
+    """Columns that are hidden, with spaces; “none” for a view that shows all of them."""
 
     @property
     def filtered(self) -> bool:
-        return any(getattr(self, name) for name in FIELDS if name != "sort")
+        return any(getattr(self, name) for name in FIELDS if name not in ("sort", "hide"))
 
     def runs(self, user: Any) -> QuerySet[Run]:
         """The matching runs of the user's teams, ordered."""
@@ -56,6 +112,7 @@ class Listing:
                 Q(title__icontains=self.text)
                 | Q(author__username__icontains=self.text)
                 | Q(slug=self.text)
+                | Q(group__icontains=self.text)
                 | Q(tags__contains=[self.text.lower()])
             )
         if self.state == ACTIVE:
@@ -67,47 +124,91 @@ class Listing:
             runs = runs.filter(Q(environment=self.environment) | mixed)
         if self.tag:
             runs = runs.filter(tags__contains=[self.tag])
+        if self.group:
+            runs = runs.filter(group=self.group)
+        if self.team:
+            runs = runs.filter(team__slug=self.team)
         if self.author:
             runs = runs.filter(author__username=self.author)
         if self.algorithm in VARIANTS:
             runs = runs.filter(VARIANTS[self.algorithm][1])
         elif self.algorithm in ESTIMATORS:
             runs = runs.filter(config__kind="train", config__algorithm__estimator=self.algorithm)
+        runs = runs.filter(archived_at__isnull=not self.archived)
         if self.mine:
             runs = runs.filter(author_id=user.pk)
         return self._ordered(runs)
 
     def _ordered(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        match self.sort:
-            case "oldest":
-                return runs.order_by("created_at", "pk")
-            case "success":
-                results = Evaluation.objects.filter(run=OuterRef("pk"), suite=OuterRef("environment"))
-                newest = results.order_by("-iteration").values("success")[:1]
-                return runs.annotate(result=Subquery(newest)).order_by(F("result").desc(nulls_last=True), "-pk")
-            case "reward":
-                rewards = MetricPoint.objects.filter(run=OuterRef("pk"), name="reward/mean")
-                latest = rewards.order_by("-iteration").values("value")[:1]
-                return runs.annotate(result=Subquery(latest)).order_by(F("result").desc(nulls_last=True), "-pk")
-            case "title":
-                return runs.order_by("title", "-pk")
-            case "state":
-                return runs.order_by("state", "-created_at", "-pk")
-            case "progress":
-                return runs.order_by("-iteration", "-pk")
-        return runs.order_by("-created_at", "-pk")
+        key, reverse = self.sort.removeprefix("-"), self.sort.startswith("-")
+        if key in ("newest", "oldest"):
+            sign = "-" if (key == "newest") != reverse else ""
+            return runs.order_by(f"{sign}created_at", f"{sign}pk")
+        if key in _TEXT_ORDERS:
+            sign = "-" if reverse else ""
+            return runs.order_by(*(sign + name for name in _TEXT_ORDERS[key]), "-created_at", "-pk")
+        runs = runs.annotate(sorted_by=_VALUES[key])
+        value = F("sorted_by")
+        order = value.asc(nulls_last=True) if reverse else value.desc(nulls_last=True)
+        return runs.order_by(order, "-pk")
+
+    @property
+    def sorts(self) -> list[tuple[str, str]]:
+        """Options of the order, with the current one if it is reversed."""
+        key = self.sort.removeprefix("-")
+        reversed_now = [] if key == self.sort else [(self.sort, f"{SORTS[key]}, reversed")]
+        return [*SORTS.items(), *reversed_now]
+
+    @property
+    def columns(self) -> list[SortHeader]:
+        """Headers of the table."""
+        return [SortHeader(key, title, self.sort) for key, title in COLUMNS]
+
+
+@dataclass(frozen=True)
+class SortHeader:
+    """A header of the table. A click sorts by it if it is `sortable`, a second one reverses the order."""
+
+    key: str
+    title: str
+    sort: str
+
+    @property
+    def sortable(self) -> bool:
+        return self.key in SORTS
+
+    @property
+    def next(self) -> str:
+        """The `sort` that a click leads to."""
+        return f"-{self.key}" if self.sort == self.key else self.key
+
+    @property
+    def aria_sort(self) -> str:
+        """Value of the header's `aria-sort`, empty if the table is sorted by another column."""
+        if self.sort not in (self.key, f"-{self.key}"):
+            return ""
+        return "ascending" if (self.key in _TEXT_ORDERS) != self.sort.startswith("-") else "descending"
 
 
 def read(query: Mapping[str, str]) -> Listing:
     """The filters in a query string."""
     values = {name: query.get(name, "").strip()[:200] for name in FIELDS}
-    if values["sort"] not in SORTS:
+    if values["sort"].removeprefix("-") not in SORTS:
         values["sort"] = "newest"
+    known = [key for key, _ in COLUMNS if key != "title"]
+    asked = values["hide"].split()
+    values["hide"] = " ".join(key for key in known if key in asked) or ("none" if "none" in asked else "")
     return Listing(**values)
 
 
+def query(listing: Listing) -> str:
+    """The shortest query string with these filters, order and hidden columns."""
+    values = {name: getattr(listing, name) for name in FIELDS}
+    return urlencode({name: value for name, value in values.items() if value and (name, value) != ("sort", "newest")})
+
+
 def choices(user: Any) -> dict[str, list[str]]:
-    """Options of the filters: environments, tags and authors of the runs of the user's teams. Two queries."""
+    """Options of the filters: environments, tags, groups and authors of the user's teams' runs. Three queries."""
     runs = Run.objects.of_teams_of(user).order_by()
     environments: set[str] = set()
     authors: set[str] = set()
@@ -118,7 +219,9 @@ def choices(user: Any) -> dict[str, list[str]]:
         authors |= {author} - {None}
     each = Func(F("tags"), function="jsonb_array_elements_text", output_field=TextField())
     tags = runs.annotate(one=each).values_list("one", flat=True).distinct()
+    groups = runs.exclude(group="").values("group").annotate(newest=Max("created_at")).order_by("-newest")
     return {
+        "groups": [row["group"] for row in groups[:MAX_GROUPS]],
         "environments": sorted(environments, key=str.lower),
         "authors": sorted(authors, key=str.lower),
         "tags": sorted(set(tags), key=str.lower),

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, cached_property
-from itertools import groupby
+from functools import cached_property
 from typing import Any
 
 from django.db import connection
 from django.utils import timezone
 
-import envs
-from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting
 from webapp.core.database import database_now
-from webapp.runs.models import Evaluation, Run
+from webapp.runs.listing.evaluation_curves import EvaluationCurve, evaluation_curves
+from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
 from webapp.teams.models import Team, User
 
@@ -33,8 +31,6 @@ ESTIMATORS = {
     "gigpo": "GiGPO",
 }
 SUCCESS, REWARD = "success/rate", "reward/mean"
-POCKET_ENVIRONMENTS = ("Sokoban", "FrozenLake", "Bandit")
-"""Environments of the pocket policy's demonstrations, listed first."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class RunSummary:
     reward: list[float]
     success_last: float = 0.0
     reward_last: float = 0.0
-    result: Evaluation | None = None
+    result: EvaluationCurve | None = None
     waits: str = ""
 
     @property
@@ -75,6 +71,10 @@ class RunSummary:
         return tags
 
     @property
+    def group(self) -> str:
+        return self.run.group
+
+    @property
     def visibility(self) -> str:
         return self.run.visibility
 
@@ -100,14 +100,22 @@ class RunSummary:
         return self.run.state in (Run.State.QUEUED, *Run.HELD)
 
     @property
+    def trained(self) -> bool:
+        """Whether a worker has it, so that attempts may be in progress."""
+        return self.run.state in Run.HELD
+
+    @property
     def environments(self) -> list[str]:
         """All environments of the run, its main one first."""
         mix = self.run.config.get("environment", {}).get("mix", [])
         return [self.run.environment, *(entry["name"] for entry in mix)]
 
     @property
-    def algorithm(self) -> str:
-        return algorithm_words(self.run.config)
+    def details(self) -> str:
+        """Environments, algorithm and model, e.g. “FrozenLake · StarPO-S · GRPO”, without what the title says."""
+        parts = [" + ".join(self.environments), *algorithm_words(self.run.config).replace(", ", " · ").split(" · ")]
+        title = self.run.title.lower()
+        return " · ".join(part for part in parts if part.lower() not in re.split(r"\s*[·,]\s*", title))
 
     @property
     def progress(self) -> float:
@@ -118,40 +126,27 @@ class RunSummary:
         return formatting.phase_text(self.run.phase_facts, self.run.iterations)
 
     @property
+    def eta_words(self) -> str:
+        """Remaining time with its range; empty unless the run is being trained and it is known."""
+        phase = self.run.phase_facts
+        running = self.run.state == Run.State.RUNNING
+        return formatting.eta_text(phase) if running and phase and phase["eta_seconds"] else ""
+
+    @property
     def iteration_words(self) -> str:
         return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
 
     @cached_property
     def success_spark(self) -> str:
-        return spark(self.success, 0.0, 1.0)
+        return spark(self.success)
 
     @cached_property
     def reward_spark(self) -> str:
-        return spark(self.reward, min(self.reward, default=0), max(self.reward, default=1))
+        return spark(self.reward)
 
     @property
     def age(self) -> str:
         return age(self.run.created_at)
-
-
-@dataclass(frozen=True)
-class PresetCard:
-    """A shipped preset on the launch page."""
-
-    name: str
-    variant: str
-    model: str
-    where: str
-    size: str
-
-
-@dataclass(frozen=True)
-class PresetGroup:
-    """An environment with its shipped presets, one tuple per policy."""
-
-    title: str
-    summary: str
-    policies: tuple[tuple[PresetCard, ...], ...]
 
 
 def cards(runs: Sequence[Run]) -> list[RunSummary]:
@@ -163,13 +158,8 @@ def cards(runs: Sequence[Run]) -> list[RunSummary]:
         cursor.execute(_CURVES, [SPARK_POINTS, keys, [SUCCESS, REWARD]])
         for run_id, name, means, newest in cursor.fetchall():
             curves[run_id, name], last[run_id, name] = means, newest
-    results: dict[int, Evaluation] = {}
-    newest_of_suites = Evaluation.objects.filter(run__in=keys).order_by("run_id", "suite", "-iteration")
-    environments = {run.pk: run.environment for run in runs}
+    results = evaluation_curves({run.pk: run.environment for run in runs})
     places = queue_positions(database_now()) if any(run.state == Run.State.QUEUED for run in runs) else {}
-    for result in newest_of_suites.distinct("run_id", "suite"):
-        if result.run_id not in results or result.suite == environments[result.run_id]:
-            results[result.run_id] = result
     return [
         RunSummary(
             run,
@@ -198,15 +188,17 @@ GROUP BY run_id, name
 """Means of the curves in SPARK_POINTS buckets, and their newest values."""
 
 
-def spark(values: Sequence[float], low: float, high: float) -> str:
-    """Points of a polyline in a box of 100 × 30; long curves are averaged in buckets."""
+def spark(values: Sequence[float]) -> str:
+    """Points of a polyline that fills a box of 100 × 30; long curves are averaged in buckets."""
     if len(values) < 2:
         return ""
     size = -(-len(values) // SPARK_POINTS)
     parts = (values[at : at + size] for at in range(0, len(values), size))
     means = values if size == 1 else [sum(part) / len(part) for part in parts]
-    width, height = max(1, len(means) - 1), high - low or 1.0
-    return " ".join(f"{100 * at / width:.1f},{28 - 26 * (mean - low) / height:.1f}" for at, mean in enumerate(means))
+    low, high = min(means), max(means)
+    width = len(means) - 1
+    heights = [(mean - low) / (high - low) if high > low else 0.5 for mean in means]
+    return " ".join(f"{100 * at / width:.1f},{28 - 26 * height:.1f}" for at, height in enumerate(heights))
 
 
 def age(moment: datetime) -> str:
@@ -255,42 +247,6 @@ def algorithm_words(config: dict[str, Any]) -> str:
     hosted = config.get("hosted") or {}
     model = hosted.get("model", "") if hosted.get("url") else config.get("policy", {}).get("model", "")
     return f"{way} · {'pocket policy' if model == POCKET else model.rstrip('/').rsplit('/', 1)[-1]}"
-
-
-@cache
-def presets() -> tuple[PresetGroup, ...]:
-    """Shipped presets by environment; those of the pocket policy, which runs on any machine, first."""
-    by_environment: dict[str, list[tuple[str, RunConfig]]] = defaultdict(list)
-    for name in preset_names():
-        config = load_preset(name)
-        by_environment[config.environment.name].append((name, config))
-    order = sorted(by_environment, key=lambda name: (name not in POCKET_ENVIRONMENTS, envs.names().index(name)))
-    return tuple(_preset_group(name, by_environment[name]) for name in order)
-
-
-def _preset_group(name: str, configs: list[tuple[str, RunConfig]]) -> PresetGroup:
-    configs.sort(
-        key=lambda item: (
-            item[1].policy.model != POCKET,
-            item[1].policy.model,
-            item[1].algorithm.group_filter != "none",
-        )
-    )
-    presets = [_preset(preset, config) for preset, config in configs]
-    spec = envs.spec(name)
-    by_model = groupby(presets, lambda preset: preset.model)
-    return PresetGroup(spec.title, spec.summary, tuple(tuple(group) for _, group in by_model))
-
-
-def _preset(name: str, config: RunConfig) -> PresetCard:
-    variant, _, model = algorithm_words(config.model_dump()).partition(" · ")
-    return PresetCard(
-        name=name,
-        variant=variant.partition(",")[0],
-        model=model,
-        where="any machine" if config.policy.device != "cuda" else "needs an NVIDIA GPU",
-        size=size_words(config),
-    )
 
 
 def size_words(config: RunConfig) -> str:

@@ -6,6 +6,7 @@ Settings read `environment()`, so that `manage.py shell` finds a running Echosco
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import socket
@@ -15,11 +16,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from webapp.core import env
+from webapp.core.private_files import DataFolderError
 from webapp.services.postgres import Postgres
 from webapp.services.redis import Redis
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
+FILE = "services.json"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,22 +51,37 @@ def home_folder() -> Path:
 def stored_addresses(home: Path) -> Addresses | None:
     """Stored addresses of the data folder, if any."""
     try:
-        return Addresses(**json.loads((home / "services.json").read_text(encoding="utf-8")))
+        return Addresses(**json.loads((home / FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
 
 
 def choose(home: Path) -> Addresses:
-    """Load or create the addresses, replace ports that are now taken, and store the result."""
+    """Load or create the addresses, replace ports that are now taken, and store the result.
+
+    On a full disk, replaced ports are used but not stored: other commands find them again after the next start.
+
+    Raises:
+        DataFolderError: the first addresses cannot be stored.
+    """
     stored = stored_addresses(home) or Addresses(0, secrets.token_urlsafe(24), 0, secrets.token_urlsafe(24))
     chosen = replace(stored, postgres_port=usable_port(stored.postgres_port), redis_port=usable_port(stored.redis_port))
-    home.mkdir(parents=True, exist_ok=True)
-    file = home / "services.json"
-    new = file.with_suffix(".new")
-    new.touch(mode=0o600)
-    new.write_text(json.dumps(asdict(chosen), indent=1), encoding="utf-8")
-    new.replace(file)
+    if chosen != stored or not (home / FILE).exists():
+        try:
+            _store(home, chosen)
+        except OSError as error:
+            if not (home / FILE).exists():
+                raise DataFolderError(home, error) from error
+            logger.warning("The new ports of the servers cannot be stored in %s: %s.", home / FILE, error.strerror)
     return chosen
+
+
+def _store(home: Path, addresses: Addresses) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    new = (home / FILE).with_suffix(".new")
+    new.touch(mode=0o600)
+    new.write_text(json.dumps(asdict(addresses), indent=1), encoding="utf-8")
+    new.replace(home / FILE)
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
+from trainer.journal.disk_space import is_full
 from webapp.services.unprivileged_user import Account, child_setup
 
 LOG_BYTES = 8_000_000
@@ -39,9 +42,7 @@ class NotReady(RuntimeError):
 def spawn(program: Program) -> subprocess.Popen[bytes]:
     """Start the program in its own session (Ctrl-C in a terminal does not reach it); output goes to its log."""
     program.before()
-    program.log.parent.mkdir(parents=True, exist_ok=True)
-    _rotate(program.log)
-    with program.log.open("ab") as log:
+    with _open_log(program.log) as log:
         return subprocess.Popen(
             program.argv,
             stdin=subprocess.DEVNULL,
@@ -126,6 +127,30 @@ def tail(log: Path, lines: int = 12) -> str:
     return "\n".join([f"The end of {log}:", *("  " + line for line in text.splitlines()[-lines:])])
 
 
-def _rotate(log: Path) -> None:
-    if log.exists() and log.stat().st_size > LOG_BYTES:
-        log.replace(log.with_suffix(".log.1"))
+def _open_log(log: Path) -> BinaryIO:
+    """The log, to append to; nowhere if it cannot be created on a full disk, which must not keep a program down."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        rotate(log)
+        return log.open("ab")
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return open(os.devnull, "ab")
+
+
+def rotate(log: Path) -> None:
+    """Copy a log of more than LOG_BYTES to `<name>.log.1` and empty it; its program goes on writing to it.
+
+    On a full disk it is emptied without a copy, and the earlier copy goes too, to free space. Raises OSError.
+    """
+    if not log.exists() or log.stat().st_size <= LOG_BYTES:
+        return
+    old = log.with_suffix(".log.1")
+    try:
+        shutil.copyfile(log, old)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        old.unlink(missing_ok=True)
+    os.truncate(log, 0)

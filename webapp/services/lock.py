@@ -8,13 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from webapp.core.private_files import DataFolderError, make_private
+
 
 class AlreadyRunning(RuntimeError):
     """Another process serves this data folder. The message names it and what to do."""
 
 
 class Lock:
-    """Lock held from `take` to the end of the process. `note` records pid and address for other processes."""
+    """Lock held from `take` to `release` or the end of the process. `note` records pid and address for others."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -22,25 +24,45 @@ class Lock:
         self._note = home / "running.json"
 
     def take(self) -> None:
-        """Take the lock. Raises AlreadyRunning if another process holds it."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("w")
+        """Take the lock and close the folder to other accounts.
+
+        Raises:
+            AlreadyRunning: another process holds it.
+            DataFolderError: the folder cannot be written.
+        """
+        try:
+            make_private(self._home)
+            self._file = self._path.open("w")
+        except OSError as error:
+            raise DataFolderError(self._home, error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunning(self._description()) from None
         self.note()
 
-    def note(self, **facts: Any) -> None:
-        """Record the pid and `facts` of this process, for the error message of a second one and for tests."""
+    def release(self) -> None:
+        """Let another process take the lock."""
+        self._note.unlink(missing_ok=True)
+        self._file.close()
+
+    def note(self, **facts: Any) -> OSError | None:
+        """Record the pid and `facts` of this process, for the error message of a second one and for tests.
+
+        Returns the error if that is not possible, as on a full disk: the site works without the note.
+        """
         new = self._note.with_suffix(".new")
-        new.write_text(json.dumps({"pid": os.getpid(), **facts}), encoding="utf-8")
-        new.replace(self._note)
+        try:
+            new.write_text(json.dumps({"pid": os.getpid(), **facts}), encoding="utf-8")
+            new.replace(self._note)
+        except OSError as error:
+            return error
+        return None
 
     def _description(self) -> str:
         try:
             facts = json.loads(self._note.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             facts = {}
         pid, url = facts.get("pid", "unknown"), facts.get("url")
         where = f" at {url}" if url else ""

@@ -78,14 +78,14 @@ class Postgres:
         if (self.data / "PG_VERSION").exists():
             self._check_version()
             return False
-        account = unprivileged_user(self.folder, binaries())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            os.chmod(self.folder, 0o711)  # the server's account passes through it
+        account = unprivileged_user(self.data, binaries())
         new = (
             self.folder / "data.new"
         )  # renamed when complete, so that an interrupted initdb leaves no partial data folder
         shutil.rmtree(new, ignore_errors=True)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if account is not None:
-            os.chmod(self.folder, 0o711)
         new.mkdir(mode=0o700)
         password_file = self.folder / "password.new"
         password_file.touch(mode=0o600)

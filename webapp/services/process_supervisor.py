@@ -35,6 +35,7 @@ class SupervisedProcess:
     failures: int = 0
     again_at: float | None = None
     died_at: float | None = None
+    rotation_failed: bool = False
 
 
 class ProcessSupervisor:
@@ -75,9 +76,20 @@ class ProcessSupervisor:
         while not self.stopping:
             for member in self._members:
                 self._check(member)
+                self._rotate(member)
             subreaper.reap(*self._managed_pids())
             monitor(self.pids())
             time.sleep(interval)
+
+    def _rotate(self, member: SupervisedProcess) -> None:
+        """Rotate the log of a program; a log that cannot be rotated ends nothing and is reported once."""
+        try:
+            programs.rotate(member.program.log)
+            member.rotation_failed = False
+        except OSError as error:
+            if not member.rotation_failed:
+                self._log(f"The log of {member.program.name} cannot be rotated: {error}")
+            member.rotation_failed = True
 
     def pids(self) -> dict[str, int]:
         """Process id of each program by name."""

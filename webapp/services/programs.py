@@ -13,6 +13,10 @@ from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program
 from webapp.worker.hardware import describe_gpus
 
+CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "webapp.celery")
+"""Without its banner, whose output fails if the log is on a full disk, and with it the program."""
+MAX_CONNECTIONS = "2000"
+"""Connections of the web server, websockets included; further ones get 503."""
 RELOADED_FOLDERS = ("webapp", "templates", "static")
 RELOADED_FILES = ("*.py", "*.html", "*.txt", "*.css", "*.js", "*.svg")
 
@@ -28,6 +32,7 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
     """Web server for pages and websockets. `reload`: debug mode, restarted when code, templates or scripts change."""
     argv = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--host", host, "--port", str(port)]
     argv += ["--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"]
+    argv += ["--limit-concurrency", MAX_CONNECTIONS, "--timeout-keep-alive", "20"]
     if reload:
         argv += ["--reload", *(word for folder in RELOADED_FOLDERS for word in ("--reload-dir", str(ROOT / folder)))]
         argv += [word for pattern in RELOADED_FILES for word in ("--reload-include", pattern)]
@@ -38,7 +43,7 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
 def worker(env: Mapping[str, str], logs: Path) -> Program:
     """Worker, which claims queued runs: ECHOSCOPE_MAX_RUNS at a time, default one per GPU plus one without a GPU."""
     concurrency = variable("ECHOSCOPE_MAX_RUNS") or str(max(1, len(describe_gpus())))
-    argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "worker", "--loglevel", "INFO", "--without-mingle"]
+    argv = [*CELERY, "worker", "--loglevel", "INFO", "--without-mingle"]
     return Program(
         name="Worker",
         argv=[*argv, "--without-gossip", "--concurrency", concurrency, "--hostname", "worker@%h"],
@@ -52,7 +57,7 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
 
 def clock(env: Mapping[str, str], logs: Path) -> Program:
     """Scheduler of periodic jobs: lost runs, pruning, alerts, e-mails."""
-    argv = [sys.executable, "-m", "celery", "-A", "webapp.celery", "beat", "--pidfile", "", "--loglevel", "WARNING"]
+    argv = [*CELERY, "beat", "--pidfile", "", "--loglevel", "WARNING"]
     return Program(name="Clock", argv=argv, log=logs / "clock.log", ready=lambda: True, env=env, folder=ROOT)
 
 

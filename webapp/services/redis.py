@@ -80,7 +80,9 @@ class Redis:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "redis.conf"
         file.touch(mode=0o600)
-        file.write_text(CONFIGURATION.format(port=self.port, password=self.password, folder=self.folder))
+        text = CONFIGURATION.format(port=self.port, password=self.password, folder=self.folder)
+        if file.read_text() != text:  # a restart on a full disk would leave it empty
+            file.write_text(text)
 
     def answers(self) -> bool:
         """Whether the server accepts commands."""

@@ -21,7 +21,10 @@ from webapp.services.process_supervisor import ProcessSupervisor
 from webapp.services.unprivileged_user import child_setup
 
 FIRST_PORT = 8000
-SPACE_TO_START = 500_000_000
+SPACE_FOR_FIRST_START = 200_000_000
+"""Bytes for a new database with its write-ahead log, static files and the first run."""
+SPACE_TO_START = 50_000_000
+"""Bytes for a database that exists: a segment of its write-ahead log, and logs."""
 SPACE_TO_WARN = 200_000_000
 SPACE_INTERVAL = 15.0
 
@@ -101,6 +104,8 @@ def start_site(
 ) -> dict[str, str]:
     """Migrate the database, start the programs, prepare the demo. Returns the facts printed by `prepare`."""
     argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if options.demo else [])]
+    if sys.stdout.isatty():  # elsewhere, as in a service's log, only a new account is announced
+        argv.append("--account")
     log = home / "log" / "prepare.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     members = []
@@ -158,9 +163,10 @@ def choose_port(requested: str, host: str) -> int:
 def check_space(home: Path) -> None:
     """Raise StartupError if the disk is nearly full: the database would stop within minutes."""
     free = shutil.disk_usage(home).free
-    if free < SPACE_TO_START:
+    needed = SPACE_TO_START if (home / "static").exists() else SPACE_FOR_FIRST_START
+    if free < needed:
         raise StartupError(
-            f"The disk that holds {home} has only {free / 1e6:.0f} MB free; {SPACE_TO_START / 1e6:.0f} MB are needed "
+            f"The disk that holds {home} has only {free / 1e6:.0f} MB free; {needed / 1e6:.0f} MB are needed "
             "to start. Nothing was started or changed. Free some space, or put the data elsewhere: "
             "ECHOSCOPE_DATA_DIR=/larger/disk."
         )
@@ -173,15 +179,22 @@ class DiskMonitor:
         self._home, self._lock, self._url = home, lock, url
         self._pids: dict[str, int] = {}
         self._next = time.monotonic() + SPACE_INTERVAL
-        self._warned = False
+        self._warned = self._unwritten = False
 
     def __call__(self, pids: dict[str, int]) -> None:
-        if pids != self._pids:
+        due = time.monotonic() >= self._next
+        if pids != self._pids or (due and self._unwritten):
             self._pids = pids
-            self._lock.note(url=self._url, programs=pids)
-        if time.monotonic() >= self._next:
+            self._record(pids)
+        if due:
             self._next = time.monotonic() + SPACE_INTERVAL
             self._check_space()
+
+    def _record(self, pids: dict[str, int]) -> None:
+        error = self._lock.note(url=self._url, programs=pids)
+        if error is not None and not self._unwritten:
+            log_line(f"The process ids cannot be recorded in {self._home}: {error.strerror}. Everything goes on.")
+        self._unwritten = error is not None
 
     def _check_space(self) -> None:
         free = shutil.disk_usage(self._home).free
@@ -203,12 +216,12 @@ def log_line(text: str) -> None:
 
 def announce(url: str, facts: dict[str, str], home: Path, options: Options) -> None:
     """Print the address, and open it if there is a display."""
-    first = url + facts.get("login", "/")
+    first = url + facts.get("login", facts.get("page", "/"))
     print(f"  Echoscope is at  {url}")
     if "login" in facts:
-        print(f"  Open this once to be signed in:  {first}")
+        print(f"  Open this once to log in:  {first}")
     if "username" in facts:
-        print(f"  or sign in as {facts['username']} with the password {facts['password']}")
+        print(f"  or log in as {facts['username']} with the password {facts['password']}")
     print(f"  Logs are in {home / 'log'}. Ctrl-C stops everything; nothing is lost.\n", flush=True)
     if options.open_browser and has_display():
         webbrowser.open(first)

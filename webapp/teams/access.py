@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 
+from webapp.core import formatting
+from webapp.core.quotas import QuotaExceeded, is_reached, quota
 from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
@@ -82,6 +84,36 @@ def may_create_team(user: User | AnonymousUser) -> bool:
     """Whether the user may create a team: staff, and writers of any team. Viewers must not use the workers."""
     staff = user.is_authenticated and user.is_staff
     return staff or any(membership.role in Membership.WRITERS for membership in memberships_of(user))
+
+
+def require_may_create_team(user: User) -> None:
+    """Raise PermissionDenied for users who may not create a team, QuotaExceeded for those who created too many."""
+    if not may_create_team(user):
+        raise PermissionDenied(NO_TEAM)
+    if not user.is_staff and is_reached("TEAMS_PER_PERSON", user.teams_created.count()):
+        count = formatting.plural(quota("TEAMS_PER_PERSON"), "team")
+        raise QuotaExceeded(
+            f"You have already created {count}, the most that one person may create. Use one of them, or ask "
+            "the operator of this site to create another one."
+        )
+
+
+def team_to_write_in(user: User | AnonymousUser, slug: str, missing: str) -> Team:
+    """The team of that slug in which the user may write; the first one by name without a slug.
+
+    Raises Http404 with `missing` for another team and for users without a team, PermissionDenied for viewers of all
+    their teams.
+    """
+    teams = writable_teams(user)
+    if not teams:
+        first = Team.objects.visible_to(user).order_by("pk").first()
+        if first is None:
+            raise Http404("You are not in a team yet.")
+        require_writer(user, first.pk)
+    team = next((team for team in teams if team.slug == slug), None) if slug else teams[0]
+    if team is None:
+        raise Http404(missing)
+    return team
 
 
 def writable_teams(user: User | AnonymousUser) -> list[Team]:

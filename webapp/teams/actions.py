@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.teams import api_tokens
-from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
+from webapp.core.names import one_line
+from webapp.teams import api_tokens, removals
+from webapp.teams.models import ApiToken, Invitation, Membership, Removal, Team, User
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -26,7 +27,7 @@ def do_create_user(username: str, password: str | None = None, email: str = "") 
 @transaction.atomic
 def do_create_team(name: str, owner: User) -> Team:
     """Create a team with `owner` as its admin."""
-    team = Team.objects.create(name=name.strip() or f"{owner.username}'s team")
+    team = Team.objects.create(name=one_line(name) or f"{owner.username}'s team", creator=owner)
     Membership.objects.create(team=team, user=owner, role=Membership.Role.ADMIN)
     return team
 
@@ -46,19 +47,31 @@ def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
 
 
 @transaction.atomic
-def do_remove_member(team: Team, user: User) -> None:
+def do_remove_member(team: Team, user: User, by: User | None = None) -> Removal | None:
     """Remove the user from the team and revoke their tokens and invitations for it. The team keeps their runs.
 
-    Raises TeamRefused for the last admin.
+    Returns what undoes it; None for a user who is not in the team. Raises TeamRefused for the last admin.
     """
     membership = _lock(team).memberships.filter(user=user).first()
     if membership is None:
-        return
+        return None
     if membership.role == Membership.Role.ADMIN:
         _require_another_admin(team, user)
+    now = timezone.now()
+    invitations = Invitation.objects.open(now).filter(team=team, author=user)
+    tokens = ApiToken.objects.filter(team=team, user=user, revoked_at__isnull=True)
+    data = {
+        "user": user.pk,
+        "role": membership.role,
+        "since": membership.created_at.isoformat(),
+        "invitations": list(invitations.values_list("pk", flat=True)),
+        "tokens": list(tokens.values_list("pk", flat=True)),
+    }
     membership.delete()
-    _revoke_invitations(team, user)
-    ApiToken.objects.filter(team=team, user=user, revoked_at__isnull=True).update(revoked_at=timezone.now())
+    invitations.update(revoked_at=now)
+    tokens.update(revoked_at=now)
+    name = f"{user.username} as {membership.get_role_display().lower()}"
+    return removals.record(Removal.Kind.MEMBER, team, by, name, data, subject=str(user.pk), now=now)
 
 
 def _lock(team: Team) -> Team:
@@ -77,7 +90,7 @@ def _revoke_invitations(team: Team, author: User) -> None:
 
 def do_change_team(team: Team, name: str, retention_days: int | None) -> None:
     """Set the team's name and the days after which training trajectories are thinned (None: never)."""
-    Team.objects.filter(pk=team.pk).update(name=name, retention_days=retention_days)
+    Team.objects.filter(pk=team.pk).update(name=one_line(name) or team.name, retention_days=retention_days)
     team.refresh_from_db()
 
 
@@ -94,10 +107,18 @@ def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") 
     )
 
 
-def do_revoke_invitation(invitation: Invitation) -> None:
-    """Revoke an open invitation. An accepted one stays accepted."""
-    Invitation.objects.open(timezone.now()).filter(pk=invitation.pk).update(revoked_at=timezone.now())
+@transaction.atomic
+def do_revoke_invitation(invitation: Invitation, by: User | None = None) -> Removal | None:
+    """Revoke an open invitation. An accepted one stays accepted. Returns what undoes it; None if it was not open."""
+    now = timezone.now()
+    changed = Invitation.objects.open(now).filter(pk=invitation.pk).update(revoked_at=now)
     invitation.refresh_from_db()
+    if not changed:
+        return None
+    name = f"the invitation as {invitation.get_role_display().lower()}"
+    name += f" for {invitation.email}" if invitation.email else ""
+    data = {"pks": [invitation.pk]}
+    return removals.record(Removal.Kind.INVITATION, invitation.team, by, name, data, now=now)
 
 
 @transaction.atomic
@@ -126,7 +147,7 @@ def do_create_token(
     token = ApiToken.objects.create(
         team=team,
         user=user,
-        name=name.strip() or "Token",
+        name=one_line(name) or "Token",
         prefix=secret[: api_tokens.PREFIX_LENGTH],
         digest=api_tokens.digest(secret),
         scopes=chosen,
@@ -135,7 +156,13 @@ def do_create_token(
     return token, secret
 
 
-def do_revoke_token(token: ApiToken) -> None:
-    """Revoke the token; idempotent."""
-    ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
+@transaction.atomic
+def do_revoke_token(token: ApiToken, by: User | None = None) -> Removal | None:
+    """Revoke the token at once; idempotent. Returns what undoes it; None if it was revoked before."""
+    now = timezone.now()
+    changed = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now)
     token.refresh_from_db()
+    if not changed:
+        return None
+    name, owner = f"the token “{token.name}”", str(token.user_id)
+    return removals.record(Removal.Kind.TOKEN, token.team, by, name, {"pks": [token.pk]}, subject=owner, now=now)

@@ -10,10 +10,12 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.db.models import Q
 from django.http import HttpRequest
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from webapp.core.mail import mail_is_configured
 from webapp.teams import invitations
 from webapp.teams.actions import TeamRefused, do_accept_invitation
 from webapp.teams.models import User
@@ -37,6 +39,14 @@ def _create_and_join(request: HttpRequest, make: Callable[[], User]) -> User:
     return user
 
 
+def user_id_of_login(login: str) -> int | None:
+    """Primary key of the account that a name or an e-mail address belongs to, in any case."""
+    if not login or "\0" in login:
+        return None
+    named = Q(username__iexact=login) | Q(email__iexact=login) | Q(emailaddress__email__iexact=login)
+    return User.objects.filter(named).order_by("pk").values_list("pk", flat=True).first()
+
+
 class AccountAdapter(DefaultAccountAdapter):
     """Sign-up requires an invitation and uses it up."""
 
@@ -51,6 +61,11 @@ class AccountAdapter(DefaultAccountAdapter):
         "incorrect_password": "This is not your current password.",
         "enter_current_password": "This is not your current password.",
     }
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """Send an account's mail. Without a mail server none is even composed: its links would end up in a log."""
+        if mail_is_configured():
+            super().send_mail(template_prefix, email, context)
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return invitations.remembered(request) is not None
@@ -71,8 +86,18 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_email_verification_redirect_url(self, email_address: Any) -> str:
         return reverse("account" if self.request.user.is_authenticated else "login")
 
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """Key of the failed logins: the account, so that attempts by name and by e-mail address count together."""
+        login = str(credentials.get("email") or credentials.get("username") or "").strip().lower()
+        user_id = user_id_of_login(login)
+        return f"login:{login}" if user_id is None else f"user:{user_id}"
+
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Client address for rate limits. Behind a Unix socket there is none: all clients share one limit."""
+        """Client address for rate limits, as the web server gives it: it decides which proxies to trust.
+
+        Headers of the request are not read here, since any visitor can send them. Behind a Unix socket there is no
+        address: all clients share one limit.
+        """
         try:
             address: str = super().get_client_ip(request)
         except PermissionDenied:

@@ -6,8 +6,9 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from webapp.teams.access import signed_in
 from webapp.teams.actions import do_revoke_token
-from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
+from webapp.teams.models import ApiToken, Invitation, Membership, Removal, Team, User
 
 
 class MembershipInline(admin.TabularInline):
@@ -40,6 +41,14 @@ class InvitationAdmin(ReadOnly):
     exclude = ("token",)
 
 
+@admin.register(Removal)
+class RemovalAdmin(ReadOnly):
+    list_display = ("name", "kind", "team", "author", "created_at", "undone_at", "undone_by")
+    list_select_related = ("team", "author", "undone_by")
+    list_filter = ("kind",)
+    exclude = ("data",)
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnly):
     list_display = ("name", "prefix", "team", "user", "scopes", "last_used_at", "expires_at", "revoked_at")
@@ -51,7 +60,7 @@ class ApiTokenAdmin(ReadOnly):
     @admin.action(description="Revoke the selected tokens", permissions=["delete"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         for token in queryset:
-            do_revoke_token(token)
+            do_revoke_token(token, signed_in(request))
 
 
 admin.site.register(User, UserAdmin)

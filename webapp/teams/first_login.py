@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
 
 from webapp.teams.actions import do_create_team, do_create_user
 from webapp.teams.models import User
@@ -28,31 +30,46 @@ tokens = _Tokens()
 
 
 def link(user: User, then: str) -> str:
-    """Path of a one-time link that logs `user` in and redirects to the path `then`."""
+    """Path of a one-time link, whose button logs `user` in and redirects to the path `then`."""
     return f"/welcome/{user.pk}/{tokens.make_token(user)}?{urlencode({'next': then})}"
 
 
 @never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
 def welcome(request: HttpRequest, user_id: int, token: str) -> HttpResponse:
-    """Log in with a one-time link. A user who is already logged in is only redirected."""
+    """One-time link: a page with a button, which logs in. Opening the page, as link previews do, does not use it up.
+
+    A user who is already logged in is only redirected.
+    """
     then = request.GET.get("next", "/")
-    if not url_has_allowed_host_and_scheme(then, allowed_hosts=None):
-        then = "/"
+    if not then.startswith("/") or not url_has_allowed_host_and_scheme(then, allowed_hosts=None):
+        then = "/"  # redirect() would take a word for the name of a view
     if request.user.is_authenticated:
         return redirect(then)
     user = User.objects.filter(pk=user_id, is_active=True).first()
     if user is not None and tokens.check_token(user, token):
+        if request.method != "POST":
+            return render(request, "account/welcome.html", {"username": user.username})
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
         return redirect(then)
     messages.error(
         request,
-        "This link was used before or is too old. Sign in with the name and password from the terminal, or stop and "
+        "This link was used before or is too old. Log in with the name and password from the terminal, or stop and "
         "start Echoscope there for a new link.",
     )
     return redirect(f"/login?{urlencode({'next': then})}")
 
 
-def first_account(file: Path, username: str) -> tuple[User, str] | None:
+@dataclass(frozen=True)
+class FirstAccount:
+    """The account of the first start. `new`: created just now."""
+
+    user: User
+    password: str
+    new: bool = False
+
+
+def first_account(file: Path, username: str) -> FirstAccount | None:
     """The account of the first start, with its password stored in `file`; created now if there are no users.
 
     None on a site whose users were created otherwise: they get no login link.
@@ -62,7 +79,8 @@ def first_account(file: Path, username: str) -> tuple[User, str] | None:
         lookup = {"pk": record["id"]} if "id" in record else {"username": record["username"]}  # may be renamed since
         user = User.objects.filter(is_active=True, **lookup).first()
         if user is not None:
-            return user, record["password"] if user.check_password(record["password"]) else "(the one you chose)"
+            changed = not user.check_password(record["password"])
+            return FirstAccount(user, "(the one you chose)" if changed else record["password"])
     if User.objects.exists():
         return None
     password = secrets.token_urlsafe(9)
@@ -71,4 +89,4 @@ def first_account(file: Path, username: str) -> tuple[User, str] | None:
     do_create_team("My team", user)
     file.touch(mode=0o600)
     file.write_text(json.dumps({"id": user.pk, "username": username, "password": password}), encoding="utf-8")
-    return user, password
+    return FirstAccount(user, password, new=True)

@@ -1,4 +1,4 @@
-"""Users, teams, memberships, invitations and API tokens."""
+"""Users, teams, memberships, invitations, API tokens, and what was removed or revoked."""
 
 from __future__ import annotations
 
@@ -40,6 +40,9 @@ class Team(models.Model):
         null=True,
         blank=True,
         help_text="Days after a run's end when its training trajectories are thinned; empty = never.",
+    )
+    creator = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="teams_created", editable=False
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -130,3 +133,58 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class DailyUse(models.Model):
+    """How often a person or a team did something that is limited per day."""
+
+    kind = models.CharField(max_length=20)
+    subject = models.BigIntegerField(help_text="Primary key of the person or team, by kind.")
+    day = models.DateField()
+    count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "subject", "day"], name="one_count_per_day")]
+        indexes = [models.Index(fields=["day"], name="dailyuse_day")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.subject} on {self.day}: {self.count}"
+
+
+class Removal(models.Model):
+    """Something that a person removed or revoked, by whom and when, and what undoes it for a while."""
+
+    class Kind(models.TextChoices):
+        TOKEN = "token", "API token"
+        INVITATION = "invitation", "Invitation"
+        MEMBER = "member", "Member"
+        SHARE = "share", "Share links"
+        RULE = "rule", "Alert rule"
+        VIEW = "view", "Saved view"
+        COMMENT = "comment", "Comment"
+
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    team = models.ForeignKey(
+        Team, on_delete=models.CASCADE, null=True, related_name="removals", help_text="Null for a private saved view."
+    )
+    author = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, related_name="removals", help_text="Who removed it; null: the site."
+    )
+    name = models.CharField(max_length=300, help_text="What was removed, in words.")
+    subject = models.CharField(max_length=64, blank=True, help_text="What it was about, to find it again.")
+    data = models.JSONField(null=True, help_text="What undoing needs; null once it is final.")
+    created_at = models.DateTimeField()
+    undone_at = models.DateTimeField(null=True, blank=True)
+    undone_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+        indexes = [
+            models.Index(fields=["team", "-created_at"], name="removal_newest"),
+            models.Index(fields=["kind", "subject"], name="removal_subject"),
+            models.Index(fields=["created_at"], name="removal_undoable", condition=Q(data__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}, removed {self.created_at:%Y-%m-%d %H:%M}"

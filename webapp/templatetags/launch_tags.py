@@ -8,7 +8,7 @@ from django import template
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from webapp.runs.launch.form import Setting
+from webapp.runs.launch.fields import Setting
 
 register = template.Library()
 

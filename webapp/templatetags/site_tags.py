@@ -6,19 +6,24 @@ from typing import Any
 
 from django import template
 from django.conf import settings
+from django.urls import reverse
 
 from webapp.core import formatting
 from webapp.teams import access
 from webapp.teams.models import Membership
+from webapp.teams.undo_notice import undo_slug
 from webapp.trajectories.sharing.public import outcome_of
 
 register = template.Library()
 
 register.filter("signed", formatting.signed)
 register.filter("percent", formatting.percent)
+register.filter("points", formatting.points)
+register.filter("whole", formatting.whole)
 register.filter("duration", formatting.duration)
 register.filter("fixed", formatting.number)
 register.filter("outcome", outcome_of)
+register.filter("undo_slug", undo_slug)
 
 
 @register.filter
@@ -28,9 +33,15 @@ def state_word(state: str) -> str:
 
 
 @register.filter
-def one_based(number: int) -> int:
-    """A 0-based number of the journal, 1-based for display."""
-    return number + 1
+def ordinal(index: int) -> int:
+    """An index of the journal, which counts from 0, as people count: from 1."""
+    return index + 1
+
+
+@register.filter
+def of_key(values: dict[Any, Any], key: Any) -> Any:
+    """The value of a key that is not a constant; None without one."""
+    return values.get(key)
 
 
 @register.filter
@@ -43,6 +54,31 @@ def may_launch(user: Any) -> bool:
 def places(user: Any) -> list[Membership]:
     """The user's teams with their role in each."""
     return access.memberships_of(user)
+
+
+PLACES = (
+    ("r", "Runs", "runs"),
+    ("l", "Launch", "launch"),
+    ("s", "Studies", "studies"),
+    ("c", "Compare", "compare"),
+    ("p", "Reports", "reports"),
+    ("e", "Environments", "environments"),
+    ("w", "Workers", "workers"),
+    ("i", "Inbox", "inbox"),
+    ("a", "Alerts", "alerts"),
+    ("t", "Team", "teams"),
+    ("u", "Your account", "account"),
+    ("", "API reference", "api-docs"),
+    ("", "Administration", "admin:index"),
+)
+"""Pages of the site: second key after `g`, title, URL name."""
+
+
+@register.filter
+def site_places(user: Any) -> list[dict[str, str]]:
+    """Pages that the user may open, for the command palette and the shortcuts."""
+    hidden = {name for name, open_to in (("launch", may_launch(user)), ("admin:index", user.is_staff)) if not open_to}
+    return [{"key": key, "title": title, "href": reverse(name)} for key, title, name in PLACES if name not in hidden]
 
 
 @register.simple_tag

@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from webapp.teams.access import signed_in
 from webapp.trajectories.actions import do_revoke_share
 from webapp.trajectories.models import ShareLink
 
@@ -18,4 +19,4 @@ class ShareLinkAdmin(admin.ModelAdmin):
     @admin.action(description="Revoke the selected links")
     def revoke(self, request: HttpRequest, queryset: QuerySet[ShareLink]) -> None:
         for share in queryset:
-            do_revoke_share(share)
+            do_revoke_share(share, signed_in(request))

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webapp.core import formatting
+from webapp.runs.public_words import failure_words
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import outcome_data
+from webapp.trajectories.serialize import outcome_data, worst_mark_of
 from webapp.trajectories.sharing.public import outcome_of, when_of
 
 FORMAT = "echoscope.trajectory"
@@ -21,8 +22,11 @@ _JOURNAL_FIELDS = ("type", "seq", "time", "trajectory")
 Event = Mapping[str, Any]
 
 
-def shared_document(trajectory: Trajectory, events: Iterable[Event]) -> dict[str, Any]:
-    """The trajectory without its ids inside the team. `events`: its turn events of the journal, in order."""
+def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: bool = False) -> dict[str, Any]:
+    """The trajectory without its ids inside the team. `events`: its turn events of the journal, in order.
+
+    `inside`: whether the reader is in the run's team; others read general words instead of an error.
+    """
     group = trajectory.group
     return {
         "format": FORMAT,
@@ -36,11 +40,17 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event]) -> dict[str
         "seed": group.seed,
         "status": trajectory.status,
         **outcome_data(trajectory),
+        "end_reason": trajectory.end_reason or None,
         "turn_count": trajectory.turn_count,
         "action_count": trajectory.action_count,
         "token_count": trajectory.token_count,
         "format_error": trajectory.format_error,
-        "error": trajectory.error or None,
+        "true_claims": trajectory.true_claims,
+        "false_claims": trajectory.false_claims,
+        "false_claim_kinds": trajectory.false_claim_kinds,
+        "worst_mark": worst_mark_of(trajectory),
+        "first_mistake_turn": trajectory.first_mistake_turn,
+        "error": failure_words(trajectory.error, inside=inside) or None,
         "group_mean": group.mean,
         "group_std": group.std,
         "group_kept": group.kept,
@@ -51,10 +61,13 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event]) -> dict[str
     }
 
 
-def document(trajectory: Trajectory, events: Iterable[Event], run: str) -> dict[str, Any]:
-    """The document for readers of the run, with the ids to find it again. `run`: slug of the run."""
+def document(trajectory: Trajectory, events: Iterable[Event], run: str, *, inside: bool) -> dict[str, Any]:
+    """The document for readers of the run, with the ids to find it again. `run`: slug of the run.
+
+    `inside`: as of shared_document().
+    """
     place = {"run": run, "id": trajectory.slug, "key": trajectory.key, "attempt": trajectory.attempt}
-    shared = shared_document(trajectory, events)
+    shared = shared_document(trajectory, events, inside=inside)
     head = {name: shared.pop(name) for name in ("format", "version")}
     return head | place | shared
 

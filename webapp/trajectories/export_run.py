@@ -9,21 +9,34 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from django.db.models import Q
+from django.db.models import Avg, Count, Max, Min, Q, Sum, TextField
+from django.db.models.functions import Cast, Length
 
+from envs.claims.kinds import known_kind
+from webapp.core.formatting import no_formula
 from webapp.core.streaming import release_connection
 from webapp.runs.models import MetricPoint, Run
 from webapp.trajectories.export_document import FORMAT, VERSION, document
-from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
+from webapp.trajectories.serialize import MAX_TURNS_LENGTH
 
 ROW_GROUP = 250
-"""Trajectories in memory at a time."""
+"""Trajectories in memory at a time, at most."""
+PAGE_LENGTH = 8 * 1024 * 1024
+"""Characters of JSON of turns in memory at a time, and those of one more trajectory."""
+TURNS_READ = 200
+"""Turns read at a time; the ingest limits the size of each."""
+CSV_BATCH_SIZE = 2_000
+SAMPLE = 200
+"""Trajectories whose turns are measured to estimate the size of an export."""
+DOCUMENT_BYTES = 1_500
+"""Of a document besides prompt and turns."""
 METRIC_BATCH_SIZE = 20_000
 
 ACTION = pa.struct(
@@ -38,6 +51,18 @@ ACTION = pa.struct(
         ("hint", pa.string()),
     ]
 )
+MARK = pa.struct(
+    [
+        ("action", pa.int32()),
+        ("kind", pa.string()),
+        ("played", pa.string()),
+        ("better", pa.list_(pa.string())),
+        ("value", pa.float64()),
+        ("kept", pa.float64()),
+        ("loss", pa.float64()),
+    ]
+)
+CLAIM = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("true", pa.bool_()), ("kind", pa.string())])
 TURN = pa.struct(
     [
         ("turn", pa.int32()),
@@ -54,6 +79,8 @@ TURN = pa.struct(
         ("entropy", pa.float64()),
         ("logprob", pa.float64()),
         ("actions", pa.list_(ACTION)),
+        ("claims", pa.list_(CLAIM)),
+        ("marks", pa.list_(MARK)),
     ]
 )
 TRAJECTORIES = pa.schema(
@@ -76,10 +103,16 @@ TRAJECTORIES = pa.schema(
         ("lost_turn", pa.int32()),
         ("lost_action", pa.int32()),
         ("lost_reason", pa.string()),
+        ("end_reason", pa.string()),
         ("turn_count", pa.int32()),
         ("action_count", pa.int32()),
         ("token_count", pa.int32()),
         ("format_error", pa.bool_()),
+        ("true_claims", pa.int32()),
+        ("false_claims", pa.int32()),
+        ("false_claim_kinds", pa.list_(pa.string())),
+        ("worst_mark", pa.string()),
+        ("first_mistake_turn", pa.int32()),
         ("error", pa.string()),
         ("group_mean", pa.float64()),
         ("group_std", pa.float64()),
@@ -91,6 +124,7 @@ TRAJECTORIES = pa.schema(
     ],
     metadata={"format": FORMAT, "version": str(VERSION)},
 )
+CSV_COLUMNS = [name for name in TRAJECTORIES.names if name not in ("prompt", "board", "hint", "turns")]
 METRICS = pa.schema(
     [
         ("name", pa.string()),
@@ -102,43 +136,122 @@ METRICS = pa.schema(
 )
 
 
-def documents(run: Run) -> Iterator[list[dict[str, Any]]]:
-    """The run's current trajectories as documents, in pages, in the order of playing."""
-    current = Trajectory.objects.current().filter(run=run).select_related("group").order_by("pk")
+@dataclass(frozen=True)
+class Export:
+    """What is exported of a run: its current trajectories, or those that filters find.
+
+    `inside`: whether the reader is in the run's team, as for all exports of a run.
+    """
+
+    run: Run
+    inside: bool
+    trajectories: TrajectoryQuerySet
+
+
+def documents(export: Export) -> Iterator[list[dict[str, Any]]]:
+    """The trajectories as documents, in pages, in the order of playing. A page has at most ROW_GROUP trajectories, and
+    ends with the one at which its turns reach PAGE_LENGTH."""
+    chosen = export.trajectories.select_related("group").order_by("pk")
     last = 0
-    while page := list(current.filter(pk__gt=last)[:ROW_GROUP]):
-        turns = defaultdict(list)
-        played = Turn.objects.filter(trajectory__in=page).order_by("trajectory_id", "number")
-        for trajectory, event in played.values_list("trajectory_id", "event"):
-            turns[trajectory].append(event)
+    while read := list(chosen.filter(pk__gt=last)[:ROW_GROUP]):
+        page, length = [], 0
+        for trajectory, events, characters in _with_turns(read):
+            page.append(document(trajectory, events, export.run.slug, inside=export.inside))
+            length += characters
+            if length >= PAGE_LENGTH:
+                yield page
+                page, length = [], 0
+        if page:
+            yield page
+        last = read[-1].pk
+
+
+def _with_turns(trajectories: list[Trajectory]) -> Iterator[tuple[Trajectory, list[dict[str, Any]], int]]:
+    """Each trajectory with its turn events up to MAX_TURNS_LENGTH, and their length as JSON."""
+    turns = _turn_texts([trajectory.pk for trajectory in trajectories])
+    waiting = next(turns, None)
+    for trajectory in trajectories:
+        events: list[dict[str, Any]] = []
+        length = 0
+        judged = trajectory.worst_mark not in (None, Trajectory.WorstMark.UNKNOWN)
+        while waiting is not None and waiting[0] == trajectory.pk:
+            length += len(waiting[1])
+            if length <= MAX_TURNS_LENGTH:
+                events.append(json.loads(waiting[1]) | {"marks": waiting[2] or [] if judged else None})
+            waiting = next(turns, None)
         release_connection()
-        yield [document(trajectory, turns[trajectory.pk], run.slug) for trajectory in page]
-        last = page[-1].pk
+        yield trajectory, events, length
 
 
-def json_lines(run: Run) -> Iterator[bytes]:
+def _turn_texts(trajectories: list[int]) -> Iterator[tuple[int, str, list[dict[str, Any]] | None]]:
+    """The turn events of trajectories as JSON texts, with their marks; a limited number in memory."""
+    turns = Turn.objects.filter(trajectory__in=trajectories).order_by("trajectory_id", "number")
+    rows = turns.values_list("trajectory_id", Cast("event", TextField()), "marks", "number")
+    after = Q()
+    while read := list(rows.filter(after)[:TURNS_READ]):
+        for trajectory, text, marks, _ in read:
+            yield trajectory, text, marks
+        if len(read) < TURNS_READ:
+            return
+        trajectory, _, _, number = read[-1]
+        after = Q(trajectory_id__gt=trajectory) | Q(trajectory_id=trajectory, number__gt=number)
+
+
+def estimated_bytes(trajectories: TrajectoryQuerySet) -> int:
+    """About how large the export of these is as JSON lines, from the number of turns and the length of some of them."""
+    counted = trajectories.aggregate(count=Count("pk"), turns=Sum("turn_count"), first=Min("pk"), last=Max("pk"))
+    if not counted["count"]:
+        return 0
+    places = range(counted["first"], counted["last"] + 1, max(1, (counted["last"] - counted["first"]) // SAMPLE))
+    sample = Turn.objects.filter(trajectory__in=trajectories.filter(pk__in=list(places)[: SAMPLE + 1]).values("pk"))
+    if not sample.exists():
+        sample = Turn.objects.filter(trajectory__in=trajectories.filter(pk=counted["last"]).values("pk"))
+    mean = sample.aggregate(mean=Avg(Length(Cast("event", TextField()))))["mean"] or 0
+    prompt = trajectories.filter(pk=counted["last"]).values_list(Length("group__prompt"), flat=True)[0]
+    return int((counted["turns"] or 0) * mean + counted["count"] * (prompt + DOCUMENT_BYTES))
+
+
+def json_lines(export: Export) -> Iterator[bytes]:
     """One document per line."""
-    for page in documents(run):
+    for page in documents(export):
         lines = [json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in page]
         yield ("\n".join(lines) + "\n").encode()
 
 
-def parquet(run: Run) -> Iterator[bytes]:
+def parquet(export: Export) -> Iterator[bytes]:
     """One row per trajectory with nested turns; each page is a row group."""
-    return _parquet(([_row(item) for item in page] for page in documents(run)), TRAJECTORIES)
+    return _parquet(([_row(item) for item in page] for page in documents(export)), TRAJECTORIES)
 
 
-def metrics_parquet(run: Run) -> Iterator[bytes]:
+def trajectories_csv(export: Export) -> Iterator[bytes]:
+    """One line per trajectory, without its turns, prompt and boards."""
+    yield (",".join(CSV_COLUMNS) + "\r\n").encode()
+    chosen = export.trajectories.select_related("group").order_by("pk")
+    last = 0
+    while read := list(chosen.filter(pk__gt=last)[:CSV_BATCH_SIZE]):
+        release_connection()
+        text = io.StringIO()
+        writer = csv.writer(text)
+        for trajectory in read:
+            row = _row(document(trajectory, (), export.run.slug, inside=export.inside))
+            row["false_claim_kinds"] = " ".join(row["false_claim_kinds"])
+            values = [row[name] for name in CSV_COLUMNS]
+            writer.writerow([no_formula(value) if isinstance(value, str) else value for value in values])
+        yield text.getvalue().encode()
+        last = read[-1].pk
+
+
+def metrics_parquet(export: Export) -> Iterator[bytes]:
     """One row per metric and iteration."""
-    return _parquet(metric_points(run), METRICS)
+    return _parquet(metric_points(export.run), METRICS)
 
 
-def metrics_csv(run: Run) -> Iterator[bytes]:
+def metrics_csv(export: Export) -> Iterator[bytes]:
     """The same as comma-separated values."""
     yield (",".join(METRICS.names) + "\r\n").encode()
-    for page in metric_points(run):
+    for page in metric_points(export.run):
         text = io.StringIO()
-        csv.DictWriter(text, METRICS.names).writerows(page)
+        csv.DictWriter(text, METRICS.names).writerows(row | {"name": no_formula(row["name"])} for row in page)
         yield text.getvalue().encode()
 
 
@@ -201,8 +314,8 @@ class _Sink(io.RawIOBase):
 def _row(item: Mapping[str, Any]) -> dict[str, Any]:
     lost = item["lost_at"] or {}
     return dict(item) | {
-        "lost_turn": lost.get("turn"),
-        "lost_action": lost.get("action"),
+        "lost_turn": _int32(lost.get("turn")),
+        "lost_action": _int32(lost.get("action")),
         "lost_reason": lost.get("reason"),
         "board": _json(item["board"]),
         "hint": _json(item["hint"]),
@@ -212,12 +325,25 @@ def _row(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _turn(turn: Mapping[str, Any]) -> dict[str, Any]:
     return dict(turn) | {
+        "turn": _int32(turn["turn"]),
+        "tokens": _int32(turn["tokens"]),
         "terms": list(turn["terms"].items()),
+        "claims": None if turn.get("claims") is None else [_claim(claim) for claim in turn["claims"]],
         "actions": [
             dict(action) | {"board": _json(action.get("board")), "hint": _json(action.get("hint"))}
             for action in turn["actions"]
         ],
     }
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    start, end = _int32(claim["start"]), _int32(claim["end"])
+    return {"start": start, "end": end, "true": claim["true"], "kind": known_kind(claim.get("kind"))}
+
+
+def _int32(value: int | None) -> int | None:
+    """The number, or nothing if the column cannot hold it: journals of earlier versions were not limited."""
+    return value if value is None or -(2**31) <= value < 2**31 else None
 
 
 def _json(value: Any) -> str | None:

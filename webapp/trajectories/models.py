@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
@@ -77,8 +78,18 @@ class Trajectory(models.Model):
         PLAYING = "playing", "Playing"
         SUCCESS = "success", "Success"
         FAILED = "failed", "Failed"
+        INTERRUPTED = "interrupted", "Interrupted"
 
-    ENDED = (Status.SUCCESS, Status.FAILED)
+    COUNTED = (Status.SUCCESS, Status.FAILED)
+    """Attempts that success rates count: one that a pause cut short is neither solved nor failed."""
+    ENDED = (*COUNTED, Status.INTERRUPTED)
+
+    class WorstMark(models.IntegerChoices):
+        UNKNOWN = -1, "Not judged"  # the environment's solver has no value of its states
+        NONE = 0, "None"
+        INACCURACY = 1, "Inaccuracy"
+        MISTAKE = 2, "Mistake"
+        BLUNDER = 3, "Blunder"
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trajectories")
@@ -89,14 +100,36 @@ class Trajectory(models.Model):
     iteration = models.PositiveIntegerField()
     split = models.CharField(max_length=5)
     superseded = models.BooleanField(default=False)
-    status = models.CharField(max_length=7, choices=Status.choices, default=Status.WAITING)
+    status = models.CharField(max_length=11, choices=Status.choices, default=Status.WAITING)
     end = models.CharField(max_length=12, blank=True)
     total_reward = models.FloatField(default=0.0)
     turn_count = models.PositiveIntegerField(default=0)
     action_count = models.PositiveIntegerField(default=0)
     token_count = models.PositiveIntegerField(default=0)
     format_error = models.BooleanField(default=False, help_text="At least one turn broke the format.")
+    true_claims = models.PositiveIntegerField(
+        null=True,
+        help_text="Statements of its thoughts that hold; null where thoughts were not compared with the state.",
+    )
+    false_claims = models.PositiveIntegerField(null=True, help_text="Statements of its thoughts that do not hold.")
+    false_claim_kinds = ArrayField(
+        models.CharField(max_length=24),
+        default=list,
+        help_text="What its false claims are about, names of envs.claims.kinds in alphabetical order.",
+    )
+    worst_mark = models.SmallIntegerField(
+        null=True,
+        choices=WorstMark.choices,
+        help_text="The worst mark of its actions; null until it has been judged, after its end.",
+    )
+    first_mistake_turn = models.PositiveIntegerField(
+        null=True, help_text="Turn of its first mistake or blunder, 0-based; null where there is none."
+    )
     lost_at = models.JSONField(null=True, help_text="First action after which success was out of reach.")
+    lost_turn = models.PositiveIntegerField(null=True, help_text="Turn of lost_at, 0-based.")
+    end_reason = models.CharField(
+        max_length=24, blank=True, default="", help_text="How it ended, a code of end_reasons.py; empty before."
+    )
     error = models.TextField(blank=True)
     last_seq = models.PositiveBigIntegerField(default=0, help_text="Its newest event.")
     finished_seq = models.PositiveBigIntegerField(null=True)
@@ -113,10 +146,21 @@ class Trajectory(models.Model):
                 fields=["run", "-finished_seq"], name="trajectory_finished", condition=Q(finished_seq__isnull=False)
             ),
             models.Index(fields=["run", "-last_seq"], name="trajectory_playing", condition=Q(status="playing")),
+            models.Index(
+                fields=["-id"],
+                name="trajectory_unjudged",
+                condition=Q(worst_mark__isnull=True, finished_seq__isnull=False),
+            ),
+            GinIndex(fields=["false_claim_kinds"], name="trajectory_false_kinds", condition=~Q(false_claim_kinds=[])),
         ]
 
     def __str__(self) -> str:
         return f"{self.key} of {self.run_id}"
+
+    @property
+    def success(self) -> bool | None:
+        """Whether it was solved; None while it is played and if it was interrupted."""
+        return self.status == self.Status.SUCCESS if self.status in self.COUNTED else None
 
 
 class Turn(models.Model):
@@ -128,6 +172,7 @@ class Turn(models.Model):
     reward = models.FloatField()
     format_valid = models.BooleanField()
     event = models.JSONField(help_text="The journal's turn event.")
+    marks = models.JSONField(null=True, help_text="Marks of its actions, once judged; null where there are none.")
     words = models.GeneratedField(
         expression=SearchVector(
             Left(KT("event__thought"), MAX_SEARCHED_LENGTH),

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import BigIntegerField, Case, F, IntegerField, Q, Value, When
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
 
@@ -30,8 +30,10 @@ SORTS: dict[str, Combinable] = {
         Q(status=Trajectory.Status.SUCCESS),
         Q(status=Trajectory.Status.FAILED, lost_at__isnull=True),
         Q(status=Trajectory.Status.FAILED),
+        Q(status=Trajectory.Status.INTERRUPTED),
         Q(status=Trajectory.Status.PLAYING),
     ),
+    "mark": Coalesce(F("worst_mark"), Value(Trajectory.WorstMark.UNKNOWN - 1), output_field=IntegerField()),
     "reward": F("total_reward"),
     "turns": F("turn_count"),
     "actions": F("action_count"),

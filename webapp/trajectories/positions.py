@@ -43,7 +43,10 @@ def position_at(line: list[Position], turn: int, action: int) -> Position:
 
 
 def key_position(played: Data) -> tuple[int, int]:
-    """The most informative position for one picture: the turn that lost the trajectory, else the last turn."""
+    """The most informative position for one picture: that of the verdict, the turn that lost it, or the last turn."""
+    verdict = played.get("verdict")
+    if verdict:
+        return verdict["turn"], verdict["action"]
     lost = played.get("lost_at")
     if lost:
         return lost["turn"], START

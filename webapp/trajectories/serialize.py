@@ -5,29 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import F, Sum, TextField, Window
+from django.db.models.functions import Cast, Length
+
+from webapp.trajectories.mistakes.judge import judged
 from webapp.trajectories.models import Trajectory
 
 _JOURNAL_FIELDS = ("type", "seq", "time", "trajectory")
+MAX_TURNS_LENGTH = 16 * 1024 * 1024
+"""Characters of JSON of the turns that are read of one trajectory: more would fill the memory of the web process."""
+
+
+def turn_events(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """The trajectory's turn events in order, up to MAX_TURNS_LENGTH together."""
+    length = Length(Cast("event", TextField()))
+    together = Window(Sum(length), order_by=F("number").asc())
+    turns = trajectory.turns.annotate(together=together).filter(together__lte=MAX_TURNS_LENGTH)
+    return list(turns.order_by("number").values_list("event", flat=True))
 
 
 def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
     """Outcome of the trajectory; all null while it is being played."""
     over = trajectory.finished_seq is not None
     return {
-        "success": trajectory.status == Trajectory.Status.SUCCESS if over else None,
+        "success": trajectory.success,
         "end": trajectory.end if over else None,
         "total_reward": trajectory.total_reward if over else None,
         "lost_at": trajectory.lost_at,
     }
 
 
+def worst_mark_of(trajectory: Trajectory) -> str | None:
+    """Its worst mark: none, inaccuracy, mistake, blunder or unknown; None until it has been judged."""
+    return None if trajectory.worst_mark is None else Trajectory.WorstMark(trajectory.worst_mark).name.lower()
+
+
 def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
     """A trajectory in the player's format: initial state, turns, outcome.
 
-    `turns`: its turn events in order, if already fetched.
+    `turns`: its turn events in order, if already fetched. `turns_left_out`: how many of them are beyond what is read.
     """
-    if turns is None:
-        turns = trajectory.turns.order_by("number").values_list("event", flat=True)
+    shown = [
+        {name: value for name, value in event.items() if name not in _JOURNAL_FIELDS}
+        for event in (turn_events(trajectory) if turns is None else turns)
+    ]
+    left_out = max(0, trajectory.turn_count - len(shown))
     return {
         "id": trajectory.key,
         "slug": trajectory.slug,
@@ -35,6 +57,13 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
         "member": trajectory.member,
         "board": trajectory.group.board,
         "hint": trajectory.group.hint,
-        "turns": [{name: value for name, value in event.items() if name not in _JOURNAL_FIELDS} for event in turns],
+        "turns": shown,
+        **({"turns_left_out": left_out} if left_out else {}),
         **outcome_data(trajectory),
     }
+
+
+def player_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """The same with the marks of its mistakes and the verdict; select its group and run with it."""
+    data = trajectory_data(trajectory, turns)
+    return data | judged(trajectory, data)

@@ -11,6 +11,8 @@ from trainer.journal.token_arrays import TokenArraysError
 from webapp.trajectories.models import TokenArrays, Trajectory
 
 SETTING = "journal.tokens"
+MAX_TOKENS = 200_000
+"""Tokens of a trajectory that are sent to a browser, about 90 bytes each."""
 UNLEARNED = {
     "evaluation": "No advantages: evaluations are not used for learning.",
     "dropped": "No advantages: the filter dropped this group.",
@@ -32,6 +34,8 @@ def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
     if packed is None:
         return {"turns": [], "note": missing_reason(trajectory)}
     try:
+        if (count := token_arrays.count(bytes(packed))) > MAX_TOKENS:
+            return {"turns": [], "note": f"This trajectory has {count:,} tokens; at most {MAX_TOKENS:,} are shown."}
         arrays = token_arrays.unpack(bytes(packed))
     except TokenArraysError as error:
         return {"turns": [], "note": f"The journal's tokens of this trajectory cannot be read: {error}."}

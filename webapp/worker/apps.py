@@ -3,6 +3,7 @@ from django.apps import AppConfig
 from webapp.core.scheduler import every
 
 REBUILD_EVERY = 2.0
+JUDGE_EVERY = 3.0
 
 
 class WorkerConfig(AppConfig):
@@ -10,6 +11,8 @@ class WorkerConfig(AppConfig):
 
     def ready(self) -> None:
         import webapp.worker.heartbeat  # noqa: F401  connects to Celery's signals
+        from webapp.ingest.marks import do_judge_waiting
         from webapp.ingest.rebuild import do_requested_rebuilds
 
         every(REBUILD_EVERY, "rebuilds", do_requested_rebuilds)
+        every(JUDGE_EVERY, "marks", do_judge_waiting)

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from webapp.core import ids
 from webapp.runs import actions
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import fair_share, order, placement
+from webapp.runs.queue import fair_share, order, placement, run_quotas
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,9 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
     if Worker.objects.filter(pk=worker.pk, stopping=True).exists():
         return None
     capacity = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
-    waiting = [run for run in order.waiting() if run.queue in capacity.queues]
-    for run in order.claim_order(waiting, fair_share.used(now) if waiting else {}, now):
+    full = run_quotas.teams_at_limit()
+    waiting = [run for run in order.waiting() if run.queue in capacity.queues and run.team_id not in full]
+    for run in order.claim_order(waiting, fair_share.used(now) if waiting else fair_share.DeviceShares(), now):
         reserved = placement.reserve(run.needs, capacity)
         if reserved is not None:
             claimed = do_claim_run(run.pk, worker, now, reserved)

@@ -3,22 +3,60 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
+from django.conf import settings
+
+from trainer.journal import disk_space
+from trainer.journal.protocol import DISK_FULL
 from webapp.runs.models import Run
+from webapp.worker.run_limits import ExceededLimit
 
 INTERNAL_ERROR = (
     "Internal worker error; see the worker log. The run's checkpoints are kept: resume continues from the newest."
 )
 
 
-def crash(run: Run, status: int) -> str:
+def crash(run: Run, status: int, log_tail: str = "") -> str:
     """Message for a trainer that ended with an error or was killed too often."""
     if status < 0:
         return (
             f"The trainer was killed by {signal_name(status)} {run.crashes + 1} times without finishing an iteration "
             f"(out of memory is the usual reason). {_checkpoint(run)}"
         )
+    if "[Errno 27]" in log_tail or "File too large" in log_tail:
+        return (
+            "The trainer wrote a file larger than the operator of this site allows (ECHOSCOPE_RUN_FILE_GB). "
+            f"{_checkpoint(run)}"
+        )
     return f"The trainer failed (exit code {status}); see the end of its log. {_checkpoint(run)}"
+
+
+def limit(run: Run, exceeded: ExceededLimit) -> str:
+    """Message for a trainer that was ended because it exceeded a limit of its operator."""
+    return f"{exceeded.message} {_checkpoint(run)}"
+
+
+def full_disk(folder: Path, status: int, log_tail: str) -> str:
+    """Message for a trainer that failed because the disk of its folder is full; empty if that is not the reason.
+
+    A trainer that reports it has a status of its own. Of others the log tells, or, if nothing could be written to it,
+    the free space.
+    """
+    free = disk_space.free_bytes(folder)
+    unexplained = "Traceback" not in log_tail and "error: " not in log_tail
+    if status == DISK_FULL or disk_space.says_full(log_tail) or (unexplained and free < disk_space.NEARLY_FULL):
+        return no_space_left(folder)
+    return ""
+
+
+def no_space_left(folder: Path) -> str:
+    """Message for a full disk."""
+    free = disk_space.free_bytes(folder)
+    return (
+        f"No space left on the disk of {folder} ({free / 1e6:.0f} MB free): free some and press Resume. "
+        "Everything up to the last complete checkpoint is kept."
+    )
 
 
 def invalid_configuration(log_tail: str) -> str:
@@ -30,6 +68,8 @@ def invalid_configuration(log_tail: str) -> str:
 
 def cannot_start(error: Exception) -> str:
     """Message for a trainer process that could not be started."""
+    if disk_space.is_full(error):
+        return no_space_left(Path(getattr(error, "filename", None) or settings.ECHOSCOPE_DATA_DIR))
     return f"The run could not be started: {error}. Its checkpoints are kept: fix the problem, then resume the run."
 
 

@@ -16,7 +16,9 @@ from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_no
 from webapp.runs import actions
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.order import CLOCK_TOLERANCE
+from webapp.worker import liveness, run_limits, trainer_environment
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
+from webapp.worker.usage import UsageHistory
 
 logger = logging.getLogger(__name__)
 
@@ -54,15 +56,21 @@ class Heartbeat:
             "stopping": False,
             "device_class": device_classes.class_of_worker(len(gpus)),
             "runs_per_gpu": runs_per_gpu(),
-        } | measured()
+        }
+        self.description |= measured()
+        self._usage = UsageHistory()
+        self.description["usage"] = self._usage.sample(self.description["memory"])
         self._wake = threading.Event()
         self._reap_wake = threading.Event()
         self._end = False
+        self._ended = threading.Event()
+        self._sign = threading.Thread(target=self._show_alive, name="liveness", daemon=True)
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
         self._trusted_since = time.monotonic()
 
     def start(self) -> None:
+        self._sign.start()
         self._thread.start()
         self._reaper.start()
 
@@ -73,6 +81,7 @@ class Heartbeat:
 
     def stop(self) -> None:
         self._end = True
+        self._ended.set()
         self._reap_wake.set()
         self.leave()
         self._thread.join(HEARTBEAT_INTERVAL)
@@ -85,6 +94,7 @@ class Heartbeat:
             if time.monotonic() - measured_at > MEMORY_INTERVAL:
                 measured_at = time.monotonic()
                 self.description |= measured()
+                self.description["usage"] = self._usage.sample(self.description["memory"])
             try:
                 self.description["clock_offset"] = offset = clock_offset()
                 if abs(offset) > CLOCK_TOLERANCE:
@@ -99,6 +109,12 @@ class Heartbeat:
             if self._end:
                 return
             self._wake.wait(HEARTBEAT_INTERVAL)
+
+    def _show_alive(self) -> None:
+        """Apart from the heartbeat, which a database that hangs instead of refusing can hold up for minutes."""
+        while not self._ended.is_set():
+            liveness.touch()
+            self._ended.wait(HEARTBEAT_INTERVAL)
 
     def _reap(self) -> None:
         """Apart from the heartbeat, so that a run that cannot be reaped makes no worker look lost."""
@@ -116,12 +132,20 @@ class Heartbeat:
 _heartbeat: Heartbeat | None = None
 
 
+def clock_error() -> float:
+    """Seconds by which the clock of this worker is ahead of the database's, as of the last heartbeat."""
+    return float(_heartbeat.description.get("clock_offset", 0.0)) if _heartbeat is not None else 0.0
+
+
 @celeryd_after_setup.connect
 def select_queues(sender: str, instance: Any, **kwargs: Any) -> None:
     """Without -Q, a worker serves its device class, that of its hardware, and the one for any worker."""
     gpus = len(describe_gpus())
     own = device_classes.class_of_worker(gpus)
-    runs_per_gpu()  # an invalid number must end the worker here, not in its thread
+    runs_per_gpu()  # an invalid value must end the worker here, not in its thread or at each run
+    trainer_environment.named_by_operator(os.environ)
+    run_limits.configured_limits()
+    trainer_environment.hide_own_environment()  # before the pool's processes are forked, which inherit it
     queues = instance.app.amqp.queues
     if set(queues.consume_from) == {instance.app.conf.task_default_queue}:
         for name in device_classes.served_classes(own, gpus):

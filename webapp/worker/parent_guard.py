@@ -1,7 +1,7 @@
-"""Exec shim: dies with the supervisor (PR_SET_PDEATHSIG), records its pid, then execs the trainer.
+"""Exec shim: dies with the supervisor (PR_SET_PDEATHSIG), records its pid, limits itself, then execs the trainer.
 
-Run as a script: `python parent_guard.py PARENT PIDFILE command…`. Standard library only, so that it starts within
-milliseconds. Also finds and kills trainers that outlived their supervisor.
+Run as a script: `python parent_guard.py PARENT PIDFILE FILE_BYTES command…`. Standard library only, so that it starts
+within milliseconds. Also finds and kills trainers that outlived their supervisor.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -33,6 +34,8 @@ def start_time(pid: int) -> str:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = stat[stat.rindex(")") + 2 :].split()
         return "" if fields[0] in "ZX" else fields[19]
+    except (ProcessLookupError, PermissionError):  # ended meanwhile, or another account's, which hidepid hides
+        return ""
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():
             return ""
@@ -84,7 +87,7 @@ def _pids() -> list[int]:
 def _parent(pid: int) -> int | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # the last: another account's, with hidepid
         return None
     state, parent = stat[stat.rindex(")") + 2 :].split()[:2]
     return None if state in "ZX" else int(parent)
@@ -135,7 +138,12 @@ def kill_worker_ranks(pid_file: Path) -> bool:
     return True
 
 
-def main(parent: int, pid_file: Path, command: list[str]) -> None:
+def main(parent: int, pid_file: Path, file_bytes: int, command: list[str]) -> None:
+    """Become the trainer, which writes private files of at most `file_bytes` (0: no limit), and no cores."""
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:  # the supervisor has already died
@@ -148,4 +156,4 @@ def main(parent: int, pid_file: Path, command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -9,22 +9,27 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import yaml
 
-from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED
+from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED, MODEL_FOLDER
 from webapp.core.database import database_now
 from webapp.core.publisher import publisher
 from webapp.ingest.rebuild import do_recover_cut_journal
 from webapp.ingest.tailer import JournalMismatch, JournalTailer
 from webapp.runs import actions, object_storage, token_subscriptions
-from webapp.runs.launch import hosted_endpoints
+from webapp.runs.inputs import allowed_inputs, run_models
 from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
 from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_guard
-from webapp.worker.checkpoint_sync import CheckpointSync
-from webapp.worker.run_copy import CopyUnavailable, RunCopy
+from webapp.worker.files import model_input
+from webapp.worker.files.checkpoint_sync import CheckpointSync
+from webapp.worker.files.run_copy import CopyUnavailable, RunCopy
 from webapp.worker.run_lease import LeaseLost, RunLease
+from webapp.worker.run_limits import ExceededLimit, LimitMonitor, configured_limits
+from webapp.worker.trainer_environment import trainer_environment
 from webapp.worker.trainer_process import TrainerProcess, trainer_command
 
 logger = logging.getLogger(__name__)
@@ -42,6 +47,7 @@ class Intervals:
     stop_timeout: float = float(os.environ.get("ECHOSCOPE_STOP_SECONDS", "120"))
     orphan_timeout: float = 15.0
     retry: float = 1.0
+    limits: float = 10.0  # between two comparisons with the limits of a run
     copy_timeout: float = 600.0
 
     def sleep(self, began: float) -> None:
@@ -91,6 +97,7 @@ class Supervisor:
         )
         self._parent = os.getppid()
         self._subscribed: list[str] = []
+        self._exceeded: ExceededLimit | None = None
         self.copy: RunCopy | None = None
         storage = object_storage.configured_storage()
         if storage is not None:
@@ -123,27 +130,52 @@ class Supervisor:
                 self.copy.cancel()
 
     def _start(self) -> TrainerProcess:
-        if refusal := hosted_endpoints.refusal(self.claimed.config):
-            raise TrainerCannotStart(f"This run is not allowed on this site: {refusal}")
         try:
+            if parent_guard.kill_stale_trainer(self.files.pid, self.intervals.orphan_timeout):
+                logger.warning("Run %s: killed the trainer of an earlier supervisor.", self.claimed.slug)
+            if refusal := self.lease.persist(lambda: allowed_inputs.refusal(self.claimed)):
+                raise TrainerCannotStart(f"This run is not allowed on this site: {refusal}.")
             self._prepare()
-            run = self.claimed
-            variables = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
+            run, self.limits = self.claimed, configured_limits()
+            gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
+            model = {MODEL_FOLDER: self._model_folder()}
             return TrainerProcess(
                 self.command(self.files),
                 self.files,
                 self._on_tokens,
+                self._on_progress,
                 processes=_processes(run),
-                environment=variables,
+                environment=trainer_environment(run.config) | gpus | model,
+                file_bytes=self.limits.file,
             )
-        except (OSError, parent_guard.StaleTrainer) as error:
+        except (OSError, ValueError, parent_guard.StaleTrainer) as error:
             raise TrainerCannotStart(failure_messages.cannot_start(error)) from error
 
+    def _model_folder(self) -> str:
+        """Folder of the checkpoint of another run that this one begins with; empty for any other model."""
+        model = str((self.claimed.config.get("policy") or {}).get("model", ""))
+        if allowed_inputs.is_hub_id(model) and Path(model).exists():
+            raise TrainerCannotStart(
+                f"This run is not allowed on this site: policy.model: {model} is a hub id, but also a path on the "
+                "worker, which the trainer would read instead."
+            )
+        named = run_models.parse(model)
+        if named is None:
+            return ""
+        source = self.lease.persist(lambda: Run.objects.filter(slug=named.slug).first())
+        try:
+            return str(model_input.provide(source, named, self.files, self._keep_alive))
+        except model_input.ModelUnavailable as error:
+            raise TrainerCannotStart(f"The run could not be started: policy.model: {error}.") from error
+
+    def _keep_alive(self) -> None:
+        """Renew the lease during long work. Raises LeaseLost."""
+        if self.lease.is_due():
+            self.lease.refresh()
+
     def _prepare(self) -> None:
-        """Make the folder and the configuration, and kill an earlier trainer that still writes there."""
+        """Make the folder and the configuration, and ingest what an earlier trainer wrote."""
         self.files.folder.mkdir(parents=True, exist_ok=True)
-        if parent_guard.kill_stale_trainer(self.files.pid, self.intervals.orphan_timeout):
-            logger.warning("Run %s: killed the trainer of an earlier supervisor.", self.claimed.slug)
         if self.copy is not None:
             self.copy.make_current()
         new = self.files.config.with_suffix(".new")
@@ -167,6 +199,8 @@ class Supervisor:
         """Ingest the journal and apply requests until the trainer has ended. Returns its exit status."""
         gc.collect()
         gc.freeze()  # a collection of the loaded modules would block the stream for 0.2 s
+        monitor = LimitMonitor(self.limits, self.files.folder, trainer.pid, trainer.tag)
+        limits_due = time.monotonic() + self.intervals.limits
         while True:
             status = trainer.exit_status()  # before the ingest: _finish reads the rest
             if status is not None:
@@ -181,7 +215,21 @@ class Supervisor:
                 self._apply_request(trainer)
                 if self.copy is not None:
                     self.copy.poll()
+            if began >= limits_due:
+                limits_due = began + self.intervals.limits
+                self._enforce_limits(monitor, trainer)
             self.intervals.sleep(began)
+
+    def _enforce_limits(self, monitor: LimitMonitor, trainer: TrainerProcess) -> None:
+        """End a trainer that exceeds a limit."""
+        self._exceeded = self._exceeded or monitor.exceeded()
+        if self._exceeded is None:
+            return
+        logger.warning("Run %s: %s", self.claimed.slug, self._exceeded.message)
+        if self._exceeded.gentle:
+            trainer.stop(self.intervals.stop_timeout)
+        else:
+            trainer.kill()
 
     def _apply_request(self, trainer: TrainerProcess) -> None:
         if self.lease.request == Run.Request.CANCEL:
@@ -202,6 +250,9 @@ class Supervisor:
     def _on_tokens(self, trajectory: str, turn: int, text: str) -> None:
         publisher().tokens(self.claimed.slug, trajectory, turn, text)
 
+    def _on_progress(self, phase: dict[str, Any]) -> None:
+        publisher().progress(self.claimed.slug, phase)
+
     def _finish(self, trainer: TrainerProcess, status: int) -> str:
         """Ingest the rest of the journal after the trainer's end, and release the run in the resulting state."""
         self.lease.persist(self.tailer.drain)
@@ -214,6 +265,9 @@ class Supervisor:
             return self.lease.release(Run.State.CANCELLED)
         if status == COMPLETED:
             return self._complete()
+        if self._exceeded is not None:
+            run = self.lease.persist(lambda: Run.objects.get(pk=self.claimed.pk))
+            return self.lease.release(Run.State.FAILED, failure_messages.limit(run, self._exceeded), trainer.log_tail())
         if status == INTERRUPTED:
             return self.lease.release(self._interrupted_state())
         return self._fail(status, trainer.log_tail())
@@ -238,6 +292,8 @@ class Supervisor:
         if status == BAD_CONFIGURATION:
             message = failure_messages.invalid_configuration(log_tail)
             return self.lease.release(Run.State.FAILED, message, log_tail)
+        if status > 0 and (message := failure_messages.full_disk(self.files.folder, status, log_tail)):
+            return self.lease.release(Run.State.FAILED, message, log_tail)
         if status < 0 and self.lease.request:  # it did not stop in time and was killed
             return self.lease.release(self._interrupted_state())
         run = self.lease.persist(lambda: Run.objects.get(pk=self.claimed.pk))
@@ -245,4 +301,4 @@ class Supervisor:
             signal_name = failure_messages.signal_name(status)
             logger.warning("Run %s: the trainer was killed by %s; restarting it.", run.slug, signal_name)
             return self.lease.release(Run.State.QUEUED)
-        return self.lease.release(Run.State.FAILED, failure_messages.crash(run, status), log_tail)
+        return self.lease.release(Run.State.FAILED, failure_messages.crash(run, status, log_tail), log_tail)

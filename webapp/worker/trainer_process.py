@@ -12,7 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from trainer.journal.events import Phase
 from trainer.journal.protocol import LIVE_FD
 from webapp.runs.run_files import RunFiles
 from webapp.worker import parent_guard
@@ -38,6 +40,8 @@ class TrainerProcess:
     """A trainer in its own process group, with its output in the run's log.
 
     With `processes` above one it is a launcher, and the trainers are its children, each in its own session.
+    `environment` holds all its variables: it inherits none (see trainer_environment.py).
+    `file_bytes` is the maximum size of its files; 0: no limit.
     """
 
     def __init__(
@@ -45,29 +49,31 @@ class TrainerProcess:
         command: Sequence[str],
         files: RunFiles,
         on_tokens: Callable[[str, int, str], None],
+        on_progress: Callable[[dict[str, Any]], None],
         *,
         processes: int = 1,
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str],
+        file_bytes: int = 0,
     ) -> None:
         self.files, self.processes = files, processes
-        self._on_tokens = on_tokens
+        self._on_tokens, self._on_progress = on_tokens, on_progress
         self._deadline: float | None = None
         self._signalled: set[int] = set()
         self._tag = secrets.token_hex(8)
+        shim = [sys.executable, "-I", "-S", parent_guard.__file__]
         read_end, write_end = self._pipe()
         with files.log.open("ab") as log:
             self._log_start = log.tell()
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", parent_guard.__file__, str(os.getpid()), str(files.pid), *command],
+                    [*shim, str(os.getpid()), str(files.pid), str(file_bytes), *command],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                     pass_fds=(write_end,) if processes == 1 else (),
                     env={
-                        **os.environ,
-                        **(environment or {}),
+                        **environment,
                         "PYTHONUNBUFFERED": "1",
                         parent_guard.TAG: self._tag,
                         LIVE_FD: str(write_end) if processes == 1 else str(files.token_pipe),
@@ -80,7 +86,7 @@ class TrainerProcess:
         self._write_end: int | None = write_end
         if processes == 1:
             self._close_write_end()
-        self._token_thread = threading.Thread(target=self._forward_tokens, args=(read_end,), name="tokens", daemon=True)
+        self._token_thread = threading.Thread(target=self._forward, args=(read_end,), name="tokens", daemon=True)
         self._token_thread.start()
 
     def _pipe(self) -> tuple[int, int]:
@@ -101,6 +107,11 @@ class TrainerProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def tag(self) -> str:
+        """Value of parent_guard.TAG in the environment of all its processes."""
+        return self._tag
 
     def exit_status(self) -> int | None:
         """Exit status (negative: killed by that signal), None while it runs. Kills the rest of its process group."""
@@ -158,21 +169,27 @@ class TrainerProcess:
             text = log.read().decode("utf-8", "replace")
         return "\n".join(text.splitlines()[-TAIL_LINES:])
 
-    def _forward_tokens(self, pipe: int) -> None:
-        """Forward partial responses: the newest text of each trajectory, at most every TOKEN_INTERVAL seconds."""
+    def _forward(self, pipe: int) -> None:
+        """Forward the newest partial response of each trajectory and the newest phase, every TOKEN_INTERVAL at most."""
         rest = b""
         with os.fdopen(pipe, "rb", buffering=0) as source:
             while data := source.read(MAX_TOKEN_LINE):
                 *lines, rest = (rest + data).split(b"\n")
                 if len(rest) > MAX_TOKEN_LINE:
                     rest = b""
-                newest = {}
+                newest: dict[str, tuple[int, str]] = {}
+                phase: dict[str, Any] | None = None
                 for line in lines:
                     try:
-                        tokens = json.loads(line)
-                        newest[str(tokens["trajectory"])] = int(tokens["turn"]), str(tokens["text"])
+                        message = json.loads(line)
+                        if "phase" in message:
+                            phase = Phase.model_validate(message["phase"]).model_dump(mode="json", exclude_none=True)
+                        else:
+                            newest[str(message["trajectory"])] = int(message["turn"]), str(message["text"])
                     except (ValueError, KeyError, TypeError):
-                        continue  # truncated by a full pipe; the next line repeats its text
+                        continue  # truncated by a full pipe; the next line repeats its content
                 for trajectory, (turn, text) in newest.items():
                     self._on_tokens(trajectory, turn, text)
+                if phase is not None:
+                    self._on_progress(phase)
                 time.sleep(TOKEN_INTERVAL)

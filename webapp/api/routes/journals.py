@@ -16,6 +16,7 @@ from webapp.api.idempotency import Key, do_once
 from webapp.api.serializers import journal_out, run_detail
 from webapp.ingest.imports import NotImportable, do_create_imported_run
 from webapp.runs.models import Run
+from webapp.runs.queue.run_quotas import do_count_import
 
 router = Router(tags=["journals"])
 LINES = {"type": "string", "format": "binary", "description": "Lines of a journal, plain or gzip."}
@@ -31,7 +32,7 @@ class Import(Schema):
 
     title: schemas.Text = Field("", description="Default: the journal's own title.")
     team: schemas.Slug | None = Field(None, description="Required only with a session whose user is in several teams.")
-    visibility: schemas.Visibility = "team"
+    visibility: schemas.Visibility = Field("team", description="Who may see the run: its author, the team, or all.")
     growing: bool = Field(False, description="More events will follow; until then the run counts as running.")
     skip_bad_lines: bool = Field(False, description="Replace unreadable lines with a notice.")
 
@@ -55,6 +56,8 @@ class Import(Schema):
 def import_run(request: HttpRequest, options: Query[Import], key: Key = None) -> Status[schemas.RunDetail]:
     """The body is journal.jsonl, complete or its beginning. `journal.problem` is set if it could not be read entirely.
 
+    Of a large body perhaps only the beginning is read: append the rest from `journal.offset` on.
+
     With an Idempotency-Key, the same parameters and the same first line return the same run.
     """
     requester = caller(request)
@@ -63,6 +66,7 @@ def import_run(request: HttpRequest, options: Query[Import], key: Key = None) ->
     started, data = uploads.first_event(stream)
 
     def make() -> Run:
+        do_count_import(team)
         try:
             return do_create_imported_run(
                 team,
@@ -93,8 +97,8 @@ def import_run(request: HttpRequest, options: Query[Import], key: Key = None) ->
     summary="Get a journal's import status",
 )
 def get_journal(request: HttpRequest, slug: schemas.RunSlug) -> schemas.JournalOut:
-    """`offset` is the start of the next piece."""
-    return journal_out(caller(request).run(slug))
+    """`offset` is the start of the next piece. Only for members of the run's team."""
+    return journal_out(request, caller(request).run_of_team(slug))
 
 
 class JournalPiece(Schema):
@@ -117,7 +121,9 @@ class JournalPiece(Schema):
     },
 )
 def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[JournalPiece]) -> schemas.JournalOut:
-    """Only complete lines are read: continue at the response's `offset`. 409 returns the offset if yours differs.
+    """Only complete lines are read, and of a large piece perhaps not all: continue at the response's `offset`.
+
+    409 returns the offset if yours differs.
 
     An empty piece signals that the sender is alive (`growing`) or has finished. 422 if a line cannot be read.
     """
@@ -130,7 +136,7 @@ def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[Jou
     run = uploads.ingest_stream(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
     if run.journal_error:
         raise Problem(422, run.journal_error, code="unreadable_line", details={"offset": run.journal_offset})
-    return journal_out(run)
+    return journal_out(request, run)
 
 
 def _max_upload_bytes() -> int:

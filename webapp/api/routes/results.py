@@ -7,18 +7,20 @@ from typing import Annotated
 
 from django.db import connection
 from django.db.models import Count, Max
-from django.http import HttpRequest
-from ninja import Query, Router, Schema
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Path, Query, Router, Schema
 from pydantic import Field
 
-from trainer.metrics import registry
 from webapp.api import schemas
 from webapp.api.auth import caller
-from webapp.api.errors import invalid, refused
+from webapp.api.errors import Problem, invalid, refused
+from webapp.core.streaming import streamed
+from webapp.runs import curves, run_files
 from webapp.runs.models import Run
 from webapp.runs.run_files import log_tail
 
 router = Router(tags=["results"])
+SavedIteration = Annotated[int, Path(ge=0, le=2**31 - 1, description="Iteration after which it was saved.")]
 
 
 @router.get(
@@ -33,7 +35,7 @@ def list_metrics(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.Me
     newest = run.metrics.order_by("name", "-iteration").distinct("name").values_list("name", "value")
     values = dict(newest)
     counted = run.metrics.values("name").annotate(points=Count("pk"), newest=Max("iteration")).order_by("name")
-    specs = [(registry.spec_of(row["name"]), row) for row in counted if row["name"] in values]
+    specs = [(curves.described(row["name"]), row) for row in counted if row["name"] in values]
     return [
         schemas.MetricOut(
             name=row["name"],
@@ -130,9 +132,32 @@ def list_alarms(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.Ala
     summary="List a run's checkpoints",
 )
 def list_checkpoints(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.CheckpointOut]:
-    """Checkpoints on disk, oldest first."""
-    points = caller(request).run(slug).checkpoints.order_by("iteration")
+    """Checkpoints on disk, oldest first. Only for members of the run's team."""
+    points = caller(request).run_of_team(slug).checkpoints.order_by("iteration")
     return [schemas.CheckpointOut.from_orm(checkpoint) for checkpoint in points]
+
+
+@router.get(
+    "/runs/{slug}/checkpoints/{iteration}/model.tar",
+    response={200: None} | refused(),
+    operation_id="download_model",
+    summary="Download the model of a checkpoint",
+    openapi_extra={
+        "responses": {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
+    },
+)
+def download_model(
+    request: HttpRequest,
+    slug: schemas.RunSlug,
+    iteration: SavedIteration,
+) -> StreamingHttpResponse:
+    """A tar archive with a transformers model folder, without the state to resume from. Only for the run's team."""
+    run = caller(request).run_of_team(slug)
+    archive = run_files.model(run, iteration)
+    if archive is None:
+        raise Problem(404, f"the checkpoint of iteration {iteration} is neither on this machine nor in storage")
+    name = f"{run_files.model_name(run, iteration)}.tar"
+    return streamed(request, archive, "application/x-tar", name, compressible=False)
 
 
 @router.get(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import yaml
-from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema, Status
@@ -28,18 +28,11 @@ from webapp.api.auth import Caller, caller
 from webapp.api.errors import invalid, refused
 from webapp.api.idempotency import Key, do_once
 from webapp.api.serializers import run_detail, run_out
-from webapp.runs.access import require_may_prefer, require_may_set
-from webapp.runs.actions import (
-    SchedulingOptions,
-    do_create_run,
-    do_delete_run,
-    do_request,
-    do_update_run,
-    options_for_clone,
-)
-from webapp.runs.launch import hosted_endpoints
+from webapp.runs.access import require_may_delete, require_may_prefer, require_may_set
+from webapp.runs.actions import do_archive_run, do_delete_run, do_request, do_update_run
+from webapp.runs.inputs import allowed_inputs
+from webapp.runs.launch.creation import SchedulingOptions, do_create_run, options_for_clone
 from webapp.runs.models import Run
-from webapp.teams.access import may_admin, may_write
 from webapp.teams.models import Team
 
 router = Router(tags=["runs"])
@@ -48,10 +41,12 @@ router = Router(tags=["runs"])
 class RunFilter(Schema):
     """Filters of the list of runs."""
 
-    state: schemas.State | None = None
-    environment: schemas.Text | None = None
-    tag: schemas.Text | None = None
+    state: schemas.State | None = Field(None, description="Only runs in this state.")
+    archived: bool | None = Field(None, description="Only archived runs, or only others; default: all.")
+    environment: schemas.Text | None = Field(None, description="Name of the main environment.")
+    tag: schemas.Text | None = Field(None, description="A tag of the run.")
     author: schemas.Text | None = Field(None, description="User name.")
+    group: schemas.Text | None = Field(None, description="Name of a group of runs.")
     text: schemas.Text | None = Field(None, description="Part of the title, or a tag.")
     limit: schemas.Limit = 30
     cursor: schemas.Cursor = None
@@ -61,6 +56,8 @@ class RunFilter(Schema):
 def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> schemas.RunPage:
     """Runs of your teams (with a token: of its team), newest first."""
     runs = caller(request).runs().select_related("team", "author").defer("log_tail", "config")
+    if filters.archived is not None:
+        runs = runs.filter(archived_at__isnull=not filters.archived)
     if filters.state:
         runs = runs.filter(state=filters.state)
     if filters.environment:
@@ -69,6 +66,8 @@ def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> schemas.RunPag
         runs = runs.filter(tags__contains=[filters.tag])
     if filters.author:
         runs = runs.filter(author__username=filters.author)
+    if filters.group:
+        runs = runs.filter(group=filters.group)
     if filters.text:
         runs = runs.filter(Q(title__icontains=filters.text) | Q(tags__contains=[filters.text]))
     if filters.cursor:
@@ -89,9 +88,9 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
     """Launch a configuration, or a preset with dotted overrides. The run is queued until a worker is free."""
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
-    config, preset = _requested_config(payload)
+    config, preset = requested_config(payload)
     identity = payload.model_dump(mode="json") | {"team": team.slug}
-    priority = _priority(requester, team.pk, payload.priority)
+    priority = priority_of(requester, team.pk, payload.priority)
     return _create(
         request,
         requester,
@@ -115,7 +114,7 @@ def clone_run(
     source = requester.run_to_change(slug)
     config = _with_overrides(_config(source.config), payload.overrides)
     identity = payload.model_dump(mode="json") | {"source": slug}
-    priority, before = _priority(requester, source.team_id, payload.priority), options_for_clone(source)
+    priority, before = priority_of(requester, source.team_id, payload.priority), options_for_clone(source)
     return _create(
         request,
         requester,
@@ -146,18 +145,26 @@ def _create(
     payload: schemas.NewRun | schemas.CloneOptions,
     scheduling: SchedulingOptions,
 ) -> Status[schemas.RunDetail]:
-    if problem := hosted_endpoints.problem(config.hosted):
-        raise invalid(dict([problem]))
+    if problems := allowed_inputs.problems(config, requester.runs()):
+        raise invalid(problems)
 
     def make() -> Run:
         visibility = Run.Visibility(payload.visibility)
-        return do_create_run(team, requester.user, config, preset=preset, scheduling=scheduling, visibility=visibility)
+        return do_create_run(
+            team,
+            requester.user,
+            config,
+            preset=preset,
+            scheduling=scheduling,
+            visibility=visibility,
+            group=payload.group.strip(),
+        )
 
     run, created = do_once(requester.user, operation, key, identity, make)
     return Status(201 if created else 200, run_detail(request, run))
 
 
-def _priority(requester: Caller, team_id: int, name: str | None) -> Run.Priority | None:
+def priority_of(requester: Caller, team_id: int, name: str | None) -> Run.Priority | None:
     """The priority of that name. Raises PermissionDenied if the caller may not use it."""
     if name is None:
         return None
@@ -166,7 +173,7 @@ def _priority(requester: Caller, team_id: int, name: str | None) -> Run.Priority
     return priority
 
 
-def _requested_config(payload: schemas.NewRun) -> tuple[RunConfig, str]:
+def requested_config(payload: schemas.NewRun) -> tuple[RunConfig, str]:
     """The requested configuration, and its preset."""
     if (payload.config is None) == (payload.preset is None):
         raise invalid({"config": "give either a configuration or the name of a preset, not both"})
@@ -206,12 +213,9 @@ def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
 def storable(config: RunConfig) -> RunConfig:
     """The configuration if the database can store it. Raises Problem 422."""
     try:
-        text = json.dumps(config.model_dump(mode="json"), allow_nan=False, ensure_ascii=False)
-        text.encode()
+        json.dumps(config.model_dump(mode="json"), allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
         raise invalid({"config": "holds a number or a character that cannot be stored"}) from None
-    if "\\u0000" in text:
-        raise invalid({"config": "holds a NUL character"})
     if len(config.title()) > 200:
         raise invalid({"name": "the title generated from this configuration is too long: give it a name"})
     return config
@@ -238,20 +242,31 @@ def get_run_config(request: HttpRequest, slug: schemas.RunSlug) -> HttpResponse:
 
 
 @router.patch(
-    "/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="update_run", summary="Edit a run"
+    "/runs/{slug}", response={200: schemas.RunDetail} | refused(409), operation_id="update_run", summary="Edit a run"
 )
 def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunPatch) -> schemas.RunDetail:
-    """Change title, tags, visibility or priority."""
+    """Change title, tags, notes, group, visibility or priority, and archive the run. 409 if it cannot be yet."""
     requester = caller(request)
     run = requester.run_to_change(slug)
     visibility = None if payload.visibility is None else Run.Visibility(payload.visibility)
     if visibility is not None and visibility != run.visibility:
         require_may_set(requester.user, run, visibility)
-    priority = _priority(requester, run.team_id, payload.priority)
+    priority = priority_of(requester, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
-    return run_detail(
-        request, do_update_run(run, title=title, tags=payload.tags, visibility=visibility, priority=priority)
-    )
+    notes = payload.notes
+    with transaction.atomic():
+        if payload.archived is not None:
+            run = do_archive_run(run, payload.archived)
+        do_update_run(
+            run,
+            title=title,
+            tags=payload.tags,
+            notes=notes,
+            visibility=visibility,
+            priority=priority,
+            group=None if payload.group is None else payload.group.strip(),
+        )
+    return run_detail(request, run)
 
 
 @router.post(
@@ -276,14 +291,8 @@ def delete_run(request: HttpRequest, slug: schemas.RunSlug, sure: Query[Confirma
     """Deletes its trajectories, shares, annotations and files. Only ended runs; only by the author or admins."""
     requester = caller(request)
     run = requester.run_to_change(slug)
-    _require_author(requester, run, "delete it")
+    require_may_delete(requester.user, run)
     if sure.confirm != run.slug:
         raise invalid({"confirm": f"must be {run.slug}: deletion cannot be undone"})
     do_delete_run(run)
     return Status(204, None)
-
-
-def _require_author(requester: Caller, run: Run, what: str) -> None:
-    author = run.author_id == requester.user.pk and may_write(requester.user, run.team_id)
-    if not author and not may_admin(requester.user, run.team_id):
-        raise PermissionDenied(f"Only the author of this run and the admins of its team may {what}.")

@@ -85,5 +85,5 @@ def revoke_share(request: HttpRequest, token: ShareToken) -> schemas.ShareOut:
     if link is None:
         raise Problem(404, "There is no such link, or it belongs to a team you are not in.")
     require_writer(requester.user, link.trajectory.run.team_id)
-    do_revoke_share(link)
+    do_revoke_share(link, requester.user)
     return share_out(request, link)

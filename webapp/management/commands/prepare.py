@@ -1,6 +1,7 @@
 """`manage.py prepare`: migrates, collects static files, creates the first account; also for deployments.
 
-Prints two lines: "ready" when pages can be served, then the facts as JSON.
+Prints two lines: "ready" when pages can be served, then the facts as JSON. They include name, password and one-time
+link of the first account only if it was just created, or with --account: the output may end in a log.
 """
 
 import json
@@ -16,7 +17,10 @@ from django.db import connection
 
 from bootstrap import stamp
 from trainer.config.files import load_preset
-from webapp.runs.actions import RequestRefused, do_create_run, do_request
+from webapp.core.private_files import make_private
+from webapp.core.quotas import QuotaExceeded
+from webapp.runs.actions import RequestRefused, do_request
+from webapp.runs.launch.creation import do_create_run
 from webapp.runs.models import Run
 from webapp.teams.first_login import first_account, link
 from webapp.teams.models import Team, User
@@ -30,13 +34,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--demo", action="store_true", help="Launch or resume the demo run.")
 
+        parser.add_argument("--account", action="store_true", help="Print the first account's link at every start.")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        make_private(settings.ECHOSCOPE_DATA_DIR)
         with connection.cursor() as cursor:  # a migration may take and wait for as long as it needs
             cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
         call_command("migrate", interactive=False, verbosity=0)
         collect_static(Path(settings.STATIC_ROOT))
         print("ready", file=self.stdout, flush=True)
-        print(json.dumps(facts(options["demo"])), file=self.stdout, flush=True)
+        print(json.dumps(facts(options["demo"], options["account"])), file=self.stdout, flush=True)
 
 
 def collect_static(target: Path) -> None:
@@ -49,16 +56,17 @@ def collect_static(target: Path) -> None:
         stamp.write(target / ".stamp", digest)
 
 
-def facts(demo: bool) -> dict[str, str]:
-    """The first account, its login link and the demo run."""
+def facts(demo: bool, always: bool = False) -> dict[str, str]:
+    """The page of the demo run; for a new account, or always, also its name, password and login link."""
     account = first_account(settings.ECHOSCOPE_DATA_DIR / "first-account.json", "demo" if demo else "admin")
     if account is None:
         return {}
-    user, password = account
-    then = "/"
+    user, then = account.user, "/"
     if demo:
         then = f"/runs/{demo_run(user).slug}/"
-    return {"username": user.username, "password": password, "login": link(user, then), "page": then}
+    if not account.new and not always:
+        return {"page": then}
+    return {"username": user.username, "password": account.password, "login": link(user, then), "page": then}
 
 
 def demo_run(user: User) -> Run:
@@ -71,6 +79,6 @@ def demo_run(user: User) -> Run:
     if run.state in (Run.State.PAUSED, Run.State.STOPPED):
         try:
             return do_request(run, "resume")
-        except RequestRefused:  # it has just ended
+        except (RequestRefused, QuotaExceeded):  # it has just ended, or the queue is full
             pass
     return run

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from bootstrap.progress import SetupError
+from webapp.core.private_files import DataFolderError
 from webapp.services.lock import AlreadyRunning
 from webapp.services.postgres import PostgresError
 from webapp.services.redis import RedisError
@@ -24,5 +25,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             run(Options(demo=self.demo, open_browser=not options["no_browser"], reload=self.reload))
-        except (AlreadyRunning, StartupError, PostgresError, RedisError, SetupError) as error:
+        except (AlreadyRunning, DataFolderError, StartupError, PostgresError, RedisError, SetupError) as error:
             raise CommandError(str(error)) from None

@@ -20,7 +20,7 @@ from webapp.play.environment_info import Sample, sample
 from webapp.play.keys import keys_of
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
-from webapp.runs.launch import form
+from webapp.runs.launch import fields
 
 SEARCH = "search[keywords]"
 """Action of a page's search field: the typed words replace `keywords`."""
@@ -60,7 +60,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, Any] = {
         "page": "environments",
         "sample": sample,
-        "settings": form.environment_settings(name, {}, {}),
+        "settings": fields.environment_settings(name, {}, {}),
         "best": best_runs(request.user, name),
         "another": starts.random_query(),
         "address": request.get_full_path(),

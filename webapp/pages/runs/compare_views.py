@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.core import formatting
 from webapp.explorer import compare as compared
+from webapp.explorer import run_groups
 from webapp.pages.curve_data import curves_response
 from webapp.runs import curves
 from webapp.runs.models import Run
@@ -58,9 +59,15 @@ def compare(request: HttpRequest) -> HttpResponse:
     suites = compared.suites(runs) if runs else []
     requested_suite = request.GET.get("suite", "")
     suite = requested_suite if requested_suite in suites else next(iter(suites), "")
-    prompt = compared.prompt(sides, suite, _whole(request.GET.get("prompt", "0"))) if suite else None
+    prompt = compared.prompt(sides, suite, _puzzle(request.GET)) if suite else None
     summaries = curves.summaries([run.pk for run in runs]) if runs else {}
-    recent = Run.objects.of_teams_of(request.user).exclude(slug__in=slugs)
+    environment = runs[0].environment if runs else ""
+    everything = curves.sections({name for _, name in summaries}, curves.merged(summaries))
+    overview, sections = curves.split_overview(everything, environment)
+    others = Run.objects.of_teams_of(request.user).exclude(slug__in=slugs).order_by("-created_at")
+    recent = list(others.defer("log_tail", "summary", *(("config",) if len(runs) > 1 else ()))[:MAX_RECENT])
+    of = runs[0] if len(runs) == 1 else None
+    suggested = run_groups.suggestions([*runs, *recent], compared.MAX_RUNS, of) if len(runs) < 2 else []
     context = {
         "page": "compare",
         "sides": sides,
@@ -69,7 +76,12 @@ def compare(request: HttpRequest) -> HttpResponse:
         "without": {slug: ",".join(other for other in slugs if other != slug) for slug in slugs},
         "data_address": f"{reverse('compare-curves-data')}?{urlencode({'runs': ','.join(slugs)})}",
         "sources": [side.source for side in sides],
-        "sections": curves.sections({name for _, name in summaries}),
+        "unequal": compared.unequal_words(sides),
+        "overview": overview,
+        "sections": sections,
+        "catalog": curves.catalog(everything),
+        "extent": curves.extent(summaries.values()),
+        "averaged": compared.averaged(sides),
         "differences": compared.differences(runs),
         "active": any(run.state in (Run.State.QUEUED, *Run.HELD) for run in runs),
         "suites": suites,
@@ -77,7 +89,8 @@ def compare(request: HttpRequest) -> HttpResponse:
         "prompt": prompt,
         "plays": [_play_data(play) for play in prompt.plays] if prompt else [],
         "play_data": [play.data for play in prompt.plays if play.data] if prompt else [],
-        "recent": list(recent.order_by("-created_at").defer("log_tail", "config", "summary")[:MAX_RECENT]),
+        "recent": recent,
+        "suggested": suggested,
         "most": compared.MAX_RUNS,
     }
     return render(request, "runs/compare.html", context)
@@ -108,6 +121,12 @@ def _play_data(play: compared.Play) -> dict[str, Any]:
             data["success"], data["end"], len(data["turns"]), play.trajectory.action_count, data["lost_at"]
         ),
     }
+
+
+def _puzzle(query: QueryDict) -> int:
+    """Number of the requested puzzle, from 0; pages count from 1, and older links from 0 as `prompt`."""
+    puzzle = query.get("puzzle", "")
+    return max(0, _whole(puzzle) - 1) if puzzle else _whole(query.get("prompt", "0"))
 
 
 def _whole(text: str) -> int:

@@ -11,15 +11,13 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from trainer.metrics.trap_signals import SIGNALS
+from webapp.core.formatting import no_formula
 from webapp.pages.curve_data import curves_response, requested_names
 from webapp.pages.run_page import run_page
 from webapp.runs import curves, echo_trap
 from webapp.runs.access import get_run
 from webapp.runs.models import Checkpoint, Run
 from webapp.teams.decorators import account_optional
-
-BAD_SIDE = {sign.name: sign.bad for sign in SIGNALS}
 
 
 @account_optional
@@ -29,7 +27,8 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
     """All metrics of the run by section; without JavaScript their last and best values."""
     run = get_run(request.user, slug)
     summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
-    sections = curves.sections(summaries, summaries)
+    everything = curves.sections(summaries, summaries)
+    overview, sections = curves.split_overview(everything, run.environment)
     checkpoints = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
     bands = echo_trap.all_bands(run)
     return run_page(
@@ -37,9 +36,11 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
         run,
         "run-curves",
         "runs/curves.html",
+        everything=everything,
+        overview=overview,
         sections=sections,
-        bad_side=BAD_SIDE,
-        count=sum(len(section.charts) for section in sections),
+        catalog=curves.catalog(everything),
+        extent=curves.extent(summaries.values()),
         bands=bands,
         band_words=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
@@ -82,11 +83,11 @@ def _csv(run: Run, names: Sequence[str]) -> str:
 def _csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writerow({name: _plain(name) if name[:1] in "=+-@\t" else name for name in columns})
+    writer.writerow({name: no_formula(name) for name in columns})
     writer.writerows(rows)
     return text.getvalue()
 
 
 def _plain(name: str) -> str:
-    """A safe file name or column title: spreadsheets read some characters as a formula."""
+    """A safe file name."""
     return "".join(character if character.isalnum() or character in "-_." else "_" for character in name)

@@ -15,8 +15,8 @@ from webapp.runs.access import get_run
 from webapp.runs.models import Evaluation
 from webapp.teams.decorators import account_optional
 
-WIDTH, MARGIN = 180, 5
-"""Size of the drawing of an interval."""
+WIDTH, MARGIN = 190, 14
+"""Width of the drawing of an interval, and the room beside its ends for half of a label."""
 
 
 def across(share: float) -> str:

@@ -14,18 +14,49 @@ from django.views.decorators.http import require_GET
 from webapp.annotations.models import Tag
 from webapp.explorer import rows
 from webapp.explorer.counts import ResultCounts, facts, live_counts
-from webapp.explorer.trajectory_filters import FORMATS, OUTCOMES, BadCursor, Filters, Page, filter_trajectories, page
+from webapp.explorer.facets import survey
+from webapp.explorer.filter_values import FORMATS
+from webapp.explorer.trajectory_filters import (
+    CLAIMS,
+    MARKS,
+    OUTCOMES,
+    BadCursor,
+    Filters,
+    Page,
+    filter_trajectories,
+    page,
+)
 from webapp.live.snapshot import one_moment
 from webapp.pages.run_page import run_page
+from webapp.pages.saved_views_menu import saved_views
 from webapp.runs.access import get_run
 from webapp.runs.models import Run
+from webapp.saved_views.models import SavedView
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
+from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import Group
 
 PAGE_SIZE = 50
 UNFINISHED = (Run.State.QUEUED, *Run.HELD)
-MORE_FILTERS = ("reward", "turns", "actions", "tokens", "format", "kept", "alarm", "group", "starred", "tag", "suite")
+MORE_FILTERS = (
+    "reward",
+    "turns",
+    "actions",
+    "tokens",
+    "format",
+    "claims",
+    "truth",
+    "break",
+    "mark",
+    "mistake",
+    "kept",
+    "alarm",
+    "group",
+    "starred",
+    "tag",
+    "suite",
+)
 """Filters behind “More filters”, which is open while one of them is set."""
 
 
@@ -45,14 +76,18 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
             address = reverse("run-trajectories", args=[run.slug])
             response["HX-Push-Url"] = f"{address}?{query}" if query else address
         else:
-            tags = list(Tag.objects.filter(team=run.team_id).values_list("name", flat=True)[:200]) if inside else []
+            known = Tag.objects.known_to(request.user).filter(team=run.team_id)
+            tags = list(known.values_list("name", flat=True)[:200]) if inside else []
             response = run_page(
                 request,
                 run,
                 "run-trajectories",
                 "runs/trajectories.html",
                 outcomes=OUTCOMES,
+                reasons=END_REASONS,
                 formats=FORMATS,
+                claim_choices=CLAIMS,
+                mark_choices=MARKS,
                 team_tags=tags,
                 **context,
             )
@@ -84,7 +119,8 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     environments = sorted({environment for environment, _ in kinds})
     form = rows.form(request.GET, errors)
     counts = live_counts(run, filters) if run.state in UNFINISHED else None
-    totals = ResultCounts(**counts["now"]) if counts else facts(run, filters)
+    surveyed = survey(run, filters, several_environments=len(environments) > 1)
+    totals = ResultCounts(**counts["now"]) if counts else surveyed.totals or facts(run, filters)
     return {
         "inside": inside,
         "rows": rows.rows(current.items, filters),
@@ -97,11 +133,16 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
         "chosen": rows.active_filters(filters),
         "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE_FILTERS),
         "facts": rows.facts_words(totals.found, totals.share, totals.mean, totals.more),
+        "survey": surveyed,
+        "hide": filters.hide,
+        "false_kinds": " ".join(filters.false_claim_kinds or ()),
+        "hideable": rows.hideable(filters, len(environments) > 1),
         "sort": filters.sort,
         "stale": stale,
         "changing": counts is not None,
         "counts": counts,
         "first_query": filters.query(),
+        "saved_views": saved_views(request, SavedView.List.TRAJECTORIES),
         "next_query": current.next and filters.query(at=current.next),
         "previous_query": current.previous and filters.query(at=current.previous),
         "address_query": filters.query(at=None if stale else request.GET.get("at") or None),

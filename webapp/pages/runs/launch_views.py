@@ -2,287 +2,220 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 import envs
-from trainer.config.files import find_preset, load_preset, preset_names
+from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
-from webapp.core import ids
 from webapp.core.database import database_now
-from webapp.runs import summaries
-from webapp.runs.access import get_run, require_may_prefer
-from webapp.runs.actions import SchedulingOptions, do_create_run, options_for_clone
-from webapp.runs.launch import estimates, form, summary
+from webapp.core.quotas import QuotaExceeded
+from webapp.pages.runs.launch_page import (
+    MAX_LAUNCH_KEY,
+    LaunchBase,
+    LaunchOptions,
+    NotClonable,
+    exports,
+    form_facts,
+    form_layout,
+    group_name,
+    launch_base,
+    launch_options,
+    launch_page,
+    planned_runs,
+    readable_runs,
+    require_teams,
+)
+from webapp.play.launch_pictures import launch_picture
+from webapp.runs.access import require_may_prefer
+from webapp.runs.inputs import allowed_inputs
+from webapp.runs.launch import catalogue, fields, form, plain_yaml, relevance, variations
+from webapp.runs.launch.creation import do_create_group, do_create_run, free_name
+from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
+from webapp.runs.launch.texts import ENVIRONMENT
 from webapp.runs.models import Run
-from webapp.runs.queue import device_classes
-from webapp.runs.queue.capacity import Capacity, capacity_now, expected_wait
-from webapp.teams.access import READ_ONLY, role_in_team, writable_teams
-from webapp.teams.models import Membership, Team
-
-DEFAULT_PRESET = "sokoban-starpo_s-pocket"
-MAX_YAML_LENGTH = 200_000
-MAX_GPUS = 64
-MAX_LAUNCH_KEY = 40
+from webapp.runs.queue.capacity import capacity_now
+from webapp.teams.access import signed_in
 
 
-def _require_teams(request: HttpRequest) -> list[Team]:
-    teams = writable_teams(request.user)
-    if not teams:
-        raise PermissionDenied(READ_ONLY)
-    return teams
+def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """A page that lists what does not fit, instead of the form."""
 
+    @wraps(view)
+    def answer(request: HttpRequest) -> HttpResponse:
+        try:
+            return view(request)
+        except NotClonable as refusal:
+            context = {"page": "launch", "source": refusal.source, "problems": validation_errors(refusal.error)[:20]}
+            return render(request, "runs/not_clonable.html", context, status=409)
 
-def _preset_name(name: str) -> str:
-    return find_preset(name) or DEFAULT_PRESET
-
-
-def _preset_of(environment: str) -> str:
-    """A preset of the environment, preferably for any machine; the default preset if there is none."""
-    matching = [name for name in preset_names() if load_preset(name).environment.name == environment]
-    return min(matching, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
-
-
-def _source(request: HttpRequest, slug: str) -> Run | None:
-    return get_run(request.user, slug) if slug else None
-
-
-@dataclass(frozen=True)
-class LaunchBase:
-    """Base of the form: a preset, or the run being cloned."""
-
-    teams: list[Team]
-    source: Run | None
-    chosen: str
-    base: RunConfig
-
-    def team_of(self, slug: str) -> Team:
-        """The chosen team, else that of the source, else the first one."""
-        requested = slug or (self.source.team.slug if self.source else "")
-        return next((team for team in self.teams if team.slug == requested), self.teams[0])
-
-
-def _launch_base(request: HttpRequest, query: QueryDict) -> LaunchBase:
-    teams = _require_teams(request)
-    source = _source(request, query.get("clone", ""))
-    environment = query.get("environment", "")
-    named = query.get("preset", "") or (source.preset if source else "")
-    chosen = _preset_name(named) if named or not environment else _preset_of(environment)
-    base = RunConfig.model_validate(source.config) if source else load_preset(chosen)
-    return LaunchBase(teams, source, chosen, base)
-
-
-def _scheduling(query: QueryDict, source: Run | None) -> tuple[SchedulingOptions, dict[str, str]]:
-    """Scheduling options of the form and their errors; defaults are those of the source."""
-    errors: dict[str, str] = {}
-    before = SchedulingOptions() if source is None else options_for_clone(source)
-    queue = query.get("queue", before.queue).strip()
-    if queue and (not re.match(device_classes.NAME, queue) or len(queue) > 100):
-        errors["queue"] = "must be a name of letters, digits, dot, dash and underscore"
-    text = query.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
-    gpus = int(text) if text.isdecimal() and int(text) <= MAX_GPUS else None
-    if text and gpus is None:
-        errors["gpus"] = f"must be a whole number from 0 to {MAX_GPUS}, or empty"
-    named = {choice.name.lower(): choice for choice in Run.Priority}
-    priority = named.get(query.get("priority", ""), Run.Priority.NORMAL)
-    return SchedulingOptions("" if "queue" in errors else queue, gpus, priority), errors
-
-
-def _visibility(query: QueryDict, source: Run | None) -> Run.Visibility:
-    visibility = query.get("visibility", "") or (source.visibility if source else "")
-    return Run.Visibility(visibility) if visibility in Run.Visibility.values else Run.Visibility.TEAM
+    return answer
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
+@_explain_not_clonable
 def launch(request: HttpRequest) -> HttpResponse:
-    """Launch form and its submission. `?preset=`, `?environment=` and `?clone=` prefill it."""
-    query = request.POST if request.method == "POST" else request.GET
-    origin = _launch_base(request, query)
+    """Launch form and its submission. `?preset=`, `?environment=` and `?clone=` (with `?vary=`) prefill it."""
     if request.method != "POST":
-        environment = query.get("environment", "")
-        values = origin.base.model_dump()
-        if environment in envs.names() and values["environment"]["name"] != environment:
-            values["environment"] |= {"name": environment, "settings": {}}
-        return _form(request, origin, values, {})
-    checked = form.check(request.POST.dict())
-    scheduling, scheduling_errors = _scheduling(request.POST, origin.source)
-    if checked.config is None or scheduling_errors or request.POST.get("do") == "check":
-        response = _form(request, origin, checked.data, checked.errors)
-        response.status_code = 422 if checked.errors or scheduling_errors else 200
+        return _blank(request)
+    origin = launch_base(request, request.POST)
+    options = launch_options(request.POST, origin)
+    checked = form.check(request.POST.dict(), readable_runs(request))
+    planned: list[PlannedRun] = []
+    refused = bool(options.errors)
+    if checked.config is not None:
+        try:
+            planned = planned_runs(checked.config, origin, options)
+        except ExperimentRefused:
+            refused = True
+    if checked.config is None or refused or request.POST.get("do") == "check":
+        response = launch_page(request, origin, checked.data, checked.errors)
+        response.status_code = 422 if checked.errors or refused else 200
         return response
-    team = origin.team_of(request.POST.get("team", ""))
-    require_may_prefer(request.user, team.pk, scheduling.priority)
+    try:
+        runs = _create(request, origin, options, checked.config, planned)
+    except QuotaExceeded as refusal:
+        messages.warning(request, f"Nothing was launched. {refusal}")
+        response = launch_page(request, origin, checked.data, {})
+        response.status_code = 409
+        return response
+    if len(runs) > 1:
+        messages.success(request, f"{len(runs)} runs launched as one group. Each starts when a worker is free.")
+        return redirect(f"{reverse('runs')}?{urlencode({'group': runs[0].group, 'team': runs[0].team.slug})}")
+    messages.success(request, "Run launched. It starts when a worker is free.")
+    return redirect("run", runs[0].slug)
+
+
+def _create(
+    request: HttpRequest, origin: LaunchBase, options: LaunchOptions, config: RunConfig, planned: list[PlannedRun]
+) -> list[Run]:
+    """Create the run, or all runs of the experiment. Raises QuotaExceeded."""
+    team, author = origin.team_of(request.POST.get("team", "")), signed_in(request)
+    require_may_prefer(request.user, team.pk, options.scheduling.priority)
+    key = request.POST.get("launch_key", "")[:MAX_LAUNCH_KEY]
+    if len(planned) > 1:
+        group = options.group or free_name(team, group_name(options, config))
+        return do_create_group(
+            team,
+            author,
+            planned,
+            group=group,
+            scheduling=options.scheduling,
+            visibility=options.visibility,
+            launch_key=key,
+        )
     run = do_create_run(
         team,
-        request.user,  # type: ignore[arg-type]
-        checked.config,
-        preset=origin.chosen,
-        scheduling=scheduling,
-        visibility=_visibility(request.POST, origin.source),
-        launch_key=request.POST.get("launch_key", "")[:MAX_LAUNCH_KEY],
+        author,
+        planned[0].config,
+        preset=planned[0].preset,
+        scheduling=options.scheduling,
+        visibility=options.visibility,
+        launch_key=key,
+        group=options.group,
     )
-    messages.success(request, "Run launched. It starts when a worker is free.")
-    return redirect("run", run.slug)
+    return [run]
+
+
+def _blank(request: HttpRequest) -> HttpResponse:
+    """The form before anything was posted."""
+    query = request.GET
+    origin = launch_base(request, query)
+    environment = query.get("environment", "")
+    values, question = origin.base.model_dump(), ""
+    if environment in envs.names() and values["environment"]["name"] != environment:
+        values["environment"] |= {"name": environment, "settings": {}}
+    if origin.source is not None:
+        offered = {variation.key: variation for variation in variations.of_config(origin.source.config)}
+        if varied := offered.get(query.get("vary", "")):
+            values, question = varied.config.model_dump(), varied.label
+    kept = form.overlaid(values, query)
+    if kept.config is None:
+        return launch_page(request, origin, kept.data, kept.errors)
+    values = kept.config.model_dump()
+    return launch_page(request, origin, values, _problems(request, values), question=question)
 
 
 @login_required
 @require_POST
+@_explain_not_clonable
 def launch_yaml(request: HttpRequest) -> HttpResponse:
     """The form prefilled from a YAML file or pasted text; launches nothing."""
-    origin = _launch_base(request, request.POST)
+    origin = launch_base(request, request.POST)
     file = request.FILES.get("file")
     text = request.POST.get("yaml", "")
     try:
         if file is not None:
-            if (file.size or 0) > MAX_YAML_LENGTH:
-                raise ValueError(f"the file is longer than {MAX_YAML_LENGTH:,} bytes")
+            if (file.size or 0) > plain_yaml.MAX_LENGTH:
+                raise ValueError(f"the file is longer than {plain_yaml.MAX_LENGTH:,} bytes")
             text = file.read().decode("utf-8", "replace")
         config = form.from_yaml(text)
     except ValueError as error:
         problems = [f"{where}: {what}" if where else what for where, what in form.problems_of(error)]
-        response = _form(request, origin, origin.base.model_dump(), {}, yaml_text=text, yaml_problems=problems)
+        values = origin.base.model_dump()
+        response = launch_page(request, origin, values, {}, yaml_text=text, yaml_problems=problems)
         response.status_code = 422
         return response
     messages.success(request, "Settings loaded from YAML. Nothing is launched yet.")
-    return _form(request, origin, config.model_dump(), {})
+    return launch_page(request, origin, config.model_dump(), _problems(request, config.model_dump()))
 
 
-def _settings(
-    data: dict[str, Any], base: RunConfig, errors: dict[str, str]
-) -> tuple[list[form.SettingGroup], list[form.Setting]]:
-    """All fields of the form: setting groups, and settings of the environment."""
-    environment = data["environment"]
-    name, before = environment["name"], base.environment
-    settings = before.settings if before.name == name else {}
-    return form.groups(data, base, errors), form.environment_settings(name, environment["settings"], settings, errors)
-
-
-def _form(
-    request: HttpRequest, origin: LaunchBase, values: dict[str, Any], errors: dict[str, str], **context: Any
-) -> HttpResponse:
-    groups, settings = _settings(values, origin.base, errors)
-    config = None if errors else RunConfig.model_validate(values)
-    query = request.POST if request.method == "POST" else request.GET
-    before = SchedulingOptions() if origin.source is None else options_for_clone(origin.source)
-    scheduling, _ = _scheduling(query, origin.source)
-    current = capacity_now(database_now())
-    context |= {
-        "page": "launch",
-        "launch_key": query.get("launch_key", "")[:MAX_LAUNCH_KEY] or ids.token(),
-        "teams": origin.teams,
-        "team_slug": origin.team_of(query.get("team", "")).slug,
-        "source": origin.source,
-        "chosen": origin.chosen,
-        "presets": summaries.presets(),
-        "groups": groups,
-        "environment_settings": settings,
-        "visibilities": Run.Visibility.choices,
-        "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
-        "priority": scheduling.priority.name.lower(),
-        "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in origin.teams),
-        "queue": query.get("queue", before.queue),
-        "classes": device_classes.class_choices(
-            current.workers.keys() | ({scheduling.queue} - {""})
-        ),  # perhaps without a worker
-        "gpus": query.get("gpus", "" if before.gpus is None else str(before.gpus)),
-    }
-    facts = _facts(request, origin, config, _all(groups, settings), errors, current)
-    return render(request, "runs/launch.html", context | facts)
-
-
-def _facts(
-    request: HttpRequest,
-    origin: LaunchBase,
-    config: RunConfig | None,
-    settings: list[form.Setting],
-    errors: dict[str, str],
-    current: Capacity,
-) -> dict[str, Any]:
-    """Context about the current form: problems, differences, estimates, warnings, YAML and curl."""
-    query = request.POST if request.method == "POST" else request.GET
-    visibility = _visibility(query, origin.source)
-    now = timezone.now()
-    scheduling, scheduling_errors = _scheduling(query, origin.source)
-    queue, capacity = device_classes.ANY, current.sentence(device_classes.ANY, 0)
-    if config is not None:
-        queue, gpus = scheduling.resolved(config, current.workers.keys())
-        newcomer = Run(
-            team_id=origin.team_of(query.get("team", "")).pk,
-            queue=queue,
-            gpus=gpus,
-            queued_at=now,
-            priority=scheduling.priority,
-            memory=estimates.needed_memory(config, gpus),
-            config=config.model_dump(mode="json"),
-        )
-        capacity = expected_wait(newcomer, current, now)
-    facts: dict[str, Any] = {
-        "base_word": "was" if origin.source else "preset",
-        "base_title": origin.source.title if origin.source else origin.chosen,
-        "differences": summary.differences(settings),
-        "wrong": [setting for setting in settings if setting.error],
-        "errors": errors,
-        "unplaced": _unplaced(errors, [setting.name for setting in settings]),
-        "capacity": capacity,
-        "scheduling_errors": scheduling_errors,
-        "devices": current.devices,
-        "visibility": visibility,
-        "title": "",
-        "estimate": "",
-    }
-    if config is not None:
-        team = origin.team_of(query.get("team", "")).slug if len(origin.teams) > 1 else ""
-        address = request.build_absolute_uri("/api/runs")
-        preset = load_preset(origin.chosen)
-        facts |= {
-            "title": config.title(),
-            "estimate": summaries.estimate_words(config),
-            "figures": estimates.figures(request.user, config),
-            "warnings": summary.warnings(config, current, queue),
-            "as_yaml": summary.as_yaml(config),
-            "as_curl": summary.as_curl(
-                address, config, origin.chosen, preset, visibility=visibility, team=team, scheduling=scheduling
-            ),
-        }
-    return facts
+def _problems(request: HttpRequest, values: dict[str, Any]) -> dict[str, str]:
+    """What the site does not allow of valid settings that were not posted: of a preset, a clone or a YAML file."""
+    return allowed_inputs.problems(RunConfig.model_validate(values), readable_runs(request))
 
 
 @login_required
 @require_POST
+@_explain_not_clonable
 def launch_check(request: HttpRequest) -> HttpResponse:
     """Check the form: an error per field, a summary in the bar, estimates and differences."""
-    origin = _launch_base(request, request.POST)
-    checked = form.check(request.POST.dict())
-    slots = _all(*_settings(checked.data, origin.base, checked.errors))
+    origin = launch_base(request, request.POST)
+    options = launch_options(request.POST, origin)
+    checked = form.check(request.POST.dict(), readable_runs(request))
     current = capacity_now(database_now())
-    context = {"swap": True, "slots": slots} | _facts(request, origin, checked.config, slots, checked.errors, current)
-    return render(request, "runs/_check.html", context)
+    shown = form_layout(checked.data, origin, checked.errors, gpus=relevance.has_gpus(current))
+    facts = form_facts(request, origin, checked.config, shown.settings, checked.errors, options, current)
+    return render(request, "runs/_check.html", {"swap": True} | facts)
+
+
+@login_required
+@require_POST
+@_explain_not_clonable
+def launch_exports(request: HttpRequest) -> HttpResponse:
+    """The form as YAML and as an API call, for a reader who opens one of them."""
+    origin = launch_base(request, request.POST)
+    checked = form.check(request.POST.dict(), readable_runs(request))
+    context: dict[str, Any] = {"swap": True}
+    if checked.config is not None:
+        context |= exports(request, origin, checked.config, launch_options(request.POST, origin))
+    return render(request, "runs/_launch_exports.html", context)
 
 
 @login_required
 @require_GET
 def launch_environment(request: HttpRequest) -> HttpResponse:
     """Settings of the chosen environment, at their defaults."""
-    _require_teams(request)
-    settings = form.environment_settings(request.GET.get(form.ENVIRONMENT, ""), {}, {})
+    require_teams(request)
+    settings = fields.environment_settings(request.GET.get(ENVIRONMENT, ""), {}, {})
     return render(request, "runs/_environment.html", {"environment_settings": settings})
 
 
-def _all(groups: list[form.SettingGroup], environment: list[form.Setting]) -> list[form.Setting]:
-    return [*(setting for group in groups for setting in group.settings), *environment]
-
-
-def _unplaced(errors: dict[str, str], settings: list[str]) -> list[str]:
-    """Errors of settings that the form does not show."""
-    visible = {*form.names(), *settings}
-    return [f"{name}: {text}" if name else text for name, text in errors.items() if name not in visible]
+@login_required
+@require_GET
+@cache_control(private=True, max_age=3600)
+def launch_boards(request: HttpRequest) -> JsonResponse:
+    """Board and text of a sample of each environment with presets; fetched by the page once it is shown."""
+    names = sorted({preset.environment for preset in catalogue.presets()})
+    return JsonResponse({name: launch_picture(name) for name in names})

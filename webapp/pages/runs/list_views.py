@@ -17,8 +17,12 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from webapp.explorer.compare import MAX_RUNS
+from webapp.pages.saved_views_menu import saved_views
 from webapp.runs import run_filters, summaries
 from webapp.runs.models import Run
+from webapp.saved_views.models import SavedView
+from webapp.trajectories.render.run_boards import run_boards
 
 RUNS_PER_PAGE = 30
 BUSY_SECONDS, QUIET_SECONDS = 3, 20
@@ -49,11 +53,32 @@ def run_list(request: HttpRequest) -> HttpResponse:
         "states": [(run_filters.ACTIVE, "Queued or running"), *Run.State.choices],
         "variants": [(key, title) for key, (title, _) in run_filters.VARIANTS.items()],
         "estimators": summaries.ESTIMATORS.items(),
-        "sorts": run_filters.SORTS.items(),
+        "sorts": listing.sorts,
+        "columns": listing.columns,
+        "saved_views": saved_views(request, SavedView.List.RUNS),
+        "view_query": run_filters.query(listing),
         **run_filters.choices(request.user),
     }
+    context["group_runs"], context["group_words"] = _group_comparison(request, listing)
     context["any"] = listing.filtered or bool(context["environments"])
     return render(request, "runs/list.html", context)
+
+
+def _group_comparison(request: HttpRequest, listing: run_filters.Listing) -> tuple[str, str]:
+    """The runs of the chosen group for the address of their comparison, in the order of their launch, and its words.
+
+    Without a team in the address, the team that launched a group of that name last.
+    """
+    if not listing.group:
+        return "", ""
+    runs = Run.objects.of_teams_of(request.user).filter(group=listing.group, archived_at__isnull=True)
+    if listing.team:
+        found = list(runs.filter(team__slug=listing.team).order_by("pk").values_list("slug", flat=True))
+    else:
+        each = list(runs.order_by("pk").values_list("slug", "team_id"))
+        found = [slug for slug, team in each if team == each[-1][1]]
+    words = f"Compare the first {MAX_RUNS} of {len(found)} runs" if len(found) > MAX_RUNS else "Compare all of its runs"
+    return ",".join(found[:MAX_RUNS]), words
 
 
 def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
@@ -65,6 +90,8 @@ def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
     context = {
         "page_obj": page,
         "runs": cards,
+        "boards": {} if "board" in listing.hide.split() else run_boards((card.run.pk, card.trained) for card in cards),
+        "columns": listing.columns,
         "filtered": listing.filtered,
         "several_teams": len({card.run.team_id for card in cards}) > 1,
         "chosen": chosen,

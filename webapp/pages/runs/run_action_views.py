@@ -1,31 +1,40 @@
-"""Views that change a run (requests, priority, visibility), and the download of a checkpoint."""
+"""Views that change a run (requests, priority, visibility), and downloads of checkpoints."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp.core import formatting
+from webapp.core.quotas import QuotaExceeded
 from webapp.core.streaming import streamed
 from webapp.runs import run_files
 from webapp.runs.access import get_run, get_run_of_team, require_may_prefer, require_may_set
 from webapp.runs.actions import RequestRefused, do_request, do_request_rebuild, do_update_run
 from webapp.runs.models import Run
-from webapp.teams.access import require_writer
+from webapp.teams.access import require_writer, signed_in
+from webapp.teams.undo_notice import offer_undo
+from webapp.trajectories.actions import do_revoke_shares_of_run
+from webapp.trajectories.sharing.share_links import open_shares
 
 REQUEST_MESSAGES = {
     "pause": "The run pauses after the current turn and writes a checkpoint.",
     "stop": "The run stops after the current turn and writes a checkpoint.",
     "cancel": "The run is cancelled. Its results so far are kept.",
+    "undo-cancel": "The cancellation is undone.",
     "resume": "The run is queued again and continues from its last checkpoint.",
 }
 PRIORITY_MESSAGES = {
     Run.Priority.LOW: "The run now has low priority: other runs start first until it has waited a long time.",
     Run.Priority.NORMAL: "The run now has normal priority.",
-    Run.Priority.HIGH: "The run now has high priority: it starts before runs of lower priority.",
+    Run.Priority.HIGH: "The run now has high priority: it starts before the team's other runs.",
 }
 VISIBILITY_MESSAGES = {
     Run.Visibility.PRIVATE: "This run is now visible to its author and the team's admins only.",
@@ -37,13 +46,13 @@ VISIBILITY_MESSAGES = {
 @login_required
 @require_POST
 def run_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
-    """Request a pause, resume, stop or cancellation."""
+    """Request a pause, resume, stop or cancellation, or undo a cancellation."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
     try:
         do_request(run, action)
         messages.success(request, REQUEST_MESSAGES[action])
-    except RequestRefused as refusal:
+    except (RequestRefused, QuotaExceeded) as refusal:
         messages.warning(request, str(refusal))
     return redirect("run", slug)
 
@@ -93,10 +102,31 @@ def run_visibility(request: HttpRequest, slug: str) -> HttpResponse:
     require_may_set(request.user, run, visibility)
     do_update_run(run, visibility=visibility)
     messages.success(request, VISIBILITY_MESSAGES[visibility])
+    shares = open_shares(run)
+    if visibility == Run.Visibility.PRIVATE and shares:
+        count = formatting.plural(shares, "share link")
+        messages.warning(
+            request,
+            f"{count} to its trajectories still work{'s' if shares == 1 else ''}, for anyone. Revoke them under "
+            "“Visible to”.",
+        )
     back = request.POST.get("next", "")
-    if url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+    if back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         return redirect(back)
     return redirect("run", slug)
+
+
+@login_required
+@require_POST
+def run_shares_revoke(request: HttpRequest, slug: str) -> HttpResponse:
+    """Revoke all share links of the run's trajectories."""
+    run = get_run(request.user, slug)
+    require_writer(request.user, run.team_id)
+    count, removal = do_revoke_shares_of_run(run, signed_in(request))
+    revoked = f"{formatting.plural(count, 'share link')} revoked."
+    offer_undo(request, revoked if count else "There are no open share links any more.", removal)
+    back = request.POST.get("next", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else reverse("run", args=[slug]))
 
 
 @login_required
@@ -104,7 +134,19 @@ def run_visibility(request: HttpRequest, slug: str) -> HttpResponse:
 def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
     """A checkpoint as a tar archive: a transformers model folder and the files needed to resume."""
     run = get_run_of_team(request.user, slug)
-    archive = run_files.checkpoint(run, iteration)
-    if archive is None:
+    name = run_files.checkpoint_name(run, iteration)
+    return _archive(request, iteration, name, run_files.checkpoint(run, iteration))
+
+
+@login_required
+@require_safe
+def run_model(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
+    """The model of a checkpoint as a tar archive: a transformers model folder without the state to resume from."""
+    run = get_run_of_team(request.user, slug)
+    return _archive(request, iteration, run_files.model_name(run, iteration), run_files.model(run, iteration))
+
+
+def _archive(request: HttpRequest, iteration: int, name: str, blocks: Iterator[bytes] | None) -> HttpResponseBase:
+    if blocks is None:
         raise Http404(f"The checkpoint of iteration {iteration} is neither on this machine nor in storage.")
-    return streamed(request, archive, "application/x-tar", f"{run.slug}-{iteration:06d}.tar", compressible=False)
+    return streamed(request, blocks, "application/x-tar", f"{name}.tar", compressible=False)

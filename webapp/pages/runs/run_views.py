@@ -1,31 +1,68 @@
-"""Live, configuration and log tabs of a run, and redirects to its trajectories."""
+"""Live and configuration tabs of a run, and redirects to its trajectories."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from trainer.config.files import ordered_dump
+from webapp.explorer import highlights, run_result
 from webapp.live.snapshot import snapshot
 from webapp.pages.run_page import run_page
-from webapp.runs.access import get_run, get_run_of_team
-from webapp.runs.models import Alarm
-from webapp.runs.run_files import log_tail
+from webapp.pages.runs import live_layout
+from webapp.runs.access import get_run
+from webapp.runs.launch import variations
+from webapp.runs.models import Run
+from webapp.runs.run_files import model_name
+from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.models import Trajectory
+
+MAX_DIGITS = 9
+"""Of an iteration's number in a request."""
+READERS = {
+    Run.Visibility.PRIVATE: "Its author and the team's admins can open it.",
+    Run.Visibility.TEAM: "Members of the team can open it.",
+    Run.Visibility.LINK: "Anyone with the link can open it.",
+}
+"""Who can open the link to a run."""
 
 
 @account_optional
 @require_GET
 @never_cache
 def run_live(request: HttpRequest, slug: str) -> HttpResponse:
-    """Live page: rollout grid, selected trajectory, curves, Echo Trap panel."""
-    return run_page(request, get_run(request.user, slug), "run", "runs/live.html")
+    """Live page: rollout grid, selected trajectory, curves, Echo Trap panel; first the result of a run that ended."""
+    run = get_run(request.user, slug)
+    result = run_result.of_run(run)
+    context = {
+        "wall_height": live_layout.wall_height(run.config["rollout"]),
+        "intro": "" if live_layout.INTRO_COOKIE in request.COOKIES else live_layout.intro(run),
+    } | (_result_context(request, run, result) if result else {})
+    return run_page(request, run, "run", "runs/live.html", **context)
+
+
+def _result_context(request: HttpRequest, run: Run, result: run_result.RunResult) -> dict[str, Any]:
+    """What the result card shows besides the result: addresses, file names, changes to clone with."""
+    context: dict[str, Any] = {
+        "result": result,
+        "run_address": request.build_absolute_uri(reverse("run", args=[run.slug])),
+        "readers": READERS[Run.Visibility(run.visibility)],
+        "variations": variations.of_config(run.config),
+    }
+    if result.checkpoint is not None:
+        context["model_folder"] = model_name(run, result.checkpoint)
+        context["model_address"] = request.build_absolute_uri(
+            reverse("api:download_model", kwargs={"slug": run.slug, "iteration": result.checkpoint})
+        )
+    return context
 
 
 @account_optional
@@ -33,7 +70,21 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def run_snapshot(request: HttpRequest, slug: str) -> JsonResponse:
     """Snapshot of the live page, for browsers whose cursor is too old."""
-    return JsonResponse(snapshot(get_run(request.user, slug)))
+    run = get_run(request.user, slug)
+    return JsonResponse(snapshot(run, inside=role_in_team(request.user, run.team_id) is not None))
+
+
+@account_optional
+@require_GET
+@never_cache
+def run_highlights(request: HttpRequest, slug: str) -> HttpResponse:
+    """The most telling attempts of `?iteration=`, for the reel of the live page."""
+    run = get_run(request.user, slug)
+    number = request.GET.get("iteration", str(run.phase_iteration))
+    if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
+        return JsonResponse({"error": "iteration must be a whole number."}, status=400)
+    found = highlights.of_iteration(run, int(number))
+    return JsonResponse({"iteration": int(number), "highlights": [highlight.as_data() for highlight in found]})
 
 
 @account_optional
@@ -47,17 +98,6 @@ def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
         response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'
         return response
     return run_page(request, run, "run-configuration", "runs/configuration.html", text=text)
-
-
-@login_required
-@require_GET
-@never_cache
-def run_log(request: HttpRequest, slug: str) -> HttpResponse:
-    """End of the trainer's log, alarms and notices."""
-    run = get_run_of_team(request.user, slug)
-    alarms = list(Alarm.objects.filter(run=run).order_by("-seq")[:20])
-    notices = list(run.notices.order_by("-seq")[:50])
-    return run_page(request, run, "run-log", "runs/log.html", text=log_tail(run), alarms=alarms, notices=notices)
 
 
 @account_optional

@@ -18,12 +18,24 @@ from django.views.decorators.http import require_GET
 from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import fair_share, order
+from webapp.runs.queue import device_classes, fair_share, order, run_quotas
 from webapp.runs.queue.capacity import Capacity, capacity
 from webapp.runs.queue.order import ALIVE
+from webapp.worker.usage import SAMPLES
 
 MAX_WAITING = 50
 GIB = 2**30
+USAGE = {"cpu": "CPU", "memory": "Memory", "gpu": "GPU"}
+SPARK_WIDTH, SPARK_HEIGHT = 80, 18
+
+
+@dataclass(frozen=True)
+class UsageLine:
+    """A share in use now, and the points of its line over the last ten minutes."""
+
+    title: str
+    share: float
+    points: str
 
 
 @dataclass(frozen=True)
@@ -68,10 +80,49 @@ class WorkerCard:
         return f"Its clock is {formatting.duration(abs(offset))} {direction} the database's: synchronise it (NTP)."
 
     @property
+    def usage(self) -> list[UsageLine]:
+        """Processor, memory and GPUs over the last minutes, as far as they are measured; empty for a lost worker."""
+        if not self.alive:
+            return []
+        histories = [(title, self.worker.usage.get(key)) for key, title in USAGE.items()]
+        return [UsageLine(title, history[-1], _sparkline(history)) for title, history in histories if history]
+
+    @property
+    def disk(self) -> str:
+        """Free disk space; empty if it is unknown."""
+        usage = self.worker.usage
+        return _free({"free": usage["disk_free"], "total": usage["disk_total"]}) if "disk_total" in usage else ""
+
+    @property
     def memory(self) -> list[tuple[str, str, float]]:
         """(name, text, share in use) of the machine, and of its GPUs if `gpus` is empty."""
         devices = self.worker.memory[:1] if self.gpus else self.worker.memory
         return [(device["name"], _free(device), used(device)) for device in devices if device.get("total")]
+
+
+@dataclass(frozen=True)
+class QueueCard:
+    """A queue: its waiting runs, the live workers that serve it, and how many more runs these can start."""
+
+    name: str
+    waiting: int
+    workers: int
+    free: int
+
+    @property
+    def title(self) -> str:
+        known = {device_classes.ANY: "Any worker", device_classes.CPU: "CPU only", device_classes.GPU: "GPU"}
+        return known.get(self.name, f"Class {self.name}")
+
+    @property
+    def text(self) -> str:
+        """Summary, e.g. “2 runs waiting · 1 worker, all busy”."""
+        runs = f"{formatting.plural(self.waiting, 'run')} waiting" if self.waiting else "no run waiting"
+        if not self.workers:
+            return runs
+        workers = formatting.plural(self.workers, "worker")
+        room = f"room for {formatting.plural(self.free, 'more run')}" if self.free else "all busy"
+        return f"{runs} · {workers}, {room}"
 
 
 @dataclass(frozen=True)
@@ -85,6 +136,16 @@ class Waiting:
     words: str
     priority: str
     """Empty for normal priority."""
+
+
+def _sparkline(shares: Sequence[float]) -> str:
+    """Points of an SVG polyline, the newest at the right end."""
+    step = SPARK_WIDTH / (SAMPLES - 1)
+    left = SPARK_WIDTH - step * (len(shares) - 1)
+    shown = [shares[0], *shares] if len(shares) == 1 else shares
+    return " ".join(
+        f"{max(0.0, left + step * at):.1f},{1 + (SPARK_HEIGHT - 2) * (1 - share):.1f}" for at, share in enumerate(shown)
+    )
 
 
 def used(device: dict[str, Any]) -> float:
@@ -153,19 +214,20 @@ def _waiting(
     queued: list[Run], visible: set[int], crew: Sequence[order.AvailableWorker], now: datetime
 ) -> list[Waiting]:
     places: Counter[str] = Counter()
+    full = run_quotas.teams_at_limit()
     rows = []
     for run in queued:
         places[run.queue] += 1
         since = formatting.duration((now - order.waited_since(run)).total_seconds())
         if run.pk in visible:
-            standing = order.queue_position(run, places[run.queue], crew)
+            standing = order.queue_position(run, places[run.queue], crew, full)
             priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
             rows.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
     return rows
 
 
-def _queues(queued: list[Run], capacity: Capacity) -> list[tuple[str, int, int, int]]:
-    """(name, queued runs, live workers, free slots) of every queue with a worker or a run."""
+def _queues(queued: list[Run], capacity: Capacity) -> list[QueueCard]:
+    """Every queue with a worker or a run, that for any worker first."""
     waiting = Counter(run.queue for run in queued)
-    names = sorted({*waiting, *capacity.workers})
-    return [(name, waiting[name], capacity.workers.get(name, 0), capacity.free.get(name, 0)) for name in names]
+    names = sorted({*waiting, *capacity.workers}, key=lambda name: (name != device_classes.ANY, name))
+    return [QueueCard(name, waiting[name], capacity.workers.get(name, 0), capacity.free.get(name, 0)) for name in names]

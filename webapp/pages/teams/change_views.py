@@ -16,11 +16,15 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from webapp.core.names import without_links
+from webapp.core.quotas import QuotaExceeded
 from webapp.runs.models import Run
 from webapp.teams import actions
 from webapp.teams.access import READ_ONLY, get_team, may_admin, may_write, require_admin, require_writer, signed_in
+from webapp.teams.daily_use import Kind, do_count_use
 from webapp.teams.forms import InviteForm, TeamForm, TokenForm, problem
 from webapp.teams.models import ApiToken, Invitation, Membership, Team, User
+from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.actions import do_revoke_share
 from webapp.trajectories.models import ShareLink
 
@@ -84,14 +88,14 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
     if not leaves:
         require_admin(request.user, team.pk)
     try:
-        actions.do_remove_member(team, user)
+        removal = actions.do_remove_member(team, user, signed_in(request))
     except actions.TeamRefused as refusal:
         messages.warning(request, str(refusal))
         return _back(team, "members")
     if leaves:
-        messages.success(request, f"You left {team.name}. Your runs there are kept.")
+        offer_undo(request, f"You left {team.name}. Your runs there are kept.", removal)
         return redirect("teams")
-    messages.success(request, f"{user.username} was removed from the team. Their tokens for it are revoked.")
+    offer_undo(request, f"{user.username} was removed from the team. Their tokens for it are revoked.", removal)
     return _back(team, "members")
 
 
@@ -107,6 +111,11 @@ def invite(request: HttpRequest, slug: str) -> HttpResponse:
     email = form.cleaned_data["email"]
     if email and not settings.ECHOSCOPE_MAIL:
         messages.warning(request, "E-mail is not configured. Leave the address empty and pass the link on yourself.")
+        return _back(team, "invitations")
+    try:
+        do_count_use(Kind.INVITATIONS, signed_in(request), "You have sent too many invitations today.")
+    except QuotaExceeded as refusal:
+        messages.warning(request, f"No invitation was created. {refusal}")
         return _back(team, "invitations")
     made = actions.do_invite(team, signed_in(request), form.cleaned_data["role"], email)
     if not email:
@@ -126,8 +135,9 @@ def invite(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _send(request: HttpRequest, invitation: Invitation) -> None:
     address = request.build_absolute_uri(reverse("invitation", args=[invitation.token]))
-    text = render_to_string("teams/invitation_mail.txt", {"invitation": invitation, "address": address})
-    send_mail(f"Echoscope: join {invitation.team.name}", text, None, [invitation.email])
+    team = without_links(invitation.team.name)
+    text = render_to_string("teams/invitation_mail.txt", {"invitation": invitation, "team": team, "address": address})
+    send_mail(f"Echoscope: join {team}", text, None, [invitation.email])
 
 
 @login_required
@@ -138,8 +148,8 @@ def invitation_revoke(request: HttpRequest, slug: str, token: str) -> HttpRespon
     invitation = Invitation.objects.filter(team=team, token=token).first()
     if invitation is None:
         raise Http404("This invitation does not exist.")
-    actions.do_revoke_invitation(invitation)
-    messages.success(request, "Invitation revoked. Its link no longer works.")
+    removal = actions.do_revoke_invitation(invitation, signed_in(request))
+    offer_undo(request, "Invitation revoked. Its link no longer works.", removal)
     return _back(team, "invitations")
 
 
@@ -172,8 +182,8 @@ def token_revoke(request: HttpRequest, slug: str, prefix: str) -> HttpResponse:
     api_token = tokens.order_by("pk").first()
     if api_token is None:
         raise Http404("This token does not exist, or it is not yours.")
-    actions.do_revoke_token(api_token)
-    messages.success(request, f"{api_token.name} revoked. Programs can no longer use it.")
+    removal = actions.do_revoke_token(api_token, signed_in(request))
+    offer_undo(request, f"{api_token.name} revoked. Programs can no longer use it.", removal)
     if request.POST.get("next") == "account":
         return redirect("account")
     return _back(team, "tokens")
@@ -189,6 +199,5 @@ def share_revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
     link = ShareLink.objects.filter(trajectory__run__in=runs, token=token).first()
     if link is None:
         raise Http404("This link does not exist.")
-    do_revoke_share(link)
-    messages.success(request, "Revoked. The link no longer works.")
+    offer_undo(request, "Revoked. The link no longer works.", do_revoke_share(link, signed_in(request)))
     return _back(team, "shares")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -14,15 +13,18 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from webapp.core.quotas import QuotaExceeded
 from webapp.runs.models import Run
 from webapp.teams import invitations
-from webapp.teams.access import NO_TEAM, get_team, may_create_team, memberships_of, signed_in
+from webapp.teams.access import get_team, may_create_team, memberships_of, require_may_create_team, signed_in
 from webapp.teams.actions import TeamRefused, do_accept_invitation, do_create_team
 from webapp.teams.forms import TokenForm
 from webapp.teams.models import ApiToken, Invitation, Membership, Team
+from webapp.teams.removals import UNDO_MINUTES, newest_removals
 from webapp.trajectories.models import ShareLink
 
 MAX_SHARES = 200
+MAX_REMOVALS = 20
 
 
 @login_required
@@ -41,8 +43,11 @@ def teams(request: HttpRequest) -> HttpResponse:
 @require_POST
 def team_create(request: HttpRequest) -> HttpResponse:
     """Create a team with the user as its admin."""
-    if not may_create_team(request.user):
-        raise PermissionDenied(NO_TEAM)
+    try:
+        require_may_create_team(signed_in(request))
+    except QuotaExceeded as refusal:
+        messages.warning(request, str(refusal))
+        return redirect(f"{reverse('teams')}?all=1")
     name = request.POST.get("name", "").strip()[: Team._meta.get_field("name").max_length]
     team = do_create_team(name, signed_in(request))
     messages.success(request, f"{team.name} created. You are its admin and can invite members.")
@@ -82,6 +87,9 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
         "shares": list(shares.order_by("-created_at")[:MAX_SHARES]),
         "shown_shares": MAX_SHARES,
         "open_runs": list(runs.filter(visibility=Run.Visibility.LINK).select_related("author").order_by("-pk")),
+        "removals": newest_removals(signed_in(request), requested, MAX_REMOVALS, admin=admin),
+        "shown_removals": MAX_REMOVALS,
+        "undo_minutes": UNDO_MINUTES,
         "several": len(memberships_of(request.user)) > 1,
     }
     return render(request, "teams/team.html", context)

@@ -116,7 +116,7 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete a comment."""
     own = get_own_comment(request.user, slug)
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
-    actions.do_delete_comment(own)
+    actions.do_delete_comment(own, _user(request))
     return _done(request, trajectory, role)
 
 

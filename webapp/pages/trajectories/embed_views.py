@@ -1,4 +1,4 @@
-"""Player for iframes on other sites, and the oEmbed endpoint."""
+"""Player for iframes: of a share link on other sites, of a trajectory in this site's reports; the oEmbed endpoint."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.clickjacking import xframe_options_exempt, xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
-from webapp.core.csp import FRAMED_POLICY
+from webapp.core.middleware.csp import FRAMED_POLICY, OWN_FRAME_POLICY
 from webapp.pages.trajectory_page import player_context
+from webapp.teams.decorators import account_optional
+from webapp.trajectories.access import get_trajectory
+from webapp.trajectories.positions import requested_position
+from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.embeds import link_of, oembed_response
 from webapp.trajectories.sharing.public import shared_data
 from webapp.trajectories.sharing.share_links import find_link, link_address, start_of, start_query
@@ -44,6 +48,26 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
     response["Content-Security-Policy"] = FRAMED_POLICY
     response["Referrer-Policy"] = "no-referrer"
     response["X-Robots-Tag"] = "noindex, nofollow"
+    return response
+
+
+@account_optional
+@require_safe
+@never_cache
+@xframe_options_sameorigin
+def trajectory_embed(request: HttpRequest, slug: str) -> HttpResponse:
+    """The player alone for those who may read the run; only pages of this site may frame it."""
+    found = get_trajectory(request.user, slug)
+    start = start_query(requested_position(request.GET))
+    context = player_context(found, player_data(found)) | {
+        "start": start,
+        "tokens_address": reverse("trajectory-tokens", args=[slug]),
+        "address": reverse("trajectory", args=[slug]) + start,
+        "autoplay": False,
+        "theme": "",
+    }
+    response = render(request, "trajectories/embed.html", context)
+    response["Content-Security-Policy"] = OWN_FRAME_POLICY
     return response
 
 

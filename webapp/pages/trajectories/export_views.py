@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,31 +13,37 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from trainer.journal.protocol import JOURNAL_FILE
-from webapp.core.streaming import streamed
-from webapp.pages.trajectory_page import STYLE, caption, gone, private
+from webapp.core.quotas import quota
+from webapp.core.streaming import release_connection, streamed
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories
+from webapp.pages.trajectory_page import gone, private
 from webapp.runs import run_files
 from webapp.runs.access import get_run, get_run_of_team
 from webapp.runs.models import Run
+from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.trajectories import export_run
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.export_document import document, shared_document, transcript
-from webapp.trajectories.models import Trajectory
-from webapp.trajectories.render.animation import CONTENT_TYPES, AnimationTooLong, animate
+from webapp.trajectories.mistakes.judge import judged
+from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
+from webapp.trajectories.render.animation import CONTENT_TYPES, AnimationTooLong, animate, frame_positions
+from webapp.trajectories.render.drawing_queue import BUSY, DRAWINGS, RETRY_AFTER, DrawingBusy
+from webapp.trajectories.render.preview import caption, drawing_key
+from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.sharing.public import shared_data
 from webapp.trajectories.sharing.share_links import find_link
 from webapp.trajectories.token_view import tokens_of
 
-ANIMATION_SLOT = threading.BoundedSemaphore(1)
-"""One animation per process at a time: each keeps a core busy for seconds."""
-ANIMATION_TIMEOUT = 20.0
 MAX_AGE = 300
 PARQUET, LINES = "application/vnd.apache.parquet", "application/x-ndjson; charset=utf-8"
 
-ExportFunction = Callable[[Run], Iterator[bytes]]
+MEGABYTE = 1_000_000
+ExportFunction = Callable[[export_run.Export], Iterator[bytes]]
 RUN_EXPORTS: dict[str, tuple[ExportFunction, str, str]] = {
     "parquet": (export_run.parquet, PARQUET, "trajectories.parquet"),
     "jsonl": (export_run.json_lines, LINES, "trajectories.jsonl"),
+    "csv": (export_run.trajectories_csv, "text/csv; charset=utf-8", "trajectories.csv"),
     "metrics.parquet": (export_run.metrics_parquet, PARQUET, "metrics.parquet"),
     "metrics.csv": (export_run.metrics_csv, "text/csv; charset=utf-8", "metrics.csv"),
 }
@@ -51,8 +55,10 @@ def trajectory_export(request: HttpRequest, slug: str, kind: str) -> HttpRespons
     """JSON, text, WebP or GIF for those who may read the run."""
     trajectory = get_trajectory(request.user, slug)
 
+    inside = role_in_team(request.user, trajectory.run.team_id) is not None
+
     def data() -> dict[str, Any]:
-        return document(trajectory, _events(trajectory), trajectory.run.slug)
+        return document(trajectory, turn_events(trajectory), trajectory.run.slug, inside=inside)
 
     return _export(request, trajectory, kind, slug, data)
 
@@ -66,7 +72,7 @@ def shared_export(request: HttpRequest, token: str, kind: str) -> HttpResponseBa
     trajectory = link.trajectory
 
     def data() -> dict[str, Any]:
-        return shared_document(trajectory, _events(trajectory))
+        return shared_document(trajectory, turn_events(trajectory))
 
     return private(_export(request, trajectory, kind, f"iteration-{trajectory.iteration}", data), link)
 
@@ -76,17 +82,15 @@ def _export(
 ) -> HttpResponse:
     file = f"{trajectory.group.environment}-{name}.{kind}".lower()
     if kind == "json":
-        text = json.dumps(data() | {"tokens": tokens_of(trajectory)}, ensure_ascii=False, indent=1)
+        whole = data()
+        whole |= judged(trajectory, whole) | {"tokens": tokens_of(trajectory)}
+        text = json.dumps(whole, ensure_ascii=False, indent=1)
         return _file(text, "application/json", file, download=True)
     if kind == "txt":
-        return _file(transcript(trajectory, _events(trajectory)), "text/plain; charset=utf-8", file, download=True)
+        return _file(transcript(trajectory, turn_events(trajectory)), "text/plain; charset=utf-8", file, download=True)
     if kind in CONTENT_TYPES:
         return _animation(request, trajectory, kind, file)
     raise Http404("Unknown export format. Available: json, txt, webp, gif.")
-
-
-def _events(trajectory: Trajectory) -> list[Any]:
-    return list(trajectory.turns.order_by("number").values_list("event", flat=True))
 
 
 def _file(data: str | bytes, content_type: str, name: str, *, download: bool) -> HttpResponse:
@@ -97,44 +101,96 @@ def _file(data: str | bytes, content_type: str, name: str, *, download: bool) ->
 
 
 def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: str) -> HttpResponse:
-    facts = (STYLE, trajectory.pk, trajectory.last_seq, trajectory.status, kind)
-    etag = f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}"'
-    unchanged = get_conditional_response(request, etag=etag)
+    key = drawing_key(trajectory, kind)
+    unchanged = get_conditional_response(request, etag=f'"{key}"')
     if unchanged is not None:
         return unchanged
-    data = shared_data(trajectory)
-    if not ANIMATION_SLOT.acquire(timeout=ANIMATION_TIMEOUT):
-        return _export_error(request, 503, "The server is rendering other animations. Try again in a minute.")
-    try:
-        animation = animate(data, caption(trajectory, len(data["turns"])), kind)
-    except AnimationTooLong as error:
-        return _export_error(request, 413, str(error))
-    finally:
-        ANIMATION_SLOT.release()
+    animation = DRAWINGS.files.get(key)
+    if animation is None:
+        try:
+            with DRAWINGS.place():
+                data = shared_data(trajectory)
+                words = caption(trajectory, len(data["turns"]))
+                frame_positions(data)
+                release_connection()
+                animation = DRAWINGS.draw(key, lambda: animate(data, words, kind))
+        except AnimationTooLong as error:
+            return _export_error(request, 413, str(error))
+        except DrawingBusy:
+            return _export_error(request, 503, BUSY)
     response = _file(animation, CONTENT_TYPES[kind], name, download=False)
-    response["ETag"], response["Cache-Control"] = etag, f"private, max-age={MAX_AGE}"
+    response["ETag"], response["Cache-Control"] = f'"{key}"', f"private, max-age={MAX_AGE}"
     return response
 
 
 def _export_error(request: HttpRequest, status: int, reason: str) -> HttpResponse:
     response = render(request, "trajectories/refused.html", {"reason": reason}, status=status)
     if status == 503:
-        response["Retry-After"] = "60"
+        response["Retry-After"] = str(RETRY_AFTER)
     return response
 
 
 @account_optional
 @require_safe
 def run_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
-    """Trajectories, metrics or the journal of a run, streamed."""
+    """Trajectories, metrics or the journal of a run, streamed.
+
+    A query has the explorer's filters of trajectories, which metrics and the journal ignore.
+    """
     if kind == "journal":
         return _journal(request, get_run_of_team(request.user, slug))
     run = get_run(request.user, slug)
     if kind not in RUN_EXPORTS:
         raise Http404(f"Unknown export format. Available: {', '.join(RUN_EXPORTS)}, journal.")
+    inside = role_in_team(request.user, run.team_id) is not None
+    filters, errors = Filters.parse(request.GET) if kind in OF_TRAJECTORIES else (Filters(), {})
+    if errors:
+        reasons = " ".join(f"{name}: {reason.replace('; ignored.', '.')}" for name, reason in errors.items())
+        return _export_error(request, 400, f"Nothing was exported. {reasons}")
+    trajectories = filter_trajectories(run, filters if inside else filters.without_annotations())
+    if kind in WITH_TURNS and (reason := _too_large(trajectories)):
+        return _export_error(request, 413, reason)
     make, content_type, name = RUN_EXPORTS[kind]
-    compressible = content_type != PARQUET  # already compressed
-    return streamed(request, make(run), content_type, f"{run.slug}-{name}", compressible=compressible)
+    return streamed(
+        request,
+        _limited(make(export_run.Export(run, inside, trajectories)), f"{run.slug}-{name}"),
+        content_type,
+        f"{run.slug}-{name}",
+        compressible=content_type != PARQUET,  # that is compressed already
+    )
+
+
+OF_TRAJECTORIES = {"parquet", "jsonl", "csv"}
+"""Exports that the explorer's filters restrict."""
+WITH_TURNS = {"parquet", "jsonl"}
+"""Exports whose size is estimated before the first byte: others are small."""
+
+
+def _too_large(trajectories: TrajectoryQuerySet) -> str:
+    """Why they are not exported at once; empty if they may be."""
+    limit = quota("EXPORT_MB")
+    size = export_run.estimated_bytes(trajectories) / MEGABYTE if limit else 0
+    if size <= limit:
+        return ""
+    return (
+        f"This export would have about {size:,.0f} MB, and at most {limit:,} MB are exported at once "
+        "(ECHOSCOPE_MAX_EXPORT_MB). Export it in parts: filter the list of trajectories, for example by iterations, "
+        "and choose “Export these” there."
+    )
+
+
+def _limited(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The chunks up to the limit. Beyond it the connection breaks, so that no client takes a part for the whole."""
+    limit, sent = quota("EXPORT_MB") * MEGABYTE, 0
+    for chunk in chunks:
+        sent += len(chunk)
+        if 0 < limit < sent:
+            raise ExportTooLarge(f"{name} was broken off at {sent:,} bytes: ECHOSCOPE_MAX_EXPORT_MB")
+        yield chunk
+
+
+class ExportTooLarge(Exception):
+    """An export grew beyond the limit although its estimate was below it."""
 
 
 def _journal(request: HttpRequest, run: Run) -> HttpResponseBase:

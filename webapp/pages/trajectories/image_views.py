@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from io import BytesIO
-
-from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from webapp.pages.trajectory_page import STYLE, caption, gone, private
+from webapp.pages.trajectory_page import gone, private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.positions import key_position, position_at, positions, requested_position
-from webapp.trajectories.render.card import draw_preview
-from webapp.trajectories.serialize import trajectory_data
+from webapp.trajectories.positions import requested_position
+from webapp.trajectories.render.drawing_queue import BUSY, RETRY_AFTER, DrawingBusy
+from webapp.trajectories.render.preview import drawing_key, nearest_position, preview
 from webapp.trajectories.sharing.share_links import find_link, start_of
 
 MAX_AGE = 300
@@ -30,7 +26,8 @@ def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
     if link is None:
         return gone(request)
     response = _picture(request, link.trajectory, start_of(link, request.GET))
-    response["Cache-Control"] = f"public, max-age={MAX_AGE}"
+    if response.status_code != 503:
+        response["Cache-Control"] = f"public, max-age={MAX_AGE}"
     return private(response, link)
 
 
@@ -39,23 +36,21 @@ def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
 def trajectory_picture(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The picture for readers of the run; `?turn=2&action=3` selects the position."""
     response = _picture(request, get_trajectory(request.user, slug), requested_position(request.GET))
-    response["Cache-Control"] = f"private, max-age={MAX_AGE}"
+    if response.status_code != 503:
+        response["Cache-Control"] = f"private, max-age={MAX_AGE}"
     return response
 
 
-def _picture(request: HttpRequest, trajectory: Trajectory, position: tuple[int, int] | None) -> HttpResponse:
-    facts = (STYLE, trajectory.pk, trajectory.last_seq, trajectory.status, position)
-    key = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
-    unchanged = get_conditional_response(request, etag=f'"{key}"')
+def _picture(request: HttpRequest, trajectory: Trajectory, requested: tuple[int, int] | None) -> HttpResponse:
+    position = nearest_position(trajectory, *requested) if requested else None
+    tag = f'"{drawing_key(trajectory, position)}"'
+    unchanged = get_conditional_response(request, etag=tag)
     if unchanged is not None:
         return unchanged
-    data = cache.get_or_set(f"picture-{key}", lambda: _png(trajectory, position), MAX_AGE)
-    return HttpResponse(data, content_type="image/png", headers={"ETag": f'"{key}"'})
-
-
-def _png(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
-    data = trajectory_data(trajectory)
-    selected = position_at(positions(data), *(position or key_position(data)))
-    file = BytesIO()
-    draw_preview(selected, caption(trajectory, len(data["turns"]))).save(file, "PNG", optimize=True)
-    return file.getvalue()
+    try:
+        picture = preview(trajectory, position)
+    except DrawingBusy:
+        response = HttpResponse(BUSY, status=503, content_type="text/plain; charset=utf-8")
+        response["Retry-After"] = str(RETRY_AFTER)
+        return response
+    return HttpResponse(picture, content_type="image/png", headers={"ETag": tag})

@@ -8,14 +8,16 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+import envs
 from webapp.annotations.panel import panel
+from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
 from webapp.pages.trajectory_page import player_context
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
-from webapp.trajectories.serialize import trajectory_data as played
+from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.share_links import share_panel
 
 
@@ -23,17 +25,23 @@ from webapp.trajectories.sharing.share_links import share_panel
 @require_GET
 @never_cache
 def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
-    """Board, turns and scrubber; `?turn=2&action=3` opens at that action."""
+    """Board, turns and scrubber; `?turn=2&action=3` opens at that action.
+
+    `?found=` has the filters of the explorer that it was opened from, to go on within what was found.
+    """
     trajectory = get_trajectory(request.user, slug)
     role = role_in_team(request.user, trajectory.run.team_id)
     members = list(trajectory.group.trajectories.order_by("member").only("slug", "member", "status", "group_id"))
     at = next(index for index, member in enumerate(members) if member.pk == trajectory.pk)
-    context = player_context(trajectory, played(trajectory)) | {
+    filters = read_found(request.GET.get("found"), inside=role is not None)
+    context = player_context(trajectory, player_data(trajectory)) | {
         "page": "runs",
         "members": members,
         "previous": members[at - 1] if len(members) > 1 else None,
         "next": members[(at + 1) % len(members)] if len(members) > 1 else None,
+        "found": find_place(trajectory, filters) if filters else None,
         "writer": role in Membership.WRITERS,
+        "playable": trajectory.group.environment in envs.names(),
         "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
     }
@@ -46,4 +54,4 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def trajectory_data(request: HttpRequest, slug: str) -> JsonResponse:
     """Data of the player."""
-    return JsonResponse(played(get_trajectory(request.user, slug)))
+    return JsonResponse(player_data(get_trajectory(request.user, slug)))

@@ -2,38 +2,87 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from webapp.core import formatting
+from webapp.core.streaming import release_connection
+from webapp.explorer.breaks import breaks, turn_boards
+from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose, film_data, make_film
 from webapp.explorer.related import same_group, same_prompt
 from webapp.explorer.rows import outcome
+from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.render.film import picture_size
+from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.text_diff import compare_turns
+
+MAX_BOARDS = 40
+"""Turns of a comparison, and members of a group, with boards."""
+NO_BOARDS = (None, None)
 
 
 @account_optional
 @require_GET
 @never_cache
 def prompt(request: HttpRequest, slug: str) -> HttpResponse:
-    """All trajectories of the run from this initial state: the group, and other iterations."""
+    """All trajectories of the run from this initial state: the group, and other iterations.
+
+    The film shows up to 12 iterations; `?all=1` shows up to 100.
+    """
     current = get_trajectory(request.user, slug)
-    context = {
+    again = same_prompt(current)
+    board = current.group.board
+    members = same_group(current)
+    context: dict[str, Any] = {
         "page": "runs",
         "trajectory": current,
         "group": current.group,
         "run": current.run,
         "place": formatting.place(current.group.number, current.member),
-        "board_text": board_text(current.group.board),
-        "members": same_group(current),
-        "again": same_prompt(current),
+        "board": board,
+        "board_text": board_text(board),
+        "members": members,
+        "breaks": breaks([member.played.trajectory for member in members[:MAX_BOARDS]]),
+        "again": again,
     }
+    every = request.GET.get("all") == "1"
+    chosen = choose(again, current.member, MAX_ALL if every else MAX_FRAMES)
+    if len(chosen.frames) > 1:
+        film = make_film(chosen, current.group.environment)
+        context |= {
+            "chosen": chosen,
+            "film": list(zip(chosen.frames, film.frames, strict=True)),
+            "film_data": film_data(film),
+            "film_size": picture_size(min(chosen.total, MAX_FRAMES)),
+            "hidden": chosen.total - len(chosen.frames),
+            "walks": film.last > 0,
+            "every": every,
+        }
+        if current.run.visibility == Run.Visibility.LINK:
+            context["meta"] = _meta(request, current, chosen, film.title)
     return render(request, "trajectories/prompt.html", context)
+
+
+def _meta(request: HttpRequest, current: Trajectory, chosen: Chosen, title: str) -> dict[str, str]:
+    """Metadata for previews of the page's link, for runs that anyone may read."""
+    version = max(frame.played.trajectory.last_seq for frame in chosen.frames)
+    picture = request.build_absolute_uri(reverse("film-preview", args=[current.slug]))
+    return {
+        "title": title,
+        "description": f"{chosen.facts}. A language model learns by reinforcement learning; watch its attempts.",
+        "url": request.build_absolute_uri(reverse("prompt", args=[current.slug])),
+        "picture": f"{picture}?v={version}",
+    }
 
 
 @account_optional
@@ -42,7 +91,7 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
 def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
     """Diff of two trajectories, turn by turn; `?view=inline` merges both into one text."""
     left, right = (get_trajectory(request.user, name) for name in (slug, other))
-    turns = compare_turns(*(_events(found) for found in (left, right)))
+    left_events, right_events = turn_events(left), turn_events(right)
     context = {
         "page": "runs",
         "run": left.run,
@@ -50,13 +99,16 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
         "sides": [
             (found, outcome(found), formatting.place(found.group.number, found.member)) for found in (left, right)
         ],
-        "turns": turns,
-        "first": next((turn.number for turn in turns if not turn.same), None),
         "same_start": left.group.board == right.group.board,
         "inline": request.GET.get("view") == "inline",
     }
+    release_connection()  # others need it while the words are compared
+    turns = compare_turns(left_events, right_events)
+    boards = zip_longest(turn_boards(left, left_events, MAX_BOARDS), turn_boards(right, right_events, MAX_BOARDS))
+    left_out = max(left.turn_count, right.turn_count) - len(turns)
+    context |= {
+        "turns": [(turn, *pair) for turn, pair in zip_longest(turns, list(boards)[: len(turns)], fillvalue=NO_BOARDS)],
+        "left_out": left_out,
+        "first": next((turn.number for turn in turns if not turn.same), None),
+    }
     return render(request, "trajectories/thoughts.html", context)
-
-
-def _events(trajectory: Trajectory) -> list[dict[str, object]]:
-    return list(trajectory.turns.order_by("number").values_list("event", flat=True))

@@ -15,7 +15,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
-from webapp.teams.access import require_writer
+from webapp.teams.access import require_writer, signed_in
+from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
@@ -56,14 +57,13 @@ def share(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
-    """Revoke a share link permanently."""
+    """Revoke a share link."""
     trajectory = get_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     link = ShareLink.objects.filter(trajectory=trajectory, token=token).first()
     if link is None:
         raise Http404("This link does not exist.")
-    do_revoke_share(link)
-    messages.success(request, "Revoked. The link no longer works.")
+    offer_undo(request, "Revoked. The link no longer works.", do_revoke_share(link, signed_in(request)))
     return redirect(f"{reverse('trajectory', args=[slug])}#share")
 
 

@@ -5,6 +5,7 @@ Each figure has a sentence on its basis; unknown quantities are reported as "unk
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,8 +15,8 @@ from django.db.models import F, OuterRef, Subquery
 from trainer.config.run import POCKET, RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes, parts_as_text
-from trainer.policy.shapes import shape_of
 from webapp.core import formatting
+from webapp.runs.inputs.model_shapes import model_shape
 from webapp.runs.models import MetricPoint, Run
 
 MAX_RECORDED_RUNS = 40
@@ -133,8 +134,12 @@ def _trajectories(config: RunConfig) -> tuple[int, int]:
 
 def _tokens(config: RunConfig, paces: list[RecordedPace]) -> Figure:
     trained, evaluated = _trajectories(config)
-    most = (trained + evaluated) * config.rollout.max_turns * config.rollout.max_response_tokens
+    rounds = config.algorithm.dynamic_sampling_rounds if config.kind == "train" else 1
+    limit = rounds * trained + evaluated
+    most = limit * config.rollout.max_turns * config.rollout.max_response_tokens
     played = formatting.plural(trained + evaluated, "trajectory", "trajectories")
+    if limit > trained + evaluated:
+        played += f" (up to {limit:,} with dynamic sampling)"
     if paces:
         each = median(pace.tokens_per_trajectory for pace in paces)
         likely = min(most, (trained + evaluated) * each)
@@ -168,9 +173,37 @@ def _times(config: RunConfig, paces: list[RecordedPace]) -> list[Figure]:
     return [Figure("Time", "unknown on this device", "There are no recorded runs with this model yet.")]
 
 
+def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
+    """Time of these runs one after the other, on the device with most recorded runs; None if one is unknown.
+
+    One query for each model.
+    """
+    paces: dict[str, list[RecordedPace]] = {}
+    total = 0.0
+    for config in configs:
+        model = config.policy.model
+        if model not in paces:
+            paces[model] = _paces(list(_recorded(user, model)))
+        seconds = None if config.hosted.url or config.kind == "sft" else _seconds(config, paces[model])
+        if seconds is None:
+            return None
+        total += seconds
+    return total
+
+
+def _seconds(config: RunConfig, paces: Sequence[RecordedPace]) -> float | None:
+    trained, evaluated = _trajectories(config)
+    if paces:
+        pace = max(paces, key=lambda pace: pace.runs)
+        return (trained + evaluated) * pace.tokens_per_trajectory * pace.seconds_per_token
+    if config.policy.model == POCKET:
+        return trained * DEMO_ITERATION / DEMO_TRAJECTORIES + evaluated * DEMO_EVALUATION / DEMO_PROMPTS
+    return None
+
+
 def _memory(config: RunConfig, recorded: int) -> Figure:
     """The trainer's own estimate before it loads the model (trainer/memory/estimate.py)."""
-    shape = shape_of(config.policy.model)
+    shape = model_shape(config.policy.model)
     if shape is None and recorded:
         weights = estimate.width_of(config) * recorded
         return Figure("Memory", f"more than {gigabytes(weights)}", "Weights only, from a recorded run.")
@@ -196,7 +229,7 @@ def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
     """
     if config.hosted.url:
         return HOSTED_TRAINER_BYTES
-    shape = shape_of(config.policy.model)
+    shape = model_shape(config.policy.model)
     if shape is None:
         return None
     processes = max(1, gpus)

@@ -10,9 +10,11 @@ from typing import Any
 import yaml
 
 from trainer.config.files import ordered_dump
+from trainer.config.no_effect import ignored_changes
 from trainer.config.run import RunConfig
-from webapp.runs.actions import SchedulingOptions
-from webapp.runs.launch.form import Setting
+from webapp.runs.launch.creation import SchedulingOptions
+from webapp.runs.launch.fields import Setting, with_labels
+from webapp.runs.launch.overrides import changes
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import Capacity
 
@@ -20,24 +22,6 @@ from webapp.runs.queue.capacity import Capacity
 def differences(settings: Sequence[Setting]) -> list[Setting]:
     """Settings whose values differ from those at the start of the form."""
     return [setting for setting in settings if setting.differs]
-
-
-def changes(config: RunConfig, base: RunConfig) -> dict[str, Any]:
-    """Dotted name → value of every setting that differs from the base, as for `--set` and the API's overrides."""
-    return _changes(config.model_dump(mode="json"), base.model_dump(mode="json"), RunConfig.model_fields, "")
-
-
-def _changes(
-    now: Mapping[str, Any], before: Mapping[str, Any], fields: Mapping[str, Any], prefix: str
-) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, field in fields.items():
-        inner = getattr(field.annotation, "model_fields", None)
-        if inner is not None:
-            result |= _changes(now[name], before[name], inner, f"{prefix}{name}.")
-        elif now[name] != before[name]:
-            result[prefix + name] = now[name]
-    return result
 
 
 def as_yaml(config: RunConfig) -> str:
@@ -60,9 +44,13 @@ def as_curl(
     visibility: str,
     team: str = "",
     scheduling: SchedulingOptions | None = None,
+    group: Mapping[str, Any] | None = None,
 ) -> str:
-    """The API call that launches the same run. The token is read from an environment variable."""
-    payload: dict[str, Any] = {"preset": preset}
+    """The API call that launches the same run, or with the fields of a group all of its runs.
+
+    The token is read from an environment variable.
+    """
+    payload: dict[str, Any] = {"preset": preset, **(group or {})}
     if overrides := changes(config, base):
         payload["overrides"] = overrides
     if team:
@@ -84,7 +72,8 @@ def as_curl(
 
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
     """Warnings about surprising but valid settings."""
-    rollout, algorithm, messages = config.rollout, config.algorithm, []
+    rollout, algorithm = config.rollout, config.algorithm
+    messages = [f"{with_labels(note)}." for note in ignored_changes(config).values()]
     served = bool(capacity.workers.get(queue))  # for an unserved queue, the text on capacity explains it
     if served and config.policy.device == "cuda" and all(device.startswith("CPU") for device in capacity.devices):
         messages.append("policy.device is cuda, but no running worker has a GPU: the run would fail.")

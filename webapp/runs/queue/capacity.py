@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from webapp.core import formatting
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import fair_share
+from webapp.runs.queue import device_classes, fair_share
 from webapp.runs.queue import order as line
 from webapp.runs.queue.order import ALIVE
 
@@ -58,6 +58,11 @@ def capacity_now(now: datetime) -> Capacity:
     """Capacity at this moment. One query."""
     held = Count("runs", filter=Q(runs__state__in=Run.HELD))
     return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
+
+
+def present_wait(current: Capacity) -> str:
+    """Outlook of a run whose settings are not valid yet: every queued run may come before it. One query."""
+    return current.sentence(device_classes.ANY, Run.objects.filter(state=Run.State.QUEUED).count())
 
 
 def expected_wait(newcomer: Run, current: Capacity, now: datetime) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from trainer.config.run import RunConfig
-from trainer.policy.shapes import shape_of
+from webapp.runs.inputs.model_shapes import model_shape
 
 ANY, CPU, GPU = "training", "cpu", "gpu"
 """Any worker, workers without a GPU, workers with at least one."""
@@ -55,5 +55,5 @@ def class_choices(available: Collection[str]) -> Sequence[str]:
 def _large(config: RunConfig) -> bool:
     if config.hosted.url:
         return False
-    shape = shape_of(config.policy.model)
+    shape = model_shape(config.policy.model)
     return shape is None or shape.parameters > LARGE

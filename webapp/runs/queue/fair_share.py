@@ -1,12 +1,14 @@
-"""Recent device use of each team, for fair shares.
+"""Recent device use of each team and each person, for fair shares.
 
-Use is Σ over the team's runs of weight · ∫ 2^(−age / HALF_LIFE) dt, in device-seconds, plus weight · RUNNING_PENALTY
-for each run in training; weight is the number of GPUs, or CPU_SLOT_WEIGHT without any. Use of six hours ago counts
-half, of twelve hours ago a quarter.
+A run is ordered by the larger of the two, so that a person gains nothing by spreading runs over several teams, nor a
+team by having many members. Use is Σ over the runs of weight · ∫ 2^(−age / HALF_LIFE) dt, in device-seconds, plus
+weight · RUNNING_PENALTY for each run in training; weight is the number of GPUs, or CPU_SLOT_WEIGHT without any. Use of
+six hours ago counts half, of twelve hours ago a quarter.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,14 +23,39 @@ KEEP = 10 * HALF_LIFE
 """Older use counts less than a thousandth and is dropped."""
 
 _USED = """
-SELECT team_id, sum(weight * (
+SELECT team_id, author_id, sum(weight * (
     %(half)s / ln(2) * (
         power(2, -greatest(0, extract(epoch FROM %(now)s - coalesce(ended_at, %(now)s))) / %(half)s)
         - power(2, -greatest(0, extract(epoch FROM %(now)s - greatest(began_at, %(oldest)s))) / %(half)s)
     ) + CASE WHEN ended_at IS NULL THEN %(held)s ELSE 0 END))::float8
 FROM runs_deviceuse WHERE ended_at IS NULL OR ended_at > %(oldest)s
-GROUP BY team_id
+GROUP BY GROUPING SETS ((team_id), (author_id))
 """
+
+
+@dataclass(frozen=True)
+class DeviceShares:
+    """Decayed device-seconds by team and by person; those without use are left out."""
+
+    teams: dict[int, float] = field(default_factory=dict)
+    people: dict[int, float] = field(default_factory=dict)
+
+    def of_person(self, run: Run) -> float:
+        """Use of the run's author; 0 if the account was deleted."""
+        return 0.0 if run.author_id is None else self.people.get(run.author_id, 0.0)
+
+    def of(self, run: Run) -> float:
+        """Use that orders the run among those of other teams."""
+        return max(self.teams.get(run.team_id, 0.0), self.of_person(run))
+
+    def charged(self, run: Run, seconds: float) -> None:
+        """Add use of the run's team and author."""
+        self.teams[run.team_id] = self.teams.get(run.team_id, 0.0) + seconds
+        if run.author_id is not None:
+            self.people[run.author_id] = self.of_person(run) + seconds
+
+    def copy(self) -> DeviceShares:
+        return DeviceShares(dict(self.teams), dict(self.people))
 
 
 def weight(gpus: int) -> float:
@@ -36,8 +63,8 @@ def weight(gpus: int) -> float:
     return float(gpus) if gpus else CPU_SLOT_WEIGHT
 
 
-def used(now: datetime) -> dict[int, float]:
-    """Decayed device-seconds by team; teams without use are left out. One query."""
+def used(now: datetime) -> DeviceShares:
+    """Decayed device-seconds of all teams and people. One query."""
     parameters: dict[str, Any] = {
         "now": now,
         "oldest": now - KEEP,
@@ -46,13 +73,15 @@ def used(now: datetime) -> dict[int, float]:
     }
     with connection.cursor() as cursor:
         cursor.execute(_USED, parameters)
-        return dict(cursor.fetchall())
+        rows = cursor.fetchall()
+    teams = {team: seconds for team, _, seconds in rows if team is not None}
+    return DeviceShares(teams, {author: seconds for _, author, seconds in rows if author is not None})
 
 
 def begin(run: Run, gpus: int, now: datetime) -> None:
-    """Record that the run's team uses that number of GPUs from now on."""
+    """Record that the run's team and author use that number of GPUs from now on."""
     end([run.pk], now)
-    DeviceUse.objects.create(team_id=run.team_id, run=run, weight=weight(gpus), began_at=now)
+    DeviceUse.objects.create(team_id=run.team_id, author_id=run.author_id, run=run, weight=weight(gpus), began_at=now)
 
 
 def end(runs: list[int], now: datetime) -> None:

@@ -1,21 +1,26 @@
 """Queue order, and why each queued run is waiting.
 
-The order: highest level first, then the team with the least device use (fair_share.py), then the longest wait. The
-level is the priority plus one for every AGEING of waiting, without limit, so that no run waits forever.
+Teams take turns: the one with the highest level comes first, then the least device use of team and author
+(fair_share.py), then the longest wait. The level is the priority plus one for every AGEING of waiting, without limit,
+so that no run waits forever. Between teams, high priority counts as normal: anyone can be the admin of some team. Which
+of its runs a team starts on its turn is decided among its own: by level with full priority, then by the author's use,
+then by wait.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Prefetch
 
 from webapp.core import formatting
+from webapp.core.quotas import quota
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import device_classes, fair_share, placement
+from webapp.runs.queue import device_classes, fair_share, placement, run_quotas
+from webapp.runs.queue.fair_share import DeviceShares
 
 AGEING = timedelta(hours=2)
 ALIVE = timedelta(seconds=30)
@@ -49,37 +54,104 @@ def waited_since(run: Run) -> datetime:
 
 
 def level(run: Run, now: datetime) -> int:
-    """Priority of the run, raised by its wait."""
-    return int(run.priority) + max(0, (now - waited_since(run)) // AGEING)
+    """Priority of the run among those of its team, raised by its wait."""
+    return int(run.priority) + _ageing(run, now)
 
 
-def claim_order(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> list[Run]:
+def shared_level(run: Run, now: datetime) -> int:
+    """Priority of the run among those of all teams, raised by its wait: high counts as normal."""
+    return min(int(run.priority), int(Run.Priority.NORMAL)) + _ageing(run, now)
+
+
+def _ageing(run: Run, now: datetime) -> int:
+    return max(0, (now - waited_since(run)) // AGEING)
+
+
+def claim_order(runs: Iterable[Run], used: DeviceShares, now: datetime) -> list[Run]:
     """The waiting runs in the order in which a worker with room for any of them would claim."""
-    return sorted(
-        runs, key=lambda run: (-level(run, now), used.get(run.team_id, 0.0), waited_since(run), run.pk or 2**62)
-    )
+    return _merged(runs, used, now, lambda run: 0.0)
 
 
-def projected_order(runs: Iterable[Run], used: Mapping[int, float], now: datetime) -> list[Run]:
-    """The waiting runs in the order in which they would start, each one adding to its team's use."""
-    by_level: dict[int, dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for run in sorted(runs, key=lambda run: (waited_since(run), run.pk or 2**62)):
-        by_level[level(run, now)][run.team_id].append(run)
-    spent, order = dict(used), []
-    for stage in sorted(by_level, reverse=True):
-        teams = by_level[stage]
-        while teams:
-            first = min(
-                teams, key=lambda team: (spent.get(team, 0.0), waited_since(teams[team][0]), teams[team][0].pk or 2**62)
-            )
-            run = teams[first].pop(0)
-            order.append(run)
-            spent[first] = (
-                spent.get(first, 0.0) + fair_share.weight(run.gpus) * fair_share.RUNNING_PENALTY.total_seconds()
-            )
-            if not teams[first]:
-                del teams[first]
+def projected_order(runs: Iterable[Run], used: DeviceShares, now: datetime) -> list[Run]:
+    """The waiting runs in the order in which they would start, each one adding to its team's and author's use."""
+    penalty = fair_share.RUNNING_PENALTY.total_seconds()
+    return _merged(runs, used, now, lambda run: fair_share.weight(run.gpus) * penalty)
+
+
+def _merged(runs: Iterable[Run], used: DeviceShares, now: datetime, charge: Callable[[Run], float]) -> list[Run]:
+    """The teams' own queues merged: always the team whose next turn has the highest level, then the least use.
+
+    Args:
+        charge: device-seconds that a run adds to the use of its team and author once it is placed.
+    """
+    spent, queues = used.copy(), _queues_of_teams(runs, now)
+    heads = {team: queue.head(spent) for team, queue in queues.items()}
+    order = []
+    while heads:
+        team = min(heads, key=lambda team: queues[team].turns[0].rank(spent.of(heads[team])))
+        run = heads[team]
+        order.append(run)
+        queues[team].remove_head(run)
+        spent.charged(run, charge(run))
+        if queues[team].turns:
+            heads[team] = queues[team].head(spent)
+        else:
+            del heads[team]
     return order
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A turn of a team among all teams, earned by one of its runs; the team may start another one on it."""
+
+    level: int
+    since: datetime
+    number: int
+
+    def rank(self, use: float) -> tuple[int, float, datetime, int]:
+        return -self.level, use, self.since, self.number
+
+
+@dataclass(frozen=True)
+class _TeamQueue:
+    """Waiting runs of one team."""
+
+    turns: deque[_Turn]
+    """Its turns, best first."""
+    levels: list[dict[int | None, deque[Run]]]
+    """Its runs by author, oldest first, of each level within the team, descending."""
+
+    def head(self, spent: DeviceShares) -> Run:
+        """The run that it starts on its next turn."""
+        heads = (own[0] for own in self.levels[0].values())
+        return min(heads, key=lambda run: (spent.of_person(run), *_age(run)))
+
+    def remove_head(self, run: Run) -> None:
+        self.turns.popleft()
+        own = self.levels[0][run.author_id]
+        own.popleft()
+        if not own:
+            del self.levels[0][run.author_id]
+        if not self.levels[0]:
+            del self.levels[0]
+
+
+def _queues_of_teams(runs: Iterable[Run], now: datetime) -> dict[int, _TeamQueue]:
+    by_team: dict[int, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=_age):
+        by_team[run.team_id].append(run)
+    queues = {}
+    for team, own in by_team.items():
+        by_level: dict[int, dict[int | None, deque[Run]]] = defaultdict(lambda: defaultdict(deque))
+        for run in own:
+            by_level[level(run, now)][run.author_id].append(run)
+        turns = sorted((_Turn(shared_level(run, now), *_age(run)) for run in own), key=lambda turn: turn.rank(0.0))
+        queues[team] = _TeamQueue(deque(turns), [by_level[each] for each in sorted(by_level, reverse=True)])
+    return queues
+
+
+def _age(run: Run) -> tuple[datetime, int]:
+    return waited_since(run), run.pk or 2**62
 
 
 def waiting() -> list[Run]:
@@ -117,27 +189,35 @@ def known_classes(now: datetime) -> set[str]:
 
 
 def queue_positions(now: datetime) -> dict[int, QueuePosition]:
-    """Queue position of every waiting run by primary key. Four queries, one if the queue is empty."""
+    """Queue position of every waiting run by primary key. Four queries, one if the queue is empty.
+
+    One more query if the running runs of a team are limited.
+    """
     runs = waiting()
     if not runs:
         return {}
-    available = workers(now)
+    available, full = workers(now), run_quotas.teams_at_limit()
     places: Counter[str] = Counter()
     positions = {}
     for run in projected_order(runs, fair_share.used(now), now):
         places[run.queue] += 1
-        positions[run.pk] = queue_position(run, places[run.queue], available)
+        positions[run.pk] = queue_position(run, places[run.queue], available, full)
     return positions
 
 
-def queue_position(run: Run, position: int, available: Sequence[AvailableWorker]) -> QueuePosition:
-    """Why the run waits at that position in the queue of its class."""
+def queue_position(
+    run: Run, position: int, available: Sequence[AvailableWorker], full: Collection[int]
+) -> QueuePosition:
+    """Why the run waits at that position in the queue of its class. `full`: teams that may start no further run."""
     lack = missing_resources(run.needs, available)
     if lack:
         return QueuePosition(position, f"Waiting for {lack}", False)
     serving = [worker for worker in available if run.queue in worker.room.queues]
     queue = "in the queue" if run.queue == device_classes.ANY else f"in the queue for {run.queue}"
     text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}"
+    if run.team_id in full:
+        most = formatting.plural(quota("RUNNING_RUNS_PER_TEAM"), "run")
+        text += f"; its team already trains {most}, its maximum: it starts after one of them"
     if run.promised and run.promised in [candidate.worker for candidate in serving]:
         text += f"; {run.promised.name} is reserved for it and takes no other run"
     return QueuePosition(position, text, True)

@@ -5,55 +5,56 @@ Matches static/js/board/board.js in the light theme.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from PIL import Image, ImageDraw
 
+from webapp.trajectories.render import mistake_label
 from webapp.trajectories.render.page import draw_page
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, bundled_font, can_write, wrapped, write
+from webapp.trajectories.render.view import FRAME, THEMES, View, fit
 
 Board = Mapping[str, Any]
 
 FINE = 3
 """Oversampling factor: Pillow draws shapes without antialiasing."""
 
-THEMES: dict[str, dict[str, tuple[str, str]]] = {
-    "sokoban": {
-        "#": ("wall", ""),
-        " ": ("floor", ""),
-        ".": ("target", ""),
-        "$": ("floor", "box"),
-        "*": ("target", "box"),
-        "@": ("floor", "player"),
-        "+": ("target", "player"),
-    },
-    "frozen_lake": {
-        " ": ("ice", ""),
-        "O": ("hole", ""),
-        "G": ("goal", ""),
-        "@": ("ice", "player"),
-        "X": ("hole", "player"),
-        "+": ("goal", "player"),
-    },
-}
-"""Meaning of each character of a known theme: ground below, piece above."""
+MAX_SIDE = 64
+"""Cells of each side of a grid: cells of more would be smaller than 9 pixels, and take seconds to draw."""
+MAX_ARMS = 40
+MIN_LABELLED = 30
+"""Pixels of a cell below which coordinates would be too small to read."""
 
 
-def draw_board(board: Board, size: int) -> Image.Image:
-    """The board as a square picture with sides of `size` pixels."""
+Overlay = Callable[["Canvas"], None]
+
+
+def draw_board(
+    board: Board, size: int, overlay: Overlay | None = None, mark: mistake_label.Mark | None = None
+) -> Image.Image:
+    """The board as a square picture with sides of `size` pixels.
+
+    `overlay` draws over the pieces of a grid, and `mark` is the mistake that is drawn on other boards.
+    """
     match board.get("kind"):
+        case "grid" if max(len(board["rows"]), *map(len, board["rows"]), 0) > MAX_SIDE:
+            return _text(
+                f"A grid with sides of more than {MAX_SIDE} cells: too large for a picture.", size, exact=False
+            )
         case "grid" if board["theme"] in THEMES or board.get("legend"):
-            return _grid(board, size)
+            return _grid(board, size, overlay)
         case "grid":
             return _text("\n".join(board["rows"]), size, exact=True)
         case "arms":
-            return _arms(board, size)
+            return _arms(board, size, mark)
         case "page":
-            return draw_page(board, size)
-    return _text(str(board.get("text", "")), size, exact=False)
+            return draw_page(board, size, mark)
+    text = str(board.get("text", ""))
+    return _text(text, size, exact=False) if mark is None else _marked_text(text, size, mark)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Canvas:
 
     def box(self, x0: float, y0: float, x1: float, y1: float) -> tuple[float, float, float, float]:
         (left, top), (right, bottom) = self.point(x0, y0), self.point(x1, y1)
-        return left, top, right - 1, bottom - 1
+        return left, top, max(left, right - 1), max(top, bottom - 1)  # a cell may be smaller than a pixel
 
     def point(self, x: float, y: float) -> tuple[float, float]:
         return self.left + x * self.cell, self.top + y * self.cell
@@ -93,20 +94,33 @@ class Canvas:
         self.draw.line([self.point(x, y) for x, y in points], fill, self.width(share), joint="curve")
 
 
-def _grid(board: Board, size: int) -> Image.Image:
+def _grid(board: Board, size: int, overlay: Overlay | None) -> Image.Image:
     rows: list[str] = board["rows"]
-    height, width = len(rows), max([1, *(len(row) for row in rows)])
     ice = board["theme"] == "frozen_lake"
-    image = Image.new("RGB", (size * FINE, size * FINE), LIGHT["ice" if ice else "wall"])
-    cell = size * FINE / max(width, height, 1)
-    left, top = (size * FINE - width * cell) / 2, (size * FINE - height * cell) / 2
-    canvas = Canvas(ImageDraw.Draw(image), cell, left, top)
+    image = Image.new("RGB", (size * FINE, size * FINE), LIGHT["wall"])
+    place = fit(board, size * FINE)
+    canvas = Canvas(ImageDraw.Draw(image), place.cell, place.left, place.top)
     theme = THEMES.get(board["theme"])
     if theme is not None:
         _themed(canvas, rows, theme, ice=ice)
     else:
         _signed(canvas, rows, board["legend"])
+    if place.cell >= MIN_LABELLED * FINE:
+        _coordinates(canvas, place.view)
+    if overlay is not None:
+        overlay(canvas)
     return image.reduce(FINE)
+
+
+def _coordinates(canvas: Canvas, view: View) -> None:
+    """Row and column numbers in the frame, from 1 and of the whole grid, as thoughts and claims count."""
+    size = round(0.27 * canvas.cell)
+    for column in range(math.ceil(view.x), math.floor(view.x + view.width)):
+        at = canvas.point(column + 0.5, view.y + FRAME / 2)
+        write(canvas.draw, at, str(column + 1), size, LIGHT["coordinate"], anchor="mm")
+    for row in range(math.ceil(view.y), math.floor(view.y + view.height)):
+        at = canvas.point(view.x + FRAME / 2, row + 0.5)
+        write(canvas.draw, at, str(row + 1), size, LIGHT["coordinate"], anchor="mm")
 
 
 def _themed(canvas: Canvas, rows: list[str], theme: Mapping[str, tuple[str, str]], *, ice: bool) -> None:
@@ -217,12 +231,12 @@ def _glyph(canvas: Canvas, x: int, y: int, sign: Mapping[str, Any], fill: str) -
     write(canvas.draw, canvas.point(x + 0.5, y + 0.5), text, size, fill, anchor="mm", bold=0.01)
 
 
-def _arms(board: Board, size: int) -> Image.Image:
-    arms: list[Mapping[str, Any]] = board["arms"]
+def _arms(board: Board, size: int, mark: mistake_label.Mark | None) -> Image.Image:
+    arms: list[Mapping[str, Any]] = board["arms"][:MAX_ARMS]
     image = Image.new("RGB", (size * FINE, size * FINE), LIGHT["floor"])
     draw, unit = ImageDraw.Draw(image), size * FINE / 100
     count = max(1, len(arms))
-    gap = 4 * unit
+    gap = min(4 * unit, 47 * unit / count)
     room = (94 * unit - gap * (count - 1)) / count
     for number, arm in enumerate(arms):
         left, top, bottom = 3 * unit + number * (room + gap), 24 * unit, 76 * unit
@@ -245,7 +259,20 @@ def _arms(board: Board, size: int) -> Image.Image:
             LIGHT["soft"],
             anchor="ms",
         )
+        if mark:
+            _mark_arm(draw, str(arm["name"]), mark, (left, top, left + room, bottom), unit)
     return image.reduce(FINE)
+
+
+def _mark_arm(draw: Draw, name: str, mark: mistake_label.Mark, box: mistake_label.Box, unit: float) -> None:
+    """Frame and glyph of the arm that was pulled, or those of the better one; nothing for others."""
+    right, middle, size = box[2] - 1.5 * unit, box[1] + 5 * unit, round(7 * unit)
+    if name == mark["played"]:
+        mistake_label.frame(draw, box, mistake_label.colour_of(mark), 1.1 * unit, 4 * unit)
+        mistake_label.badge(draw, right, middle, mark, size)
+    elif name in mark["better"][:1]:
+        mistake_label.frame(draw, box, LIGHT["good"], 0.8 * unit, 4 * unit)
+        mistake_label.better_badge(draw, right, middle, round(5.4 * unit))
 
 
 def _lever(draw: Draw, middle: float, top: float, wide: float) -> None:
@@ -285,4 +312,23 @@ def _text(text: str, size: int, *, exact: bool) -> Image.Image:
     top = margin + bundled_font(point).getmetrics()[0] + max(0.0, (room - len(lines) * point * 1.4) / 2)
     for row, line in enumerate(lines):
         write(draw, (margin, top + row * point * 1.4), line, point, INK)
+    return image.reduce(2)
+
+
+def _marked_text(text: str, size: int, mark: mistake_label.Mark) -> Image.Image:
+    """Plain text with the wrong answer and the better one in their colours, as large as fits."""
+    image = Image.new("RGB", (size * 2, size * 2), LIGHT["floor"])
+    draw, room, margin = ImageDraw.Draw(image), size * 2 * 0.88, size * 2 * 0.06
+    paragraphs = mistake_label.marked_text(text, mark)
+    lines: list[tuple[str, str]] = []
+    for point in (size // 8, size // 10, size // 13, size // 17, size // 22, size // 28):
+        fits = int(room / (point * 1.4))
+        lines = [(line, colour) for words, colour in paragraphs for line in wrapped(words, point, room, fits)]
+        if len(lines) <= fits:
+            break
+    lines = lines[-fits:]  # the end has the answers
+    top = margin + bundled_font(point).getmetrics()[0] + max(0.0, (room - len(lines) * point * 1.4) / 2)
+    for row, (line, colour) in enumerate(lines):
+        bold = 0.015 if colour else 0
+        write(draw, (margin, top + row * point * 1.4), line, point, LIGHT[colour] if colour else INK, bold=bold)
     return image.reduce(2)

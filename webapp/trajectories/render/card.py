@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from PIL import Image, ImageDraw
 
 from webapp.core import formatting
-from webapp.trajectories.positions import Position
+from webapp.trajectories.positions import Position, positions
 from webapp.trajectories.render.board import FINE, draw_board
+from webapp.trajectories.render.mistake_label import COLOURS, Mark
+from webapp.trajectories.render.mistake_mark import overlay
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, width, wrapped, write
 
@@ -30,33 +34,66 @@ class Caption:
     turns: int
 
 
-def draw_preview(position: Position, caption: Caption) -> Image.Image:
+@dataclass(frozen=True)
+class Judgement:
+    """What is shown of the mistakes: their marks by turn and action, and the verdict; both empty before its time.
+
+    A mark on a page of a site has the page on which the decision was made as its `before`.
+    """
+
+    marks: Mapping[tuple[int, int], Mark] = field(default_factory=dict)
+    verdict: str = ""
+
+
+NOTHING = Judgement()
+
+
+def judgement_of(played: Mapping[str, Any]) -> Judgement:
+    """Of the data of a trajectory, which may have neither marks nor a verdict."""
+    marks = {(mark["turn"], mark["action"]): mark for mark in played.get("marks") or ()}
+    if marks:
+        line = positions(played)
+        for before, position in pairwise(line):
+            place = (position.turn, position.action)
+            if place in marks and before.board.get("kind") == position.board.get("kind") == "page":
+                marks[place] = {**marks[place], "before": before.board}
+    return Judgement(marks, (played.get("verdict") or {}).get("sentence", ""))
+
+
+def draw_preview(position: Position, caption: Caption, judgement: Judgement = NOTHING) -> Image.Image:
     """Preview picture of a link, 1200 by 630 pixels."""
-    return _card(position, caption, PREVIEW, 40)
+    return _card(position, caption, judgement, PREVIEW, 40)
 
 
-def draw_frame(position: Position, caption: Caption) -> Image.Image:
+def draw_frame(position: Position, caption: Caption, judgement: Judgement = NOTHING) -> Image.Image:
     """A frame of an animation, 720 by 400 pixels."""
-    return _card(position, caption, FRAME, 20)
+    return _card(position, caption, judgement, FRAME, 20)
 
 
-def _card(position: Position, caption: Caption, size: tuple[int, int], margin: int) -> Image.Image:
+def _card(
+    position: Position, caption: Caption, judgement: Judgement, size: tuple[int, int], margin: int
+) -> Image.Image:
     wide, high = size
     image = Image.new("RGB", size, LIGHT["bg"])
     side = high - 2 * margin
-    image.paste(draw_board(position.board, side), (margin, margin), _rounded(side, side // 40))
+    mark = judgement.marks.get((position.turn, position.action))
+    shown = mark.get("before", position.board) if mark else position.board
+    board = draw_board(shown, side, overlay(mark) if mark else None, mark)
+    image.paste(board, (margin, margin), rounded_mask(side, side // 40))
     draw = ImageDraw.Draw(image)
     if position.board.get("kind") == "page":
         draw.rounded_rectangle((margin, margin, margin + side, margin + side), side // 40, None, LIGHT["line_strong"])
     left, right = margin * 2 + side, wide - margin
     point = side // 21
     top = _head(draw, caption, left, right, margin, point)
-    foot = _actions(draw, position, left, right, high - margin, point)
+    top = _verdict(draw, judgement.verdict, left, right, top, point)
+    foot = _actions(draw, position, judgement.marks, (left, right, high - margin), point)
     _thought(draw, position, caption, (left, top, right, foot), point)
     return image
 
 
-def _rounded(side: int, radius: int) -> Image.Image:
+def rounded_mask(side: int, radius: int) -> Image.Image:
+    """Mask of a square with rounded corners, in pixels."""
     mask = Image.new("L", (side * FINE, side * FINE))
     ImageDraw.Draw(mask).rounded_rectangle((0, 0, side * FINE - 1, side * FINE - 1), radius * FINE, 255)
     return mask.reduce(FINE)
@@ -65,7 +102,7 @@ def _rounded(side: int, radius: int) -> Image.Image:
 def _head(draw: Draw, caption: Caption, left: int, right: int, top: int, point: int) -> float:
     """Draw site, title and outcome; returns the y coordinate below them."""
     small = round(point * 0.86)
-    _brand(draw, left + point * 0.55, top + point * 0.5, point * 0.5)
+    draw_brand(draw, left + point * 0.55, top + point * 0.5, point * 0.5)
     write(draw, (left + point * 1.45, top + point * 0.82), "Echoscope", small, INK, bold=0.02)
     write(draw, (right, top + point * 0.82), caption.facts, small, LIGHT["soft"], anchor="rs")
     large = round(point * 1.75)
@@ -76,7 +113,7 @@ def _head(draw: Draw, caption: Caption, left: int, right: int, top: int, point: 
     fill = LIGHT["soft"] if good is None else LIGHT["good"] if good else LIGHT["bad"]
     x = float(left)
     if good is not None:
-        _mark(draw, x + point * 0.45, y - point * 0.38, point * 0.42, fill, good=good)
+        draw_mark(draw, x + point * 0.45, y - point * 0.38, point * 0.42, fill, good=good)
         x += point * 1.35
     outcome = wrapped(caption.outcome, point, right - x, 2)
     for number, line in enumerate(outcome):
@@ -84,14 +121,30 @@ def _head(draw: Draw, caption: Caption, left: int, right: int, top: int, point: 
     return y + (len(outcome) - 1) * point * 1.35 + point * 0.9
 
 
-def _brand(draw: Draw, x: float, y: float, radius: float) -> None:
+def _verdict(draw: Draw, verdict: str, left: int, right: int, top: float, point: int) -> float:
+    """Draw the verdict in a red frame, if there is one; returns the y coordinate below it."""
+    if not verdict:
+        return top
+    inner, high = point * 0.7, point * 1.4
+    lines = wrapped(verdict, point, right - left - 2 * inner, 4)
+    bottom = top + len(lines) * high + inner * 1.1
+    draw.rounded_rectangle(
+        (left, top, right, bottom), point * 0.4, LIGHT["bad_wash"], LIGHT["bad"], max(1, point // 14)
+    )
+    for number, line in enumerate(lines):
+        write(draw, (left + inner, top + inner * 0.5 + (number + 0.74) * high), line, point, INK, bold=0.012)
+    return bottom + point * 0.5
+
+
+def draw_brand(draw: Draw, x: float, y: float, radius: float) -> None:
+    """The site's sign, its centre at the point."""
     draw.ellipse((x - radius * 0.42, y - radius * 0.42, x + radius * 0.42, y + radius * 0.42), LIGHT["accent"])
     for share in (0.85, 1.35):
         reach = radius * share
         draw.arc((x - reach, y - reach, x + reach, y + reach), -60, 60, LIGHT["accent"], max(1, round(radius * 0.22)))
 
 
-def _mark(draw: Draw, x: float, y: float, radius: float, fill: str, *, good: bool) -> None:
+def draw_mark(draw: Draw, x: float, y: float, radius: float, fill: str, *, good: bool) -> None:
     """A tick or a cross, so that colour is not the only signal."""
     line = max(2, round(radius * 0.4))
     if good:
@@ -136,8 +189,18 @@ def _thought_text(turn: Any) -> tuple[str, str]:
     return "No thought.", LIGHT["soft"]
 
 
-def _actions(draw: Draw, position: Position, left: int, right: int, bottom: int, point: int) -> float:
-    """Draw the turn's actions as chips on one line at the bottom; returns its y coordinate."""
+def _actions(
+    draw: Draw,
+    position: Position,
+    marks: Mapping[tuple[int, int], Mark],
+    box: tuple[int, int, int],
+    point: int,
+) -> float:
+    """Draw the turn's actions as chips on one line at the bottom; returns its y coordinate.
+
+    Those up to the position have the glyphs of their mistakes. `box`: left, right and lower edge.
+    """
+    left, right, bottom = box
     turn = position.turn_data
     if turn is None:
         return bottom
@@ -152,18 +215,25 @@ def _actions(draw: Draw, position: Position, left: int, right: int, bottom: int,
         x += write(draw, (x, bottom - high * 0.32), "… ", size, LIGHT["soft"])
     for number, record in enumerate(turn["actions"][start:], start=start):
         name = fitted(str(record.get("name") or record["text"]), size, (right - left) * 0.6)
-        wide = width(name, size) + point * 1.2
+        mark = marks.get((position.turn, number)) if number <= position.action else None
+        glyph = f" {mark['glyph']}" if mark else ""
+        wide = width(name + glyph, size) + point * 1.2
         if x + wide > right:
             write(draw, (x, bottom - high * 0.32), "…", size, LIGHT["soft"])
             break
         here, done = number == position.action, number <= position.action
         illegal, ignored = record["status"] == "illegal", record["status"] == "ignored"
-        edge = LIGHT["accent"] if here else LIGHT["bad"] if illegal else LIGHT["line_strong"] if done else LIGHT["line"]
+        wrong = LIGHT[COLOURS[mark["kind"]]] if mark else ""
+        edge = wrong or (
+            LIGHT["accent"] if here else LIGHT["bad"] if illegal else LIGHT["line_strong"] if done else LIGHT["line"]
+        )
         ink = LIGHT["bad"] if illegal else LIGHT["soft"] if ignored or not done else INK
         fill = LIGHT["floor"] if done and not (illegal or ignored) else LIGHT["panel"]
         line = max(1, point // 7) if here else max(1, point // 14)
         draw.rounded_rectangle((x, top, x + wide, bottom - 1), point * 0.35, fill, edge, line)
-        write(draw, (x + point * 0.6, bottom - high * 0.34), name, size, ink)
+        after = x + point * 0.6 + write(draw, (x + point * 0.6, bottom - high * 0.34), name, size, ink)
+        if glyph:
+            write(draw, (after, bottom - high * 0.34), glyph, size, wrong, bold=0.03)
         if illegal or ignored:
             draw.line(
                 (x + point * 0.5, bottom - high * 0.52, x + wide - point * 0.5, bottom - high * 0.52),

@@ -18,6 +18,7 @@ LIGHT = {
     "warn_wash": "#fbf1dc",
     "wall": "#454b54",
     "wall_edge": "#383d45",
+    "coordinate": "#c3c8cf",
     "floor": "#eceae3",
     "floor_alt": "#e4e2da",
     "target": "#cf5a2b",

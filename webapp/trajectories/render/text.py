@@ -7,6 +7,7 @@ them, or similar ASCII characters if there is none.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 
 from PIL import ImageDraw, ImageFont
@@ -19,6 +20,8 @@ MACHINE_FACES = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regul
 ALIKE = str.maketrans({"−": "-", "–": "-", "—": "-", "•": "·", "\t": "    ", "\u00a0": " ", "\u202f": " "})
 """Characters replaced by similar ones, instead of using another font."""
 PLAIN = str.maketrans({"×": "x", "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "½": "1/2", "¼": "1/4", "ß": "ss"})
+MAX_PIECE = 300
+"""Characters of a line at most: more never fit, and measuring takes time for each of them."""
 _MISSING = "\uffff"
 _ELLIPSIS = "…"
 
@@ -97,9 +100,9 @@ def write(
 
 def fitted(text: str, size: int, room: float) -> str:
     """The text, truncated with an ellipsis to fit the width."""
-    if width(text, size) <= room:
+    if len(text) <= MAX_PIECE and width(text, size) <= room:
         return text
-    low, high = 0, len(text)
+    low, high = 0, min(len(text), MAX_PIECE)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if width(text[:middle] + _ELLIPSIS, size) <= room else (low, middle - 1)
@@ -109,7 +112,7 @@ def fitted(text: str, size: int, room: float) -> str:
 def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
     """The text in at most `lines` lines; truncated text ends with an ellipsis."""
     wrapped_lines: list[str] = []
-    for paragraph in text.strip().splitlines():
+    for paragraph in text[: lines * MAX_PIECE].strip().splitlines():
         line = ""
         for word in paragraph.split():
             for piece in _pieces(word, size, room):
@@ -127,18 +130,18 @@ def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
     return wrapped_lines if len(wrapped_lines) <= lines else _cut(wrapped_lines, size, room, lines)
 
 
-def _pieces(word: str, size: int, room: float) -> list[str]:
-    """A word, split if it is longer than a line."""
-    if width(word, size) <= room:
-        return [word]
-    pieces, start = [], 0
+def _pieces(word: str, size: int, room: float) -> Iterator[str]:
+    """A word, split if it is longer than a line; a piece is measured only when it is wanted."""
+    start = 0
     while start < len(word):
-        end = start + 1
-        while end < len(word) and width(word[start : end + 1], size) <= room:
-            end += 1
-        pieces.append(word[start:end])
+        end, longer = start + 1, min(len(word), start + MAX_PIECE)
+        if width(word[start:longer], size) <= room:
+            end = longer
+        while end < longer:  # the longest beginning that fits, at least one character
+            middle = (end + longer + 1) // 2
+            end, longer = (middle, longer) if width(word[start:middle], size) <= room else (end, middle - 1)
+        yield word[start:end]
         start = end
-    return pieces
 
 
 def _cut(wrapped_lines: list[str], size: int, room: float, lines: int) -> list[str]:

@@ -6,15 +6,13 @@ from typing import Any
 
 from webapp.core import formatting
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import trajectory_data
+from webapp.trajectories.serialize import player_data
 
 
 def outcome_of(trajectory: Trajectory) -> str:
     """Outcome as text."""
-    ended = trajectory.status in Trajectory.ENDED
-    success = trajectory.status == Trajectory.Status.SUCCESS if ended else None
     return formatting.outcome(
-        success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at
+        trajectory.success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at
     )
 
 
@@ -27,4 +25,4 @@ def when_of(trajectory: Trajectory) -> str:
 
 def shared_data(trajectory: Trajectory) -> dict[str, Any]:
     """Data of the player without the trajectory's ids inside the team."""
-    return trajectory_data(trajectory) | {"id": "", "slug": ""}
+    return player_data(trajectory) | {"id": "", "slug": ""}

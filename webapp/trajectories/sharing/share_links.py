@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
 
+from webapp.runs.models import Run
 from webapp.teams.models import Membership
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.positions import position_query, requested_position
@@ -29,6 +30,11 @@ def find_link(token: str) -> ShareLink | None:
     """The active link of that token with its trajectory, or None."""
     links = ShareLink.objects.open(timezone.now()).select_related("trajectory__group", "trajectory__run")
     return links.filter(token=token).first()
+
+
+def open_shares(run: Run) -> int:
+    """Number of active links to trajectories of the run."""
+    return ShareLink.objects.open(timezone.now()).filter(trajectory__run=run).count()
 
 
 def link_address(request: HttpRequest, link: ShareLink) -> str:

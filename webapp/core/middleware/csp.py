@@ -1,6 +1,6 @@
 """Content security policy of every page: scripts, styles and requests of this site only.
 
-Other sites may frame only the embedded player.
+Other sites may frame only the embedded player of a share link.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def policy(ancestors: str) -> str:
 
 POLICY = policy("'none'")
 FRAMED_POLICY = policy("*")
+OWN_FRAME_POLICY = policy("'self'")
+"""Of pages that only pages of this site frame."""
 
 View = Callable[[HttpRequest], HttpResponse]
 

@@ -135,9 +135,11 @@ class CheckpointSync:
             self._result = SyncResult(max(self._manifest.checkpoints, default=-1))
 
     def _checkpoints(self) -> tuple[tuple[str, int], ...]:
-        """(name, time of change) of every complete checkpoint in the folder."""
+        """(name, time of change) of every complete checkpoint in the folder, the one it begins with included."""
         checkpoints = []
-        for state in sorted((self.folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}")):
+        own = (self.folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}")
+        initial = (self.folder / object_storage.INITIAL_FOLDER).glob(f"*/{CHECKPOINTS_FOLDER}/*/{CHECKPOINT_STATE}")
+        for state in [*sorted(own), *sorted(initial)]:
             try:
                 checkpoints.append((state.parent.name, state.stat().st_mtime_ns))
             except FileNotFoundError:

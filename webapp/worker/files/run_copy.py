@@ -9,7 +9,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import ids
 from webapp.runs import object_storage
 from webapp.runs.run_files import RunFiles
-from webapp.worker.checkpoint_sync import CheckpointSync, SyncResult
+from webapp.worker.files.checkpoint_sync import CheckpointSync, SyncResult
 from webapp.worker.run_lease import RunLease
 
 logger = logging.getLogger(__name__)

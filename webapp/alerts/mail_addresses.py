@@ -1,0 +1,106 @@
+"""E-mail addresses that a team's rules may use: those of its members, and others that their owners have confirmed."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from smtplib import SMTPException
+
+from django.core.mail import EmailMessage
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.alerts.models import AlertAddress, Rule
+from webapp.core.mail import absolute, mail_is_configured
+from webapp.core.names import without_links
+from webapp.teams.daily_use import Kind, do_count_use
+from webapp.teams.models import Membership, User
+
+logger = logging.getLogger(__name__)
+
+RESEND_AFTER = timedelta(minutes=10)
+GENERATED = {"Auto-Submitted": "auto-generated"}
+
+
+class ConfirmationNotSent(Exception):
+    """The mail server refused a confirmation. The message is for users."""
+
+
+def allowed_addresses(rule: Rule) -> list[str]:
+    """Addresses of the rule to which mail may be sent now. Two queries."""
+    allowed = _members_addresses(rule.team_id) | set(
+        AlertAddress.objects.filter(team=rule.team_id, confirmed_at__isnull=False).values_list("email", flat=True)
+    )
+    return [address for address in rule.addresses if address.lower() in allowed]
+
+
+def unconfirmed_addresses(rule: Rule) -> list[str]:
+    """Addresses of the rule that wait for their owner's confirmation."""
+    if not rule.addresses:
+        return []
+    allowed = set(allowed_addresses(rule))
+    return [address for address in rule.addresses if address not in allowed]
+
+
+def _members_addresses(team_id: int) -> set[str]:
+    """Addresses of active members, in lower case, without those that a sign-up claimed without confirming them."""
+    members = User.objects.filter(is_active=True, memberships__team=team_id)
+    rows = members.values_list("email", "emailaddress__email", "emailaddress__verified")
+    own = {email.lower() for email, _, _ in rows if email}
+    verified = {claimed.lower() for _, claimed, confirmed in rows if claimed and confirmed}
+    open_claims = {claimed.lower() for _, claimed, confirmed in rows if claimed and not confirmed}
+    return (own - open_claims) | verified
+
+
+def do_send_confirmations(rule: Rule, user: User) -> list[str]:
+    """Send a link to each unconfirmed address of the rule, unless one was sent just now. Returns those addresses.
+
+    Raises QuotaExceeded once the user has sent too many today, and ConfirmationNotSent.
+    """
+    sent: list[str] = []
+    now = timezone.now()
+    if not mail_is_configured():
+        return sent
+    for email in unconfirmed_addresses(rule):
+        address, _ = AlertAddress.objects.get_or_create(team=rule.team, email=email.lower())
+        if address.sent_at is not None and address.sent_at > now - RESEND_AFTER:
+            continue
+        do_count_use(Kind.CONFIRMATIONS, user, "You have named too many new alert addresses today.")
+        try:
+            _confirmation(address, user).send()
+        except (SMTPException, OSError) as error:
+            raise ConfirmationNotSent(f"The mail server refused {email}: {error}") from error
+        AlertAddress.objects.filter(pk=address.pk).update(sent_at=now)
+        sent.append(email)
+    return sent
+
+
+def _confirmation(address: AlertAddress, user: User) -> EmailMessage:
+    link = absolute(reverse("alert-address", args=[address.token]))
+    context = {"team": without_links(address.team.name), "author": user.get_username(), "address": link}
+    text = render_to_string("alerts/address_mail.txt", context)
+    return EmailMessage("Echoscope: confirm this address for alerts", text, to=[address.email], headers=GENERATED)
+
+
+def do_confirm_address(address: AlertAddress, on: bool) -> None:
+    """Confirm the address, or withdraw the confirmation."""
+    AlertAddress.objects.filter(pk=address.pk).update(confirmed_at=timezone.now() if on else None)
+    address.refresh_from_db()
+
+
+def notify_admins(rule: Rule, reason: str) -> None:
+    """Mail to the admins of the rule's team that it was switched off. Best effort: the rule's page says it, too."""
+    admins = Membership.objects.filter(team=rule.team_id, role=Membership.Role.ADMIN, user__is_active=True)
+    to = sorted(set(admins.exclude(user__email="").values_list("user__email", flat=True)))
+    if not to or not mail_is_configured():
+        return
+    text = f"The alert rule “{rule.name}” of {rule.team.name} was switched off: {reason}\n\n{_link(rule)}\n"
+    try:
+        EmailMessage("Echoscope: an alert rule was switched off", text, to=to, headers=GENERATED).send()
+    except (SMTPException, OSError) as error:
+        logger.warning("The admins could not be notified of alert rule %s: %s", rule.slug, error)
+
+
+def _link(rule: Rule) -> str:
+    return absolute(reverse("alert", args=[rule.slug]))

@@ -1,0 +1,157 @@
+"""Endpoints of reports: list, create, read, change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.http import HttpRequest
+from django.urls import reverse
+from ninja import Query, Router, Schema, Status
+from pydantic import Field
+
+from webapp.api import cursors, schemas
+from webapp.api.auth import Caller, caller
+from webapp.api.errors import Problem, invalid, refused
+from webapp.api.report_schemas import NewReport, ReportDetail, ReportOut, ReportPage, ReportPatch, ReportSlug
+from webapp.reports.actions import (
+    EditConflict,
+    ReportRefused,
+    do_archive_report,
+    do_create_report,
+    do_edit_report,
+    do_set_visibility,
+)
+from webapp.reports.models import Report
+from webapp.reports.references import own_hosts
+from webapp.teams.access import require_writer, role_in_team
+
+router = Router(tags=["reports"])
+
+
+class ReportFilter(Schema):
+    """Filters of the list of reports."""
+
+    archived: bool | None = Field(None, description="Only archived reports, or only others; default: all.")
+    text: schemas.Text | None = Field(None, description="Part of the title or of the text.")
+    limit: schemas.Limit = 30
+    cursor: schemas.Cursor = None
+
+
+@router.get("/reports", response={200: ReportPage} | refused(), operation_id="list_reports", summary="List reports")
+def list_reports(request: HttpRequest, filters: Query[ReportFilter]) -> ReportPage:
+    """Reports of your teams (with a token: of its team), newest first."""
+    requester = caller(request)
+    reports = Report.objects.of_teams_of(requester.user).select_related("team", "author").defer("body")
+    if requester.team is not None:
+        reports = reports.filter(team=requester.team)
+    if filters.archived is not None:
+        reports = reports.filter(archived_at__isnull=not filters.archived)
+    if filters.text:
+        reports = reports.filter(Q(title__icontains=filters.text) | Q(body__icontains=filters.text))
+    if filters.cursor:
+        moment, slug = cursors.unpack("reports", filters.cursor)
+        created = datetime.fromisoformat(moment)
+        reports = reports.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
+    items = list(reports.order_by("-created_at", "-slug")[: filters.limit + 1])
+    page, more = items[: filters.limit], len(items) > filters.limit
+    following = cursors.pack("reports", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
+    out = [ReportOut.model_validate(_report(request, report)) for report in page]
+    return ReportPage(items=out, next_cursor=following)
+
+
+@router.post(
+    "/reports", response={201: ReportDetail} | refused(409), operation_id="create_report", summary="Write a report"
+)
+def create_report(request: HttpRequest, payload: NewReport) -> Status[ReportDetail]:
+    """Create a report with its text in Markdown."""
+    requester = caller(request)
+    team = requester.team_to_write_in(payload.team)
+    visibility = Report.Visibility(payload.visibility)
+    try:
+        report = do_create_report(team, requester.user, payload.title, payload.body, own_hosts(request), visibility)
+    except ReportRefused as refusal:
+        raise invalid({refusal.field: str(refusal)}) from None
+    return Status(201, _detail(request, report))
+
+
+@router.get(
+    "/reports/{slug}", response={200: ReportDetail} | refused(), operation_id="get_report", summary="Read a report"
+)
+def get_report(request: HttpRequest, slug: ReportSlug) -> ReportDetail:
+    """The report with its text."""
+    return _detail(request, _find(caller(request), slug))
+
+
+@router.patch(
+    "/reports/{slug}",
+    response={200: ReportDetail} | refused(409),
+    operation_id="update_report",
+    summary="Change a report",
+)
+def update_report(request: HttpRequest, slug: ReportSlug, payload: ReportPatch) -> ReportDetail:
+    """Change title, text, visibility or archive. Text is saved only over the version that you read."""
+    requester = caller(request)
+    report = _find(requester, slug)
+    require_writer(requester.user, report.team_id)
+    writes = payload.title is not None or payload.body is not None
+    if writes and payload.version is None:
+        raise invalid({"version": "is required with a title or a body: the version that you read"})
+    with transaction.atomic():
+        if writes:
+            report = _edit(request, requester, report, payload)
+        if payload.visibility is not None:
+            do_set_visibility(report, Report.Visibility(payload.visibility))
+        if payload.archived is not None and payload.archived != (report.archived_at is not None):
+            do_archive_report(report, payload.archived)
+    return _detail(request, _find(requester, slug))
+
+
+def _edit(request: HttpRequest, requester: Caller, report: Report, payload: ReportPatch) -> Report:
+    title = report.title if payload.title is None else payload.title
+    body = report.body if payload.body is None else payload.body
+    assert payload.version is not None
+    try:
+        return do_edit_report(report, requester.user, title, body, payload.version, own_hosts(request))
+    except EditConflict as conflict:
+        raise Problem(
+            409,
+            f"{conflict} Read version {conflict.current.version}, and send your change again.",
+            code="conflict",
+            details={"version": conflict.current.version},
+        ) from None
+    except ReportRefused as refusal:
+        raise invalid({refusal.field: str(refusal)}) from None
+
+
+def _find(requester: Caller, slug: str) -> Report:
+    """The report of that slug if the caller may read it. Raises Problem 404."""
+    reports = Report.objects.visible_to(requester.user).select_related("team", "author")
+    if requester.team is not None:
+        reports = reports.filter(team=requester.team)
+    report = reports.filter(slug=slug).first()
+    if report is None:
+        raise Problem(404, f"There is no report {slug}, or it belongs to a team you are not in.")
+    return report
+
+
+def _report(request: HttpRequest, report: Report) -> dict[str, Any]:
+    inside = role_in_team(caller(request).user, report.team_id) is not None
+    return {
+        "slug": report.slug,
+        "url": request.build_absolute_uri(reverse("report", args=[report.slug])),
+        "title": report.title,
+        "team": {"slug": report.team.slug, "name": report.team.name} if inside else None,
+        "author": report.author.username if report.author and inside else None,
+        "visibility": report.visibility,
+        "version": report.version,
+        "created_at": report.created_at,
+        "edited_at": report.edited_at,
+        "archived_at": report.archived_at,
+    }
+
+
+def _detail(request: HttpRequest, report: Report) -> ReportDetail:
+    return ReportDetail.model_validate(_report(request, report) | {"body": report.body})

@@ -1,0 +1,1 @@
+"""Django middleware: the content security policy, and the refusal of NUL characters."""

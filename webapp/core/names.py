@@ -1,0 +1,19 @@
+"""Names that users give to teams, rules and tokens, made safe for one line and for the subject of a mail."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+
+def one_line(text: str) -> str:
+    """The text of a name: without line breaks and other control characters, with single spaces."""
+    return " ".join("".join(" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in text).split())
+
+
+_LINK = re.compile(r"\S*://\S*|\b(?:[\w-]+\.)+[a-z]{2,}\b(?:[/:?#]\S*)?", re.IGNORECASE)
+
+
+def without_links(text: str) -> str:
+    """The text without URLs and host names, which mail programs would show as links."""
+    return one_line(_LINK.sub("…", text))

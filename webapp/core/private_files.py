@@ -1,0 +1,42 @@
+"""Files of the site are private: readable by its own account only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+UMASK = 0o077
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+class DataFolderError(RuntimeError):
+    """The folder for all data cannot be written. The message says why and what to do."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        remedy = "Free some space"
+        if error.errno in _READ_ONLY:
+            remedy = "Make it writable for the account that runs Echoscope"
+        super().__init__(
+            f"The data folder {folder} cannot be written: {os.strerror(error.errno or 0)}. Nothing was started. "
+            f"{remedy}, or put the data elsewhere: ECHOSCOPE_DATA_DIR=/another/folder."
+        )
+
+
+def set_umask() -> None:
+    """From now on, new files and folders of this process and its children are for its own account only."""
+    os.umask(UMASK)
+
+
+def make_private(folder: Path) -> None:
+    """Create the folder, or close an existing one to other accounts (mode 0700).
+
+    Left as it is if it belongs to another account, or is shared on purpose (set-group-id, as Kubernetes makes volumes,
+    or sticky, as /tmp). Raises OSError.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    shared = status.st_mode & (stat.S_ISGID | stat.S_ISVTX)
+    if status.st_uid == os.geteuid() and not shared and status.st_mode & UMASK:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~UMASK)

@@ -1,0 +1,78 @@
+"""Excerpts of texts around what a full-text search found, with its phrases marked as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+BEFORE, LENGTH = 40, 150
+"""Characters shown before the first mark, and in all; excerpts end at spaces."""
+_CHUNK = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
+_WORD = re.compile(r"[^\W_]+")
+
+Pieces = list[tuple[str, bool]]
+"""Pieces of text, and whether each was found."""
+
+
+def search_patterns(query: str) -> list[re.Pattern[str]]:
+    """What a search in PostgreSQL's websearch syntax looks for: a pattern for each word or phrase not preceded by “-”.
+
+    Words joined by punctuation, such as 3,4, are a phrase, as in PostgreSQL.
+    """
+    found: dict[str, re.Pattern[str]] = {}
+    for minus, quoted, plain in _CHUNK.findall(query):
+        words = _WORD.findall(quoted or plain)
+        if minus or not words or plain.lower() == "or":
+            continue
+        between = r"[\W_]+".join(map(re.escape, words))
+        found.setdefault(between.lower(), re.compile(rf"(?<![^\W_]){between}(?![^\W_])", re.IGNORECASE))
+    return list(found.values())
+
+
+def excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> Pieces:
+    """The part of the text with the most of the patterns, marked; its beginning if none of them occurs."""
+    text = " ".join(text.split())
+    spans = sorted(
+        (match.start(), match.end(), index) for index, one in enumerate(patterns) for match in one.finditer(text)
+    )
+    start, stop = _window(text, *_densest(spans))
+    pieces: Pieces = [("… ", False)] if start else []
+    at = start
+    for begin, end, _ in spans:
+        if begin >= stop:
+            break
+        if begin < at or end > stop:
+            continue
+        pieces += [(text[at:begin], False), (text[begin:end], True)]
+        at = end
+    pieces += [(text[at:stop], False), (" …" if stop < len(text) else "", False)]
+    return [(piece, marked) for piece, marked in pieces if piece]
+
+
+def _densest(spans: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
+    """Start and end of the first match whose excerpt has the most of the patterns; each match is passed twice."""
+    best, most, ahead = (0, 0), 0, 0
+    counts: Counter[int] = Counter()
+    for begin, end, index in spans:
+        while ahead < len(spans) and spans[ahead][0] < begin + LENGTH - BEFORE:
+            counts[spans[ahead][2]] += 1
+            ahead += 1
+        if len(counts) > most:
+            best, most = (begin, end), len(counts)
+        counts[index] -= 1
+        if not counts[index]:
+            del counts[index]
+    return best
+
+
+def _window(text: str, begin: int, end: int) -> tuple[int, int]:
+    """Where the excerpt around a match starts and stops: between words."""
+    start = max(0, begin - BEFORE)
+    if start:
+        start = text.find(" ", start, begin) + 1 or begin
+    stop = max(end, start + LENGTH)
+    if stop < len(text):
+        space = text.rfind(" ", end, stop + 1)
+        stop = space if space > 0 else stop
+    return start, min(stop, len(text))

@@ -1,0 +1,363 @@
+"""Numbers of trajectories for each choice of a filter within what is found, and the distribution of their rewards.
+
+One statement reads each trajectory once: it counts the combinations of choices, and sums these for every facet. A
+choice counts what it would leave: all filters apply but the one it would change, so that a reader can go from one
+choice to another. The totals of what is found are sums of the same combinations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models import Case, CharField, F, Max, Min, Q, Value, When
+
+from envs.claims.kinds import CLAIM_KINDS
+from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT, ResultCounts
+from webapp.explorer.trajectory_filters import (
+    CLAIM_CONDITIONS,
+    CLAIMS,
+    MARKS,
+    Filters,
+    filter_trajectories,
+)
+from webapp.runs.models import Run
+from webapp.trajectories.end_reasons import END_REASONS, SOLVED, suggested
+from webapp.trajectories.models import Trajectory
+
+MAX_CHOICES = 7
+"""Choices shown of a facet, the largest ones; turns are shown in their order."""
+MAX_BARS = 32
+"""Bars of the distribution of rewards."""
+SPLITS = {"train": "Training", "eval": "Evaluation"}
+KINDS = "false_claim_kinds"
+_WITHOUT_FACETS: dict[str, Any] = dict.fromkeys(
+    ("reason", "break_turn", "mark", "claims", KINDS, "split", "environment", "reward_min", "reward_max")
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of a filter, the number of trajectories it would leave, and the query string of that."""
+
+    label: str
+    number: int
+    query: str
+    chosen: bool
+    length: float = 0.0
+    """Length of its bar, 0 to 100, of the largest number of the facet."""
+    solved: bool = False
+    """Whether it is the way to end that is a success."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """The choices of one filter."""
+
+    name: str
+    title: str
+    choices: Sequence[Choice]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of the distribution: its place and height in percent, and whether it lies in the chosen range."""
+
+    left: float
+    width: float
+    height: float
+    inside: bool
+    label: str
+
+    @property
+    def top(self) -> float:
+        return 100 - self.height
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Distribution of the total reward, and the chosen range as numbers of steps from `start`."""
+
+    start: float
+    step: float
+    steps: int
+    low: int
+    high: int
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is found, by choices. Nothing where more is found than is counted."""
+
+    facets: Sequence[Facet] = ()
+    rewards: Rewards | None = None
+    suggestions: Sequence[Choice] = ()
+    """Ways to end that words of the search look like."""
+    totals: ResultCounts | None = None
+    """Counts of what is found."""
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Numbers of trajectories by value of a facet, under all filters but its own; and the counts of what is found."""
+
+    by_value: Mapping[str, Sequence[tuple[Any, int]]]
+    totals: ResultCounts
+
+    def numbers(self, name: str) -> Counter[Any]:
+        """Number of each value; of each kind of claim, where values are lists of them."""
+        numbers: Counter[Any] = Counter()
+        for value, number in self.by_value.get(name, ()):
+            for one in value if name == KINDS else [value]:
+                if one not in ("", None):
+                    numbers[one] += number
+        return numbers
+
+
+def survey(run: Run, filters: Filters, *, several_environments: bool = False) -> Survey:
+    """The facets of what is found, in two statements and those of suggestions; each reads up to the limit of counts."""
+    low, step = _scale(run)
+    sums = _sums(run, filters, low, step, several_environments or filters.environment is not None)
+    if sums is None:
+        return Survey(suggestions=_suggestions(run, filters))
+    facets = [
+        _facet("reason", "How it ended", sums, filters, END_REASONS),
+        _facet("break_turn", "Lost at", sums, filters, None),
+        _facet("mark", "Worst mark", sums, filters, MARKS),
+        _facet("claims", "Claims in thoughts", sums, filters, CLAIMS),
+        _facet(KINDS, "False claims about", sums, filters, CLAIM_KINDS),
+        _facet("split", "Split", sums, filters, SPLITS),
+        _facet("environment", "Environment", sums, filters, {}),
+    ]
+    return Survey(
+        facets=[facet for facet in facets if len(facet.choices) > 1 or any(one.chosen for one in facet.choices)],
+        rewards=_rewards(sums, filters, low, step),
+        suggestions=_suggestions(run, filters),
+        totals=sums.totals,
+    )
+
+
+_ACCEPTS = {
+    "reason": "reason = %s",
+    "break_turn": "break_turn = %s",
+    "mark": "mark = %s",
+    "claims": "claims = %s",
+    KINDS: "false_claim_kinds && %s::varchar[]",
+    "split": "split = %s",
+    "environment": "environment = %s",
+    "reward": "inside",
+}
+"""Facet → condition under which its filter accepts a combination."""
+_SETS = (*((name,) for name in _ACCEPTS if name != "reward"), ("status", "bucket"), ("status",), ())
+"""Columns by which the combinations are summed: those of each facet, of rewards, of outcomes, and none."""
+_BITS = ("status", "bucket", *(name for name in _ACCEPTS if name != "reward"))
+_MARK_NAMES = " ".join(
+    f"WHEN {Trajectory.WorstMark[name.upper()].value} THEN '{name}'" for name in MARKS if name != "unjudged"
+)
+_ENDED = ", ".join(f"'{status.value}'" for status in Trajectory.ENDED)
+_COMBINATIONS = f"""
+WITH combinations AS (
+    SELECT bucket, status, reason, lost_turn + 1 AS break_turn, claims, false_claim_kinds, split, environment, inside,
+        CASE worst_mark {_MARK_NAMES} ELSE CASE WHEN status IN ({_ENDED}) THEN 'unjudged' ELSE '' END END AS mark,
+        count(*) AS number, sum(reward) AS reward
+    FROM (
+        SELECT *, floor((reward - %s) / %s)::int AS bucket, {{inside}} AS inside
+        FROM ({{matching}}) AS matching
+            (status, reason, lost_turn, worst_mark, claims, false_claim_kinds, split, environment, reward)
+    ) AS matching
+    GROUP BY bucket, status, reason, lost_turn, worst_mark, claims, false_claim_kinds, split, environment, inside
+)
+SELECT grouping({", ".join(_BITS)}), {", ".join(_BITS)}, coalesce(sum(number), 0)::bigint, {{sums}}
+FROM combinations
+GROUP BY GROUPING SETS ({", ".join(f"({', '.join(columns)})" for columns in _SETS)})
+"""  # noqa: S608 - made of the names above
+
+
+def _accepted(filters: Filters) -> dict[str, tuple[str, list[Any]]]:
+    """For each active facet, the condition under which its filter accepts a combination, and its parameters."""
+    active: dict[str, tuple[str, list[Any]]] = {}
+    for name, condition in _ACCEPTS.items():
+        value = None if name == "reward" else getattr(filters, name)
+        if value is not None:
+            active[name] = condition, [list(value) if isinstance(value, tuple) else value]
+    if filters.reward_min is not None or filters.reward_max is not None:
+        active["reward"] = _ACCEPTS["reward"], []
+    return active
+
+
+def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: bool) -> _Sums | None:
+    """The sums of what is found; None if there are more trajectories than are counted.
+
+    Without `by_environment` the table of groups, which has the environment, is not read.
+    """
+    limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
+    matching = filter_trajectories(run, replace(filters, **_WITHOUT_FACETS)).annotate(
+        of_claims=_case(CLAIM_CONDITIONS),
+        of_environment=F("group__environment") if by_environment else Value(""),
+    )
+    columns = ("status", "end_reason", "lost_turn", "worst_mark", "of_claims", KINDS, "split", "of_environment")
+    try:
+        sql, params = matching.values_list(*columns, "total_reward")[: limit + 1].query.sql_with_params()
+    except EmptyResultSet:  # the filters contradict each other
+        return _Sums({}, ResultCounts(0, 0, 0, 0.0))
+    accepted = _accepted(filters)
+    sums: list[str] = []
+    values: list[Any] = []
+    for column, left_out in [("number", ""), ("reward", ""), *(("number", name) for name in accepted)]:
+        conditions = [condition for name, condition in accepted.items() if name != left_out]
+        where = " AND ".join(text for text, _ in conditions) or "true"
+        sums.append(f"coalesce(sum({column}) FILTER (WHERE {where}), 0){'::bigint' if column == 'number' else ''}")
+        values += [value for _, own in conditions for value in own]
+    bounds: list[float] = []
+    if "reward" in accepted:
+        bounds = [-math.inf if filters.reward_min is None else filters.reward_min]
+        bounds += [math.inf if filters.reward_max is None else filters.reward_max]
+    inside = "reward BETWEEN %s AND %s" if bounds else "true"
+    with connection.cursor() as cursor:
+        statement = _COMBINATIONS.format(matching=sql, inside=inside, sums=", ".join(sums))
+        cursor.execute(statement, [low, step, *bounds, *params, *values])
+        return _read(cursor.fetchall(), list(accepted), limit)
+
+
+def _case(conditions: Mapping[str, Q]) -> Case:
+    """The name of the condition that a trajectory meets, or ""."""
+    cases = [When(condition, then=Value(name)) for name, condition in conditions.items()]
+    return Case(*cases, default=Value(""), output_field=CharField())
+
+
+def _read(rows: Sequence[tuple[Any, ...]], active: Sequence[str], limit: int) -> _Sums | None:
+    """The rows of _COMBINATIONS: a bit for each column that is not in the set, the columns, and the sums."""
+    by_value: dict[str, list[tuple[Any, int]]] = {}
+    tallies: list[tuple[str, int, float]] = []
+    for mask, *rest in rows:
+        values = dict(zip(_BITS, rest, strict=False))
+        every, found, reward, *others = rest[len(_BITS) :]
+        columns = tuple(name for bit, name in enumerate(reversed(_BITS)) if not mask >> bit & 1)
+        if not columns:
+            if every > limit:
+                return None
+        elif columns == ("status",):
+            tallies.append((values["status"], found, reward))
+        else:
+            name = "reward" if "bucket" in columns else columns[0]
+            value = (values["status"], values["bucket"]) if name == "reward" else values[name]
+            number = others[active.index(name)] if name in active else found
+            by_value.setdefault(name, []).append((value, number))
+    return _Sums(by_value, _totals(tallies))
+
+
+def _totals(tallies: Iterable[tuple[str, int, float]]) -> ResultCounts:
+    counted = [tally for tally in tallies if tally[1]]
+    ended = [tally for tally in counted if tally[0] in Trajectory.COUNTED]
+    return ResultCounts(
+        found=sum(number for _, number, _ in counted),
+        ended=sum(number for _, number, _ in ended),
+        success=sum(number for status, number, _ in ended if status == Trajectory.Status.SUCCESS),
+        reward=sum((reward for _, _, reward in ended), 0.0),
+    )
+
+
+def _facet(name: str, title: str, sums: _Sums, filters: Filters, labels: Mapping[str, str] | None) -> Facet:
+    """A facet from the sums under the other filters. `labels` None: turns; empty: values are their own labels."""
+    numbers = sums.numbers(name)
+    value = getattr(filters, name)
+    chosen = () if value is None else value if name == KINDS else (value,)
+    for one in chosen:
+        numbers.setdefault(one, 0)
+    shown = [one for one, number in numbers.most_common() if number or one in chosen][:MAX_CHOICES]
+    shown += [one for one in chosen if one not in shown]
+    if labels is None:
+        shown.sort()
+    elif name in _IN_ORDER:
+        silent = _IN_ORDER[name]
+        shown = [one for one in labels if one in shown] if any(numbers[one] for one in labels if one != silent) else []
+    largest = max((numbers[one] for one in shown), default=0) or 1
+    choices = [
+        Choice(
+            label=f"turn {one}" if labels is None else labels.get(one, one),
+            number=numbers[one],
+            query=filters.query(**{name: _toggled(name, chosen, one)}),
+            chosen=one in chosen,
+            length=round(100 * numbers[one] / largest, 1),
+            solved=name == "reason" and one == SOLVED,
+        )
+        for one in shown
+    ]
+    return Facet(name, title, choices)
+
+
+_IN_ORDER = {"claims": "none", "mark": "unjudged"}
+"""Facets in the order of their labels, with the choice that says nothing by itself."""
+
+
+def _toggled(name: str, chosen: Sequence[Any], value: Any) -> Any:
+    """The filter after a click on a choice. Of kinds of claims several can be chosen."""
+    if name != KINDS:
+        return None if value in chosen else value
+    return tuple(one for one in CLAIM_KINDS if (one in chosen) != (one == value)) or None
+
+
+def _suggestions(run: Run, filters: Filters) -> list[Choice]:
+    """Ways to end that the search text names, such as “corner”, with their numbers without the text."""
+    if filters.text is None:
+        return []
+    plain = replace(filters, text=None, reason=None, outcome=None, success=None)
+    result = []
+    for code in suggested(filters.text):
+        narrowed = replace(plain, reason=code)
+        if number := filter_trajectories(run, narrowed)[: LIMIT_OF_TEXT + 1].count():
+            result.append(Choice(END_REASONS[code], number, narrowed.query(), chosen=False))
+    return result
+
+
+def _scale(run: Run) -> tuple[float, float]:
+    """Start and step of the run's distribution of rewards: a round step that needs at most MAX_BARS bars."""
+    ends = Trajectory.objects.filter(run=run).aggregate(low=Min("total_reward"), high=Max("total_reward"))
+    low, high = ends["low"] or 0.0, ends["high"] or 0.0
+    rough = (high - low) / (MAX_BARS - 2) or 1.0
+    power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
+    return math.floor(low / step) * step, step
+
+
+def _rewards(sums: _Sums, filters: Filters, start: float, step: float) -> Rewards | None:
+    """The distribution of the ended trajectories; None if all of them have the same reward."""
+    numbers: Counter[int] = Counter()
+    for (status, bucket), number in sums.by_value.get("reward", ()):
+        if number and status in Trajectory.ENDED:
+            numbers[bucket] += number
+    if len(numbers) < 2:
+        return None
+    first, last = min(numbers), max(numbers)
+    steps = last - first + 1
+    start += first * step
+    low = 0 if filters.reward_min is None else _nearest((filters.reward_min - start) / step, steps)
+    high = steps if filters.reward_max is None else _nearest((filters.reward_max - start) / step, steps)
+    largest = max(numbers.values())
+    bars = [
+        Bar(
+            left=round(100 * index / steps, 2),
+            width=round(100 / steps, 2),
+            height=round(max(2.0, 100 * number / largest), 1),
+            inside=low <= index < max(high, low + 1),
+            label=f"{_edge(start, step, index):g} to {_edge(start, step, index + 1):g}: {number:,}",
+        )
+        for bucket, number in sorted(numbers.items())
+        for index in [bucket - first]
+    ]
+    return Rewards(_edge(start, step, 0), step, steps, low, high, bars)
+
+
+def _nearest(value: float, steps: int) -> int:
+    return max(0, min(steps, round(value)))
+
+
+def _edge(start: float, step: float, index: int) -> float:
+    """An edge between two bars without the noise of binary fractions."""
+    return float(f"{start + index * step:.10g}")

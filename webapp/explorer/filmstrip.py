@@ -1,0 +1,146 @@
+"""One initial state through training: a trajectory for each iteration, and their walks in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.core import formatting
+from webapp.core.streaming import release_connection
+from webapp.explorer.related import Iteration, RelatedTrajectory
+from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.render.drawing_queue import DRAWINGS
+from webapp.trajectories.render.film import Film, FilmFrame
+from webapp.trajectories.render.preview import drawing_key
+from webapp.trajectories.render.walk import Step, walk
+
+MAX_FRAMES = 12
+"""Iterations shown at once: evenly chosen, always with the first, the last and the first success."""
+MAX_ALL = 100
+"""Iterations shown on request; more would be a page of megabytes."""
+MAX_ANSWER = 160
+"""Characters of a last answer."""
+
+
+@dataclass(frozen=True)
+class ChosenFrame:
+    """The trajectory that stands for an iteration."""
+
+    iteration: Iteration
+    played: RelatedTrajectory
+    first_success: bool
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The chosen frames, of how many iterations, and the iteration of the first success among all of them."""
+
+    frames: Sequence[ChosenFrame]
+    total: int
+    first_success: int | None
+
+    @property
+    def states(self) -> tuple[object, ...]:
+        """What a drawing of the frames depends on, for its ETag."""
+        played = [frame.played.trajectory for frame in self.frames]
+        return (self.total, *((one.pk, one.last_seq, one.status) for one in played))
+
+    @property
+    def facts(self) -> str:
+        """A line such as “Same puzzle at 7 iterations · first solved at iteration 48”."""
+        iterations = formatting.plural(self.total, "iteration")
+        if self.first_success is None:
+            return f"Same puzzle at {iterations} · not solved yet"
+        return f"Same puzzle at {iterations} · first solved at iteration {self.first_success}"
+
+
+def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
+    """Indices of at most `limit` (at least 3) items: evenly spread, with the first, the last and the first solved."""
+    count = len(solved)
+    if count <= limit:
+        return list(range(count))
+    even = {(number * (count - 1) + (limit - 1) // 2) // (limit - 1) for number in range(limit)}
+    first = next((index for index, success in enumerate(solved) if success), None)
+    if first is not None and first not in even:
+        even.remove(min(even - {0, count - 1}, key=lambda index: abs(index - first)))
+        even.add(first)
+    return sorted(even)
+
+
+def choose(iterations: Sequence[Iteration], member: int, limit: int = MAX_FRAMES) -> Chosen:
+    """The frames of the iterations: of each the ended trajectory with the number `member`, else its first ended one.
+
+    Iterations at which nothing has ended are left out.
+    """
+    ended = [(each, played) for each in iterations if (played := _representative(each, member)) is not None]
+    solved = [played.trajectory.status == Trajectory.Status.SUCCESS for _, played in ended]
+    first = solved.index(True) if True in solved else None
+    frames = [ChosenFrame(*ended[index], first_success=index == first) for index in choose_frames(solved, limit)]
+    return Chosen(frames, len(ended), None if first is None else ended[first][0].iteration)
+
+
+def _representative(iteration: Iteration, member: int) -> RelatedTrajectory | None:
+    ended = [played for played in iteration.members if played.trajectory.status in Trajectory.ENDED]
+    return next((played for played in ended if played.trajectory.member == member), ended[0] if ended else None)
+
+
+def make_film(chosen: Chosen, environment: str) -> Film:
+    """The film of at least one chosen frame, in two queries."""
+    pks = [frame.played.trajectory.pk for frame in chosen.frames]
+    boards = dict(Trajectory.objects.filter(pk__in=pks).values_list("pk", "group__board"))
+    turns = Turn.objects.filter(trajectory__in=pks).order_by("trajectory", "number")
+    actions: dict[int, list[dict[str, Any]]] = {pk: [] for pk in pks}
+    answers: dict[int, str] = {}
+    for pk, records, answer in turns.values_list("trajectory_id", "event__actions", "event__answer"):
+        actions[pk] += records or []
+        answers[pk] = str(answer or "")
+    frames = []
+    for frame in chosen.frames:
+        trajectory = frame.played.trajectory
+        frames.append(
+            FilmFrame(
+                iteration=frame.iteration.iteration,
+                outcome=frame.played.outcome.word,
+                success=trajectory.success,
+                reward=trajectory.total_reward,
+                answer=_shortened(answers.get(trajectory.pk, "")),
+                first_success=frame.first_success,
+                steps=walk(boards[trajectory.pk], actions[trajectory.pk]),
+            )
+        )
+    return Film(title=f"How it learned: {environment}", facts=chosen.facts, frames=frames)
+
+
+def film_key(chosen: Chosen, kind: str) -> str:
+    """ETag of a drawing of at least one chosen frame, without quotation marks."""
+    return drawing_key(chosen.frames[0].played.trajectory, "film", kind, chosen.states)
+
+
+def drawn_film(chosen: Chosen, environment: str, kind: str, draw: Callable[[Film], bytes]) -> bytes:
+    """The drawing of at least one chosen frame, with the key film_key(). Raises DrawingBusy.
+
+    The database connection is released.
+    """
+    key = film_key(chosen, kind)
+    kept = DRAWINGS.files.get(key)
+    if kept is not None:
+        return kept
+    with DRAWINGS.place():
+        made = make_film(chosen, environment)
+        release_connection()
+        return DRAWINGS.draw(key, lambda: draw(made))
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_ANSWER else text[:MAX_ANSWER].rstrip() + " …"
+
+
+def film_data(film: Film) -> list[list[dict[str, Any]]]:
+    """The steps of each frame, for static/js/player/filmstrip.js."""
+    return [[_step_data(step) for step in frame.steps] for frame in film.frames]
+
+
+def _step_data(step: Step) -> dict[str, Any]:
+    return {"board": step.board, "player": step.player, "push": step.push}

@@ -1,0 +1,175 @@
+"""Values of the explorer's filters in query strings: the choices of each, and how a text is read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from envs.claims.kinds import CLAIM_KINDS
+from webapp.trajectories.end_reasons import END_REASONS
+from webapp.trajectories.pagination import SORTS
+
+OUTCOMES = {
+    "success": "Solved",
+    "failed": "Failed",
+    "lost": "Failed: lost",
+    "truncated": "Failed: cut off",
+    "error": "Failed: an error",
+    "interrupted": "Interrupted",
+    "playing": "Playing",
+    "waiting": "Waiting",
+}
+FORMATS = {"valid": "Valid throughout", "broken": "Broken at least once"}
+CLAIMS = {"false": "At least one false", "true": "All true", "none": "None"}
+"""Outcomes of comparing the thoughts with the state."""
+MARKS = {
+    "none": "No mistakes",
+    "inaccuracy": "?! inaccuracy",
+    "mistake": "? mistake",
+    "blunder": "?? blunder",
+    "unjudged": "Not judged",
+}
+"""Worst marks of attempts that have ended, by the solver of their environment."""
+HIDEABLE = (
+    "iteration", "board", "environment", "mark", "reward", "turns", "actions", "tokens", "format", "kept", "said",
+)  # fmt: skip
+"""Columns of the table that can be hidden."""
+MAX_NUMBER = 2_147_483_647
+MAX_TEXT_LENGTH = 200
+_YES, _NO = {"yes", "1", "true", "on"}, {"no", "0", "false", "off"}
+
+
+class InvalidFilter(ValueError):
+    """A value that is not a valid filter; the message is shown beside the field."""
+
+
+def _whole(text: str) -> int:
+    cleaned = text.replace(",", "").replace(" ", "")
+    if not (cleaned.isascii() and cleaned.isdecimal()):
+        raise InvalidFilter(f"“{_shortened(text)}” is not a whole number, such as 12.")
+    if len(cleaned) > 10 or int(cleaned) > MAX_NUMBER:
+        raise InvalidFilter(f"That is too large: at most {MAX_NUMBER:,}.")
+    return int(cleaned)
+
+
+def _real(text: str) -> float:
+    try:
+        value = float(text.replace("−", "-"))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidFilter(f"“{_shortened(text)}” is not a number, such as 2.5 or −1.")
+    return value
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() in _YES | _NO:
+        return text.lower() in _YES
+    raise InvalidFilter(f"“{_shortened(text)}” is neither yes nor no.")
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text in choices:
+            return text
+        raise InvalidFilter(f"“{_shortened(text)}” is not one of {', '.join(choices)}.")
+
+    return read
+
+
+def _name(text: str) -> str:
+    if len(text) > 100 or "\0" in text:
+        raise InvalidFilter("That is too long for a name: at most 100 characters.")
+    return text
+
+
+def _words(text: str) -> str:
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidFilter(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
+    if "\0" in text or not any(sign.isalnum() for sign in text):
+        raise InvalidFilter("Write at least one word or number: punctuation is not in the index.")
+    return text
+
+
+def _counted(things: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if number := _whole(text):
+            return number
+        raise InvalidFilter(f"{things} are counted from 1.")
+
+    return read
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """Kinds of claims in the order of CLAIM_KINDS; at least one."""
+    names = set(filter(None, re.split(r"[ ,+]+", text)))
+    for name in sorted(names - CLAIM_KINDS.keys()):
+        raise InvalidFilter(f"“{_shortened(name)}” is not one of {', '.join(CLAIM_KINDS)}.")
+    if not names:
+        raise InvalidFilter(f"Name at least one of {', '.join(CLAIM_KINDS)}.")
+    return tuple(name for name in CLAIM_KINDS if name in names)
+
+
+def _percent(text: str) -> float:
+    value = _real(text.removesuffix("%").strip())
+    if 0 <= value <= 100:
+        return value
+    raise InvalidFilter("Must be a percentage from 0 to 100.")
+
+
+def _hidden(text: str) -> str:
+    """The columns in their usual order; others are left out, so that a saved view survives a column's removal."""
+    return " ".join(name for name in HIDEABLE if name in re.split(r"[ ,+]+", text))
+
+
+def _sort(text: str) -> str:
+    if text.removeprefix("-") in SORTS:
+        return text
+    raise InvalidFilter(
+        f"Cannot sort by “{_shortened(text)}”. Choose one of {', '.join(SORTS)}, with - for descending."
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 24 else text[:23] + "…"
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "iteration": _whole,
+    "iteration_min": _whole,
+    "iteration_max": _whole,
+    "environment": _name,
+    "split": _one_of("train", "eval"),
+    "suite": _name,
+    "group": _whole,
+    "group_number": _counted("Groups"),
+    "outcome": _one_of(*OUTCOMES),
+    "reason": _one_of(*END_REASONS),
+    "break_turn": _counted("Turns"),
+    "mark": _one_of(*MARKS),
+    "mistake_turn": _counted("Turns"),
+    "success": _yes_or_no,
+    "reward_min": _real,
+    "reward_max": _real,
+    "turns_min": _whole,
+    "turns_max": _whole,
+    "actions_min": _whole,
+    "actions_max": _whole,
+    "tokens_min": _whole,
+    "tokens_max": _whole,
+    "format": _one_of(*FORMATS),
+    "claims": _one_of(*CLAIMS),
+    "false_claim_kinds": _kinds,
+    "truth_min": _percent,
+    "truth_max": _percent,
+    "kept": _yes_or_no,
+    "alarm": _yes_or_no,
+    "text": _words,
+    "starred": _yes_or_no,
+    "tag": _name,
+    "sort": _sort,
+    "hide": _hidden,
+}
+"""Name of a filter → what reads its value; it raises InvalidFilter."""

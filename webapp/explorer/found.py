@@ -1,0 +1,101 @@
+"""A trajectory's place within what the explorer found: its number, and the ones before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from django.db.models import Count, Q
+from django.http import QueryDict
+from django.urls import reverse
+
+from webapp.core.database import StatementTooSlow, statement_limit
+from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.pagination import SORTS
+from webapp.trajectories.positions import position_query
+
+MAX_FOUND_QUERY = 1_000
+"""Characters of a query string in an address of the player."""
+SECONDS = 2.0
+"""For each statement that finds a place: the page is worth more than the place, which may sort the whole run."""
+
+
+ALL = "sort=-iteration"
+"""What was found without any filter."""
+
+
+def found_query(query: str) -> str:
+    """The part of a player's address that keeps what was found."""
+    return f"found={quote(query or ALL)}"
+
+
+@dataclass(frozen=True)
+class FoundPlace:
+    """Place of a trajectory in a list that was found. `number` is from 1; 0 where more is found than is counted."""
+
+    number: int
+    total: int
+    previous: str
+    """Address of the one before it, "" at the start of the list."""
+    next: str
+    query: str
+    """Query string of the list."""
+
+
+def read_found(text: str | None, *, inside: bool) -> Filters | None:
+    """The filters in the address of a player that was opened from the explorer; None without any."""
+    if not text or len(text) > MAX_FOUND_QUERY:
+        return None
+    filters = Filters.parse(QueryDict(text))[0]
+    return filters if inside else filters.without_annotations()
+
+
+def find_place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
+    """The place of the trajectory in the list; None if the list does not have it (any more), or takes too long."""
+    try:
+        with statement_limit(SECONDS):
+            return _place(trajectory, filters)
+    except StatementTooSlow:
+        return None
+
+
+def _place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
+    """As find_place, however long it takes. Four statements."""
+    sort, descending = filters.sort.removeprefix("-"), filters.sort.startswith("-")
+    found = filter_trajectories(trajectory.run, filters).annotate(sort_key=SORTS[sort])
+    key = found.filter(pk=trajectory.pk).values_list("sort_key", flat=True).first()
+    if key is None:
+        return None
+    before = _side(key, trajectory.pk, smaller=not descending, earlier=True)
+    after = _side(key, trajectory.pk, smaller=descending, earlier=False)
+    limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
+    counted = found.values("pk", "sort_key")[: limit + 1].aggregate(all=Count("pk"), before=Count("pk", filter=before))
+    more = counted["all"] > limit
+    down, up = ("-sort_key", "pk"), ("sort_key", "pk")
+    onwards = down if descending else up
+    backwards = ("sort_key", "-pk") if descending else ("-sort_key", "-pk")
+    query = filters.query()
+    return FoundPlace(
+        number=0 if more else counted["before"] + 1,
+        total=limit if more else counted["all"],
+        previous=_address(found.filter(before).order_by(*backwards).first(), query),
+        next=_address(found.filter(after).order_by(*onwards).first(), query),
+        query=query,
+    )
+
+
+def _side(key: object, pk: int, *, smaller: bool, earlier: bool) -> Q:
+    """The rows on one side of a row: by the key, and among equal keys by the primary key."""
+    return Q(**{f"sort_key__{'lt' if smaller else 'gt'}": key}) | Q(
+        **{"sort_key": key, f"pk__{'lt' if earlier else 'gt'}": pk}
+    )
+
+
+def _address(trajectory: Trajectory | None, query: str) -> str:
+    if trajectory is None:
+        return ""
+    lost = trajectory.lost_at
+    there = position_query(lost["turn"], lost["action"]) if lost else ""
+    return f"{reverse('trajectory', args=[trajectory.slug])}{there}{'&' if there else '?'}{found_query(query)}"

@@ -1,0 +1,258 @@
+"""Result of a run that has ended: success before and after training, puzzle by puzzle, best checkpoint, what it took.
+
+`result` is a pure function of what `of_run` reads in a constant number of queries.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean
+
+from webapp.explorer.success_difference import Rate, SuccessDifference, correlation, difference, paired_difference
+from webapp.runs.models import Evaluation, MetricPoint, Run
+from webapp.trajectories.models import Group, Trajectory
+
+ENDED = (Run.State.FINISHED, Run.State.STOPPED)
+"""States with a result. A failed run shows its failure instead."""
+MAX_PUZZLES = 1024
+"""Cells of the wall; the figures include all puzzles."""
+TREND_ITERATIONS = 5
+"""Iterations at either end of training whose mean stands in for evaluations."""
+SUCCESS, REWARD = "success/rate", "reward/mean"
+
+PuzzleKey = tuple[int, str, int]
+"""Number in the suite, environment and seed: puzzles with the same key began from the same state."""
+
+
+@dataclass(frozen=True)
+class PuzzlePlay:
+    """A puzzle in one evaluation: share of its attempts that solved it, 0 to 1, and the slug of the first attempt."""
+
+    solved: float
+    slug: str
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """A puzzle in the first and the last evaluation. One of several attempts counts as solved from a half on."""
+
+    number: int
+    before: PuzzlePlay
+    after: PuzzlePlay
+
+    @property
+    def change(self) -> str:
+        """Name of its section of the wall, one of CHANGES."""
+        was, is_ = self.before.solved >= 0.5, self.after.solved >= 0.5
+        return ("always" if was else "gained") if is_ else ("lost" if was else "never")
+
+
+CHANGES = {"gained": "Newly solved", "lost": "Newly lost", "always": "Always solved", "never": "Never solved"}
+"""Sections of the wall, in order."""
+
+
+@dataclass(frozen=True)
+class WallSection:
+    """Puzzles with the same change; `count` includes those without a cell, `start` is the number in sections before."""
+
+    change: str
+    start: int
+    count: int
+    puzzles: list[Puzzle]
+
+    @property
+    def title(self) -> str:
+        return CHANGES[self.change]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """From the first evaluation of a suite to the last one. `paired`: both played the same puzzles."""
+
+    first: Evaluation
+    last: Evaluation
+    before: float
+    after: float
+    difference: SuccessDifference
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Means of a metric over the first and the last iterations of training."""
+
+    before: float
+    after: float
+    iterations: int
+    """At either end."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What the card shows. Without an evaluation `last` is None, with a single one `gain`."""
+
+    suite: str
+    last: Evaluation | None
+    gain: Gain | None
+    best: Evaluation | None
+    """The highest success of the suite; the earliest one of several."""
+    wall: list[WallSection]
+    checkpoint: int | None
+    """Iteration of the stored checkpoint with the highest evaluated success, else of the newest one; None: none."""
+    checkpoint_success: float | None
+    success_trend: Trend | None
+    reward_trend: Trend | None
+    seconds: float | None
+    tokens: float | None
+    trajectories: int
+    """Attempts in training, including those that were thinned out since."""
+
+    @property
+    def puzzles(self) -> int:
+        """Puzzles on the wall, including those that it leaves out."""
+        return sum(section.count for section in self.wall)
+
+    @property
+    def left_out(self) -> int:
+        """Puzzles without a cell on the wall."""
+        return max(0, self.puzzles - MAX_PUZZLES)
+
+
+def main_suite(evaluations: Iterable[Evaluation], environment: str) -> str:
+    """The suite of the run's own environment, else the one evaluated most often; "" without an evaluation."""
+    counts: dict[str, int] = defaultdict(int)
+    for one in evaluations:
+        counts[one.suite] += 1
+    return min(counts, key=lambda suite: (suite != environment, -counts[suite], suite), default="")
+
+
+def gain(
+    first: Evaluation, last: Evaluation, before: Mapping[PuzzleKey, PuzzlePlay], after: Mapping[PuzzleKey, PuzzlePlay]
+) -> Gain:
+    """The gain between two evaluations of a suite: paired if each played all the same puzzles, else as independent.
+
+    Puzzles played once give the exact pairs; with several samples, the evaluations' own intervals are combined with the
+    correlation of the puzzles.
+    """
+    keys = sorted(before)
+    if not keys or before.keys() != after.keys() or not len(keys) == first.prompts == last.prompts:
+        apart = difference(_rate(first), _rate(last))
+        return Gain(first, last, first.success, last.success, apart, paired=False)
+    was, is_ = [before[key].solved for key in keys], [after[key].solved for key in keys]
+    if first.samples == last.samples == 1:
+        paired = paired_difference([share == 1 for share in was], [share == 1 for share in is_])
+        return Gain(first, last, fmean(was), fmean(is_), paired, paired=True)
+    paired = difference(_rate(first), _rate(last), correlation(was, is_))
+    return Gain(first, last, first.success, last.success, paired, paired=True)
+
+
+def _rate(one: Evaluation) -> Rate:
+    return Rate(one.success, one.success_low, one.success_high)
+
+
+def wall(before: Mapping[PuzzleKey, PuzzlePlay], after: Mapping[PuzzleKey, PuzzlePlay]) -> list[WallSection]:
+    """Puzzles of both evaluations by how they changed; empty without any."""
+    puzzles = [Puzzle(key[0], before[key], after[key]) for key in sorted(before.keys() & after.keys())]
+    members: dict[str, list[Puzzle]] = {change: [] for change in CHANGES}
+    for puzzle in puzzles:
+        members[puzzle.change].append(puzzle)
+    start, sections = 0, []
+    for change, found in members.items():
+        sections.append(WallSection(change, start, len(found), found[: max(0, MAX_PUZZLES - start)]))
+        start += len(found)
+    return sections if puzzles else []
+
+
+def trend(values: Sequence[float]) -> Trend | None:
+    """Means at the two ends of training, which do not overlap; None with fewer than two iterations."""
+    count = min(TREND_ITERATIONS, len(values) // 2)
+    return Trend(fmean(values[:count]), fmean(values[-count:]), count) if count else None
+
+
+def best_checkpoint(stored: Sequence[int], success: Mapping[int, float]) -> int | None:
+    """The stored checkpoint with the highest success; the newest one if none of them was evaluated; None: none."""
+    evaluated = [iteration for iteration in stored if iteration in success]
+    return max(evaluated, key=lambda iteration: (success[iteration], iteration), default=max(stored, default=None))
+
+
+def result(
+    run: Run,
+    evaluations: Sequence[Evaluation],
+    plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]],
+    checkpoints: Sequence[int],
+    metrics: Mapping[str, Sequence[float]],
+    groups: int,
+) -> RunResult:
+    """The result of a run.
+
+    Args:
+        run: the run, ended.
+        evaluations: those of its main suite, by iteration.
+        plays: iteration → puzzles as played in that evaluation; at least for the first and the last one.
+        checkpoints: iterations of the stored ones.
+        metrics: success rate and mean reward of each iteration of training, in order.
+        groups: number of its training groups.
+    """
+    first, last = (evaluations[0], evaluations[-1]) if evaluations else (None, None)
+    compared = None
+    sections: list[WallSection] = []
+    if first is not None and last is not None and first is not last:
+        before, after = plays.get(first.iteration, {}), plays.get(last.iteration, {})
+        compared, sections = gain(first, last, before, after), wall(before, after)
+    success = {one.iteration: one.success for one in evaluations}
+    checkpoint = best_checkpoint(checkpoints, success)
+    return RunResult(
+        suite=last.suite if last else "",
+        last=last,
+        gain=compared,
+        best=max(evaluations, key=lambda one: (one.success, -one.iteration), default=None),
+        wall=sections,
+        checkpoint=checkpoint,
+        checkpoint_success=None if checkpoint is None else success.get(checkpoint),
+        success_trend=trend(metrics.get(SUCCESS, ())),
+        reward_trend=trend(metrics.get(REWARD, ())),
+        seconds=run.summary.get("seconds"),
+        tokens=run.summary.get("tokens"),
+        trajectories=groups * run.config.get("rollout", {}).get("group_size", 0),
+    )
+
+
+def of_run(run: Run) -> RunResult | None:
+    """The result of a run that has finished or was stopped, else None. At most five queries."""
+    if run.state not in ENDED:
+        return None
+    every = list(Evaluation.objects.filter(run=run).order_by("iteration"))
+    suite = main_suite(every, run.environment)
+    evaluations = [one for one in every if one.suite == suite]
+    metrics: dict[str, list[float]] = {SUCCESS: [], REWARD: []}
+    if not evaluations:
+        points = MetricPoint.objects.filter(run=run, name__in=metrics).order_by("name", "iteration")
+        for name, value in points.values_list("name", "value"):
+            metrics[name].append(value)
+    return result(
+        run,
+        evaluations,
+        _plays(run, suite, {evaluations[0].iteration, evaluations[-1].iteration}) if len(evaluations) > 1 else {},
+        list(run.checkpoints.order_by("iteration").values_list("iteration", flat=True)),
+        metrics,
+        Group.objects.filter(run=run, split="train", superseded=False).count(),
+    )
+
+
+def _plays(run: Run, suite: str, iterations: set[int]) -> dict[int, dict[PuzzleKey, PuzzlePlay]]:
+    """Iteration → puzzles of the suite whose attempts all have a result. One query."""
+    rows = (
+        Trajectory.objects.filter(run=run, split="eval", iteration__in=iterations, superseded=False, group__suite=suite)
+        .order_by("iteration", "group__number", "member")
+        .values_list("iteration", "group__number", "group__environment", "group__seed", "status", "slug")
+    )
+    plays: dict[int, dict[PuzzleKey, PuzzlePlay]] = defaultdict(dict)
+    for (iteration, *key), found in groupby(rows, key=lambda row: row[:4]):
+        attempts = list(found)
+        if all(row[4] in Trajectory.COUNTED for row in attempts):
+            solved = fmean(row[4] == Trajectory.Status.SUCCESS for row in attempts)
+            plays[iteration][key[0], key[1], key[2]] = PuzzlePlay(solved, attempts[0][5])
+    return plays

@@ -1,0 +1,179 @@
+"""Limits of the journal's events: a few kilobytes sent must not become pages of many megabytes.
+
+Journals come from training processes and, by import, from anywhere. Long texts are cut, so that a run goes on being
+shown; what cannot be cut makes a line invalid. docs/journal.md lists the limits.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from envs.base import GridBoard, TextBoard
+from trainer.journal import events as journal
+from trainer.journal import token_arrays
+from trainer.journal.reader import JournalError
+from webapp.trajectories.token_view import MAX_TOKENS
+
+MAX_LINE_BYTES = 1024 * 1024
+MAX_TEXT = 64 * 1024
+"""Characters of any text: a state, a response, a thought, an answer, a prompt."""
+MAX_MESSAGE = 4 * 1024
+MESSAGES = {"message", "error", "reason", "problem"}
+"""Fields with at most MAX_MESSAGE characters: pages show many of them."""
+MAX_SIDE = 200
+"""Cells of each side of a grid."""
+MAX_METRICS = 1000
+MAX_MEMBERS = 4096
+"""Trajectories of a group."""
+MAX_ACTIONS = 200
+"""Actions of a turn; the trainer executes at most 100."""
+MAX_TURNS = 1000
+"""Turns of a trajectory; the trainer plays at most 100."""
+MAX_TURN_BYTES = 128 * 1024
+"""JSON of a turn. A trajectory has many, and pages show it whole."""
+SHORT_TEXT, SHORT_NAME = 16 * 1024, 200
+"""Characters of the texts, and of the actions' names, in a turn that would be larger."""
+MAX_TIME = 253_402_300_799.0
+"""Seconds since the epoch to the end of the year 9999."""
+WIDE = {"seq", "seed", "parameters", "tokens", "bytes", "done", "total", "iterations"}
+"""Integers of 64 bits; all others have 32."""
+UNLIMITED = {"config", "data"}
+"""Not shown: imports check the configuration, and tokens are counted."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class LimitExceeded(JournalError):
+    """A line that the site does not store."""
+
+
+class LineLeftOut(JournalError):
+    """A line that is replaced by a notice in any case: no later one depends on it."""
+
+
+def check_length(number: int, size: int) -> None:
+    """Raise LineLeftOut for a line of more than MAX_LINE_BYTES bytes."""
+    if size > MAX_LINE_BYTES:
+        raise LineLeftOut(f"line {number} has {size:,} bytes, and at most {MAX_LINE_BYTES:,} are read")
+
+
+def fitted(event: journal.AnyEvent) -> journal.AnyEvent:
+    """The event with long texts cut; itself if there are none. Raises LimitExceeded or LineLeftOut, naming the line."""
+    where = f"line {event.seq}"
+    if not 0 <= event.time <= MAX_TIME:
+        raise LimitExceeded(f"{where} has the time {event.time}, which is not a time in seconds since 1970")
+    if isinstance(event, journal.TrajectoryTokens):
+        _check_tokens(event, where)
+    if isinstance(event, journal.Metrics) and len(event.values) > MAX_METRICS:
+        raise LimitExceeded(f"{where} has {len(event.values):,} metrics, and at most {MAX_METRICS:,} are stored")
+    if isinstance(event, journal.GroupStarted) and len(event.members) > MAX_MEMBERS:
+        raise LimitExceeded(
+            f"{where} has a group of {len(event.members):,} trajectories, and at most {MAX_MEMBERS:,} are stored"
+        )
+    try:
+        return _fitted_turn(event) if isinstance(event, journal.Turn) else _fitted_model(event)
+    except LimitExceeded as error:
+        raise LimitExceeded(f"{where} {error}") from None
+
+
+def _check_tokens(event: journal.TrajectoryTokens, where: str) -> None:
+    try:
+        count = max(event.tokens, token_arrays.count(event.data))
+    except token_arrays.TokenArraysError:
+        return  # the token view shows why
+    if count > MAX_TOKENS:
+        raise LineLeftOut(
+            f"{where} has {count:,} tokens of trajectory {event.trajectory[:100]}, and at most {MAX_TOKENS:,} are shown"
+        )
+
+
+def _fitted_turn(turn: journal.Turn) -> journal.Turn:
+    """A turn that pages can show with all others of its trajectory.
+
+    It is never left out, because the following turns would then be out of order.
+    """
+    if turn.turn >= MAX_TURNS:
+        raise LimitExceeded(f"is turn {turn.turn:,} of its trajectory (from 0), and at most {MAX_TURNS:,} are stored")
+    if len(turn.actions) > MAX_ACTIONS:  # a policy may repeat itself; what it adds is ignored
+        if any(action.status == "executed" for action in turn.actions[MAX_ACTIONS:]):
+            raise LimitExceeded(f"executes more than the {MAX_ACTIONS} actions that are stored of a turn")
+        turn = turn.model_copy(update={"actions": turn.actions[:MAX_ACTIONS]})
+    turn = _fitted_model(turn)
+    for shorter in (_with_short_texts, _without_boards):
+        if len(turn.model_dump_json(exclude_none=True)) <= MAX_TURN_BYTES:
+            return turn
+        turn = shorter(turn)
+    if (size := len(turn.model_dump_json(exclude_none=True))) > MAX_TURN_BYTES:
+        raise LimitExceeded(f"is a turn of {size:,} bytes, and at most {MAX_TURN_BYTES:,} are stored")
+    return turn
+
+
+def _with_short_texts(turn: journal.Turn) -> journal.Turn:
+    names = ("state", "response", "thought", "answer")
+    return turn.model_copy(update={name: _cut(getattr(turn, name), SHORT_TEXT) for name in names})
+
+
+def _without_boards(turn: journal.Turn) -> journal.Turn:
+    """Without boards, advice and claims, and with short names of actions; the page shows the texts."""
+    actions = [
+        action.model_copy(
+            update={
+                "text": _cut(action.text, SHORT_NAME),
+                "name": action.name and _cut(action.name, SHORT_NAME),
+                "actual": action.actual and _cut(action.actual, SHORT_NAME),
+                "board": None,
+                "hint": None,
+            }
+        )
+        for action in turn.actions
+    ]
+    board = TextBoard(text="The boards of this turn are too large to be shown.")
+    return turn.model_copy(update={"actions": actions, "board": board, "hint": None, "claims": None})
+
+
+def _fitted_model(model: Model) -> Model:
+    changes: dict[str, Any] = {}
+    for name, value in model.__dict__.items():
+        if name not in UNLIMITED and (shorter := _fitted(name, value)) is not value:
+            changes[name] = shorter
+    return model.model_copy(update=changes) if changes else model
+
+
+def _fitted(name: str, value: Any) -> Any:
+    """Called for each value of each event: the usual ones return at once."""
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= MAX_MESSAGE else _cut(value, MAX_MESSAGE if name in MESSAGES else MAX_TEXT)
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        if not -(2**31) <= value < 2**31 and not (name in WIDE and -(2**63) <= value < 2**63):
+            raise LimitExceeded(f"has a number in {name} that is out of range")
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise LimitExceeded(f"has a number in {name} that is not finite")
+        return value
+    if kind is GridBoard:  # its legend has limits of its own
+        return (
+            value if not _is_huge(value) else TextBoard(text=f"A grid of more than {MAX_SIDE} cells a side, not shown.")
+        )
+    if kind is list:
+        items = [_fitted(name, item) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
+    if kind is dict:
+        values = {key: _fitted(name, item) for key, item in value.items()}
+        return value if all(map(operator.is_, values.values(), value.values())) else values
+    return _fitted_model(value) if isinstance(value, BaseModel) else value
+
+
+def _is_huge(board: GridBoard) -> bool:
+    return len(board.rows) > MAX_SIDE or max(map(len, board.rows), default=0) > MAX_SIDE
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]} … [{len(text) - limit:,} more characters]"

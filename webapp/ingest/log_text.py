@@ -1,0 +1,121 @@
+"""The log of a run: notices, and text of other events of its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from trainer.journal import events as journal
+from webapp.core import formatting
+from webapp.runs.models import LogLine, Notice, Run
+
+ALARM_LEVELS = {"healthy": "info", "watch": "warning", "trapped": "error"}
+END_LEVELS = {
+    "completed": "info",
+    "interrupted": "info",
+    "echo_trap": "warning",
+    "no_signal": "warning",
+    "budget": "warning",
+    "error": "error",
+}
+SKIP_REASONS = {"filter": "the filter kept no puzzle", "no_signal": "no kept puzzle has different rewards"}
+METRICS = (("success/rate", "success", formatting.percent), ("reward/mean", "reward", formatting.signed))
+
+
+def store(run: Run, events: Sequence[journal.AnyEvent]) -> None:
+    """Store notices and log lines of new events. `run` (not saved) is as before them."""
+    Notice.objects.bulk_create(
+        Notice(run=run, seq=event.seq, level=event.level, message=event.message, time=_moment(event))
+        for event in events
+        if isinstance(event, journal.Notice)
+    )
+    LogLine.objects.bulk_create(
+        LogLine(run=run, seq=event.seq, level=level, message=message, time=_moment(event))
+        for event, level, message in lines(events, (run.phase, run.phase_iteration))
+    )
+
+
+def _moment(event: journal.AnyEvent) -> datetime:
+    return datetime.fromtimestamp(event.time, tz=UTC)
+
+
+def lines(events: Iterable[journal.AnyEvent], phase: tuple[str, int]) -> Iterator[tuple[journal.AnyEvent, str, str]]:
+    """(event, level, text) of those that are log lines. `phase`: phase and iteration before the first of them."""
+    for event in events:
+        if isinstance(event, journal.Phase):
+            begins, phase = (event.phase, event.iteration) != phase, (event.phase, event.iteration)
+            if not begins:
+                continue
+        found = _line(event)
+        if found is not None and found[1]:
+            yield event, *found
+
+
+def _line(event: journal.AnyEvent) -> tuple[str, str] | None:
+    match event:
+        case journal.RunStarted():
+            after = f", continues after iteration {event.from_iteration}" if event.from_iteration else ""
+            return "info", f"Attempt {event.attempt} started on {event.device}{after}."
+        case journal.Phase():
+            return "info", _phase(event)
+        case journal.GroupsScored():
+            kept = sum(group.kept for group in event.groups)
+            total = formatting.plural(len(event.groups), "puzzle")
+            return "info", f"Iteration {event.iteration}: rollout done, {kept} of {total} kept for the update."
+        case journal.GroupsReplaced():
+            total = formatting.plural(event.informative + len(event.replaced), "puzzle")
+            return "info", (
+                f"Iteration {event.iteration}: {event.informative} of {total} have different rewards; round "
+                f"{event.round_number} of at most {event.rounds} replaces the others."
+            )
+        case journal.UpdateSkipped():
+            row = f", for {event.consecutive} iterations in a row" if event.consecutive > 1 else ""
+            return "info", f"Iteration {event.iteration}: no update, because {SKIP_REASONS[event.reason]}{row}."
+        case journal.Metrics():
+            values = [
+                f"{word} {format_value(event.values[name])}"
+                for name, word, format_value in METRICS
+                if name in event.values
+            ]
+            return "info", f"Iteration {event.iteration} done{': ' if values else ''}{', '.join(values)}."
+        case journal.Evaluation():
+            after = f"after iteration {event.iteration}" if event.iteration else "before training"
+            return "info", (
+                f"Evaluation of {event.suite} {after}: {formatting.percent(event.success)} of "
+                f"{formatting.plural(event.prompts, 'puzzle')} solved (95% interval "
+                f"{formatting.percent(event.success_low)} to {formatting.percent(event.success_high)})."
+            )
+        case journal.CheckpointSaved():
+            return "info", f"Checkpoint after iteration {event.iteration} saved, {event.bytes / 1e6:,.1f} MB."
+        case journal.Alarm():
+            return ALARM_LEVELS[event.state], (
+                f"Echo Trap, iteration {event.iteration}: {event.state}. {event.message}"
+            )
+        case journal.Rewound():
+            return "warning", (
+                f"Rewind {event.number}: back from iteration {event.from_iteration} to {event.to_iteration}."
+            )
+        case journal.Notice():
+            return event.level, event.message
+        case journal.RunFinished():
+            return END_LEVELS[
+                event.reason
+            ], event.message or f"Ended after iteration {event.iteration}: {event.reason}."
+    return None
+
+
+def _phase(event: journal.Phase) -> str:
+    size = f" of {event.total:,} {event.unit}" if event.total and event.unit else ""
+    head = f"Iteration {event.iteration}: " if event.iteration else ""
+    match event.phase:
+        case "load":
+            return "Loading the policy."
+        case "warmup":
+            return f"Warm-up{size}."
+        case "evaluate":
+            return f"Evaluation {f'after iteration {event.iteration} ' if event.iteration else ''}started{size}."
+        case "rollout":
+            return f"{head}rollout{size} started."
+        case "update":
+            return f"{head}update started."
+    return ""  # a checkpoint is a line when it is saved

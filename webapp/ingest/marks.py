@@ -1,0 +1,128 @@
+"""Marks of the mistakes of ended attempts, stored for lists, filters and exports.
+
+Judging an attempt takes milliseconds, and on slippery ice much longer, so the ingest leaves it to a job of the clock:
+the newest attempts first, a few seconds at a time, without a lock on any row while it judges. Attempts that were
+played before marks were stored wait in the same queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from webapp.runs.models import Run
+from webapp.trajectories.mistakes.budgets import Limits, limits_of
+from webapp.trajectories.mistakes.judge import Mark, find_marks, is_judged
+from webapp.trajectories.mistakes.steps import steps_of
+from webapp.trajectories.mistakes.values import GLYPHS
+from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.serialize import turn_events
+
+logger = logging.getLogger(__name__)
+
+ROUND_SECONDS = 2.0
+"""Time of a round of the clock, which has other jobs: at most 40% of a core with the pause between rounds."""
+CHUNK = 50
+"""Attempts of a query. Their turns are read one attempt after the other."""
+MAX_BETTER = 8
+"""Best actions stored of a mark."""
+WORST = {kind: Trajectory.WorstMark[kind.upper()] for kind in GLYPHS}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is stored of an attempt: its worst mark, the turn of its first mistake, and the marks of each turn."""
+
+    worst: int
+    first_mistake_turn: int | None
+    by_turn: dict[int, list[dict[str, Any]]]
+
+
+def do_judge_waiting() -> int:
+    """A round of the clock's job: judge for ROUND_SECONDS. Returns the number of attempts."""
+    return do_judge(waiting(), seconds=ROUND_SECONDS)
+
+
+def waiting(runs: Iterable[Run] | None = None) -> QuerySet[Trajectory]:
+    """Ended attempts, of these runs or of all, that have not been judged."""
+    found = Trajectory.objects.filter(worst_mark__isnull=True, finished_seq__isnull=False)
+    return found if runs is None else found.filter(run__in=runs)
+
+
+def do_judge(attempts: QuerySet[Trajectory], seconds: float | None = None) -> int:
+    """Judge attempts, the newest first, for so many seconds. Returns how many.
+
+    It can be repeated and run twice at a time: what it stores depends only on what was played.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    limits: dict[tuple[int, str, str], Limits | None] = {}
+    count = 0
+    before: int | None = None
+    while True:
+        chunk = attempts if before is None else attempts.filter(pk__lt=before)
+        read = list(chunk.select_related("group", "run").order_by("-pk")[:CHUNK])
+        for attempt in read:
+            place = (attempt.run_id, attempt.group.environment, attempt.group.suite)
+            if place not in limits:
+                limits[place] = limits_of(attempt)
+            _store(attempt, _judge(attempt, limits[place]))
+            count += 1
+            if end is not None and time.monotonic() >= end:
+                return count
+        if len(read) < CHUNK:
+            return count
+        before = read[-1].pk
+
+
+def forget(run: Run) -> None:
+    """Let the attempts of a run wait to be judged again, such as after a correction of a solver."""
+    with transaction.atomic():
+        Turn.objects.filter(trajectory__run=run, marks__isnull=False).update(marks=None)
+        run.trajectories.update(worst_mark=None, first_mistake_turn=None)
+
+
+def _judge(attempt: Trajectory, limits: Limits | None) -> Judged:
+    """The marks of an attempt; one that cannot be judged, whatever a journal from elsewhere holds, has none."""
+    try:
+        played = {"board": attempt.group.board, "hint": attempt.group.hint, "turns": turn_events(attempt)}
+        steps = list(steps_of(played, attempt.group.environment, limits))
+        marks = find_marks(steps)
+        if not is_judged(steps, played):
+            return Judged(Trajectory.WorstMark.UNKNOWN, None, {})
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError):
+        logger.warning("Trajectory %s cannot be judged.", attempt.slug, exc_info=True)
+        return Judged(Trajectory.WorstMark.UNKNOWN, None, {})
+    by_turn: dict[int, list[dict[str, Any]]] = {}
+    for mark in marks:
+        by_turn.setdefault(mark.turn, []).append(_stored(mark))
+    worst = max((WORST[mark.kind] for mark in marks), default=Trajectory.WorstMark.NONE)
+    mistakes = [mark.turn for mark in marks if WORST[mark.kind] >= Trajectory.WorstMark.MISTAKE]
+    return Judged(worst, mistakes[0] if mistakes else None, by_turn)
+
+
+def _stored(mark: Mark) -> dict[str, Any]:
+    return {
+        "action": mark.action,
+        "kind": mark.kind,
+        "played": mark.played,
+        "better": mark.better[:MAX_BETTER],
+        "value": mark.value,
+        "kept": mark.kept,
+        "loss": mark.loss,
+    }
+
+
+def _store(attempt: Trajectory, judged: Judged) -> None:
+    """Store the marks unless the attempt was read anew meanwhile, as by a rebuild: then it waits again."""
+    with transaction.atomic():
+        same = Trajectory.objects.filter(pk=attempt.pk, finished_seq=attempt.finished_seq, worst_mark__isnull=True)
+        changed = same.update(worst_mark=judged.worst, first_mistake_turn=judged.first_mistake_turn)
+        if changed:
+            for number, marks in judged.by_turn.items():
+                Turn.objects.filter(trajectory=attempt, number=number).update(marks=marks)

@@ -1,0 +1,104 @@
+"""Actions on notifications and follows; open pages are woken on commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Subquery
+from django.utils import timezone
+
+from webapp.annotations.actions import do_read_mentions
+from webapp.core.publisher import notify_inbox
+from webapp.notifications.models import Follow, Notification, NotificationPreference
+from webapp.runs.models import Run
+from webapp.teams.models import Membership, User
+
+KEEP_NOTIFICATIONS = timedelta(days=90)
+
+
+def do_follow(user: User, run: Run, on: bool) -> None:
+    """Follow the run from now on, or stop. A user who follows already keeps the time since when."""
+    now = timezone.now()
+    follow, made = Follow.objects.get_or_create(user=user, run=run, defaults={"on": on, "since": now})
+    if not made and follow.on != on:
+        follow.on, follow.since = on, now
+        follow.save(update_fields=["on", "since"])
+
+
+def is_following(user: User, run: Run) -> bool:
+    """Whether the user is notified about the run: by their choice, or because they started it. One query."""
+    choice = Follow.objects.filter(user=user, run=run).values("on")[:1]
+    chosen, own_runs = (
+        User.objects.filter(pk=user.pk)
+        .annotate(chosen=Subquery(choice))
+        .values_list("chosen", "notification_preference__own_runs")
+        .get()
+    )
+    if chosen is not None or run.author_id != user.pk:
+        return bool(chosen)
+    return own_runs is not False
+
+
+def do_set_preferences(user: User, *, own_runs: bool, comments: bool, team_alerts: bool) -> None:
+    """Set what the user is notified about."""
+    chosen = {"own_runs": own_runs, "comments": comments, "team_alerts": team_alerts}
+    NotificationPreference.objects.update_or_create(user=user, defaults=chosen)
+
+
+@transaction.atomic
+def do_notify(notifications: Iterable[Notification]) -> int:
+    """Store notifications that do not exist yet, and wake their users' pages. Returns the number of new ones."""
+    wanted = {(one.user_id, one.key): one for one in notifications}
+    keys = {key for _, key in wanted}
+    existing = set(Notification.objects.filter(key__in=keys).values_list("user_id", "key")) if keys else set()
+    fresh = [one for place, one in wanted.items() if place not in existing]
+    Notification.objects.bulk_create(fresh, ignore_conflicts=True)
+    users = {one.user_id for one in fresh}
+    transaction.on_commit(lambda: notify_inbox(users))
+    return len(fresh)
+
+
+def do_read(user: User, slug: str) -> None:
+    """Mark one notification of the user as read."""
+    if Notification.objects.filter(user=user, slug=slug, read_at__isnull=True).update(read_at=timezone.now()):
+        notify_inbox({user.pk})
+
+
+@transaction.atomic
+def do_read_all(user: User) -> None:
+    """Mark all notifications and mentions of the user as read."""
+    Notification.objects.filter(user=user, read_at__isnull=True).update(read_at=timezone.now())
+    do_read_mentions(user)
+    transaction.on_commit(lambda: notify_inbox({user.pk}))
+
+
+def do_alert_team(run: Run | None, team_id: int, *, only: User | None, alert: Notification) -> int:
+    """Place an alert in the inboxes of the team's members who may read its run, or of one of them.
+
+    `alert` is a draft without a user. Members who switched alerts of rules off are left out. Returns the number of
+    users who have it now.
+    """
+    users = User.objects.filter(memberships__team_id=team_id, is_active=True)
+    users = users.exclude(notification_preference__team_alerts=False)
+    if only is not None:
+        users = users.filter(pk=only.pk)
+    if run is not None:
+        users = users.filter(pk__in=readers_of(run))
+    ids = list(users.values_list("pk", flat=True))
+    copied = {name: getattr(alert, name) for name in ("kind", "key", "title", "message", "path")}
+    do_notify(Notification(user_id=user, run=run, **copied) for user in ids)
+    return len(ids)
+
+
+def readers_of(run: Run) -> set[int]:
+    """Members of the run's team who may read it: all, or its author and the admins of a private one."""
+    places = Membership.objects.filter(team_id=run.team_id, user__is_active=True).values_list("user_id", "role")
+    private = run.visibility == Run.Visibility.PRIVATE
+    return {user for user, role in places if not private or user == run.author_id or role == Membership.Role.ADMIN}
+
+
+def do_forget_notifications(now: datetime) -> int:
+    """Delete old notifications. Returns their number."""
+    return Notification.objects.filter(created_at__lt=now - KEEP_NOTIFICATIONS).delete()[0]

@@ -1,0 +1,15 @@
+from django.apps import AppConfig
+
+from webapp.core.scheduler import every
+
+DETECTION_INTERVAL = 3.0
+
+
+class NotificationsConfig(AppConfig):
+    name = "webapp.notifications"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp.notifications import run_events
+
+        every(DETECTION_INTERVAL, "notifications", run_events.NotificationDetector().detect)

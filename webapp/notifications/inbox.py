@@ -1,0 +1,134 @@
+"""The inbox of a user: notifications and mentions in one list, newest first, and the number of unread ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+
+from webapp.annotations.models import Mention
+from webapp.notifications.models import Notification
+from webapp.teams.models import User
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+MAX_EXCERPT_LENGTH = 280
+MAX_NEW = 5
+"""Entries in one message to an open page; the count says how many there are."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class InboxEntry:
+    """A line of the inbox. `href` marks it as read and redirects to its page."""
+
+    kind: str
+    slug: str
+    title: str
+    run: str
+    message: str
+    href: str
+    at: datetime
+    unread: bool
+
+    def as_data(self) -> dict[str, Any]:
+        """The entry for open pages."""
+        fields = {name: getattr(self, name) for name in ("kind", "slug", "title", "run", "message", "href")}
+        return fields | {"at": microseconds(self.at)}
+
+
+def entries(
+    user: User, *, before: datetime | None = None, after: datetime | None = None, unread: bool = False, limit: int
+) -> list[InboxEntry]:
+    """The newest entries within the limits of time. Two queries."""
+    notifications = Notification.objects.of(user).select_related("run", "comment")
+    notifications = notifications.defer("run__config", "run__log_tail", "run__summary")
+    mentions = Mention.objects.of(user).select_related("comment__author", "comment__trajectory__run")
+    mentions = mentions.defer("comment__trajectory__run__config", "comment__trajectory__run__log_tail")
+    if unread:
+        notifications, mentions = notifications.unread(), mentions.unread()
+    if before is not None:
+        notifications, mentions = notifications.filter(created_at__lt=before), mentions.filter(created_at__lt=before)
+    if after is not None:
+        notifications, mentions = notifications.filter(created_at__gt=after), mentions.filter(created_at__gt=after)
+    found = [_of_notification(one) for one in notifications[:limit]]
+    found += [_of_mention(one) for one in mentions.order_by("-created_at", "-pk")[:limit]]
+    return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
+
+
+def _of_notification(notification: Notification) -> InboxEntry:
+    text = notification.comment.text if notification.comment else notification.message
+    return InboxEntry(
+        kind=notification.kind,
+        slug=notification.slug,
+        title=notification.title,
+        run=notification.run.title if notification.run else "",
+        message=_excerpt(text),
+        href=reverse("inbox-open", args=[notification.slug]),
+        at=notification.created_at,
+        unread=notification.read_at is None,
+    )
+
+
+def _of_mention(mention: Mention) -> InboxEntry:
+    author = mention.comment.author
+    return InboxEntry(
+        kind="mention",
+        slug=mention.slug,
+        title=f"{author.get_username() if author else 'A former member'} mentioned you",
+        run=mention.comment.trajectory.run.title,
+        message=_excerpt(mention.comment.text),
+        href=reverse("mention", args=[mention.slug]),
+        at=mention.created_at,
+        unread=mention.read_at is None,
+    )
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_EXCERPT_LENGTH else f"{line[: MAX_EXCERPT_LENGTH - 1]}…"
+
+
+def unread_count(user: User | AnonymousUser) -> int:
+    """Number of unread notifications and mentions. One query."""
+    if not user.is_authenticated:
+        return 0
+    notifications = Notification.objects.of(user).unread().order_by().values("slug")
+    return notifications.union(Mention.objects.of(user).unread().order_by().values("slug"), all=True).count()
+
+
+def unread_inbox(request: HttpRequest) -> dict[str, object]:
+    """Context processor: unread entries of the inbox, counted only where a template shows them."""
+    return {"unread_inbox": SimpleLazyObject(lambda: unread_count(request.user))}
+
+
+@dataclass(frozen=True)
+class InboxUpdate:
+    """What an open page shows after a change: the count and the entries after its cursor."""
+
+    unread: int
+    entries: Sequence[InboxEntry]
+
+
+def update_since(user: User, cursor: int) -> InboxUpdate:
+    """The count, and unread entries after the cursor."""
+    return InboxUpdate(unread_count(user), entries(user, after=from_microseconds(cursor), unread=True, limit=MAX_NEW))
+
+
+def microseconds(moment: datetime) -> int:
+    """A time as a cursor."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(cursor: int) -> datetime:
+    """The time of a cursor; of one out of range, the earliest or latest time."""
+    try:
+        return EPOCH + timedelta(microseconds=cursor)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""Pages of one user across the site: command palette, inbox, follows."""

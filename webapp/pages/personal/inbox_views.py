@@ -1,0 +1,84 @@
+"""Inbox of the user: list, opening an entry, settings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.notifications import actions, inbox
+from webapp.notifications.models import Follow, Notification, NotificationPreference
+from webapp.runs.models import Run
+from webapp.teams.access import signed_in
+
+ENTRIES_PER_PAGE = 40
+MAX_FOLLOWS = 50
+MAX_DIGITS = 17
+CHOICES = (
+    ("own_runs", "Runs I started: finished, failed, Echo Trap"),
+    ("comments", "Comments on runs I started or follow, and on trajectories I commented on"),
+    ("team_alerts", "Alert rules of my teams that use the inbox"),
+)
+
+
+@login_required
+@require_GET
+@never_cache
+def inbox_page(request: HttpRequest) -> HttpResponse:
+    """Entries, newest first; `?show=unread`, `?before=` as the link to earlier ones gives it."""
+    user = signed_in(request)
+    only_unread = request.GET.get("show") == "unread"
+    found = inbox.entries(user, before=_before(request), unread=only_unread, limit=ENTRIES_PER_PAGE + 1)
+    preference = NotificationPreference.objects.filter(user=user).first() or NotificationPreference()
+    follows = Follow.objects.filter(user=user, on=True, run__in=Run.objects.of_teams_of(user).values("pk"))
+    context = {
+        "page": "inbox",
+        "entries": found[:ENTRIES_PER_PAGE],
+        "earlier": inbox.microseconds(found[ENTRIES_PER_PAGE - 1].at) if len(found) > ENTRIES_PER_PAGE else None,
+        "only_unread": only_unread,
+        "choices": [(name, label, getattr(preference, name)) for name, label in CHOICES],
+        "follows": follows.select_related("run")[:MAX_FOLLOWS],
+    }
+    return render(request, "inbox/inbox.html", context)
+
+
+def _before(request: HttpRequest) -> datetime | None:
+    text = request.GET.get("before", "")
+    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+    return inbox.from_microseconds(int(text)) if is_number else None
+
+
+@login_required
+@require_GET
+@never_cache
+def inbox_open(request: HttpRequest, slug: str) -> HttpResponse:
+    """Mark the notification as read and redirect to its page."""
+    user = signed_in(request)
+    found = Notification.objects.of(user).filter(slug=slug).first()
+    if found is None:
+        raise Http404("This notification no longer exists, or it is about a run that you may no longer see.")
+    actions.do_read(user, slug)
+    return redirect(found.path)
+
+
+@login_required
+@require_POST
+def inbox_read(request: HttpRequest) -> HttpResponse:
+    """Mark all notifications and mentions as read."""
+    actions.do_read_all(signed_in(request))
+    return redirect("inbox")
+
+
+@login_required
+@require_POST
+def inbox_settings(request: HttpRequest) -> HttpResponse:
+    """What the user is notified about."""
+    chosen = {name: request.POST.get(name) == "1" for name, _ in CHOICES}
+    actions.do_set_preferences(signed_in(request), **chosen)
+    messages.success(request, "Settings of notifications saved.")
+    return redirect("inbox")

@@ -1,0 +1,82 @@
+"""Search of the command palette: runs, environments and teams that the user may open."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, JsonResponse
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+import envs
+from webapp.core import formatting
+from webapp.runs.models import Run
+from webapp.teams.access import memberships_of, signed_in
+from webapp.teams.models import User
+
+MAX_QUERY_LENGTH = 100
+MAX_WORDS = 10
+MAX_RUNS = 8
+MAX_OTHERS = 5
+Item = dict[str, str]
+
+
+@login_required
+@require_GET
+@never_cache
+def palette(request: HttpRequest) -> JsonResponse:
+    """Groups of results for `?q=`; without a query, the newest runs. Two queries of the database at most."""
+    user, words = signed_in(request), request.GET.get("q", "")[:MAX_QUERY_LENGTH].split()[:MAX_WORDS]
+    groups = [("Runs", _runs(user, words))]
+    if words:
+        groups += [("Environments", _environments(words)), ("Teams", _teams(user, words))]
+    return JsonResponse({"groups": [{"title": title, "items": items} for title, items in groups if items]})
+
+
+def _runs(user: User, words: list[str]) -> list[Item]:
+    """The newest runs in whose title, tags or environment each word occurs."""
+    runs = Run.objects.of_teams_of(user)
+    for word in words:
+        runs = runs.filter(
+            Q(title__icontains=word)
+            | Q(tags__icontains=word)
+            | Q(environment__icontains=word)
+            | Q(state=word.lower())
+            | Q(slug=word)
+        )
+    newest = runs.filter(archived_at__isnull=True).order_by("-created_at", "-pk")
+    found = newest.only("slug", "title", "tags", "environment", "state", "requested", "created_at")[:MAX_RUNS]
+    return [
+        {
+            "title": run.title,
+            "detail": " · ".join([formatting.STATES[run.shown_state], run.environment, *run.tags]),
+            "href": reverse("run", args=[run.slug]),
+        }
+        for run in found
+    ]
+
+
+def _environments(words: list[str]) -> list[Item]:
+    specs = (envs.spec(name) for name in envs.names())
+    return [
+        {"title": spec.title, "detail": "Environment", "href": reverse("environment", args=[spec.name])}
+        for spec in specs
+        if _contains(f"{spec.title} {spec.name} environment", words)
+    ][:MAX_OTHERS]
+
+
+def _teams(user: User, words: list[str]) -> list[Item]:
+    return [
+        {
+            "title": place.team.name,
+            "detail": f"Team · {place.get_role_display().lower()}",
+            "href": reverse("team", args=[place.team.slug]),
+        }
+        for place in memberships_of(user)
+        if _contains(f"{place.team.name} team", words)
+    ][:MAX_OTHERS]
+
+
+def _contains(text: str, words: list[str]) -> bool:
+    return all(word.lower() in text.lower() for word in words)

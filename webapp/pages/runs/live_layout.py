@@ -1,0 +1,38 @@
+"""What the live page reserves and says before its scripts run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from webapp.runs.models import Run
+
+PITCH, COLUMNS, GROUP_GAP, EDGE = 30, 8, 6, 3
+"""Pixels of a cell, cells of a line, pixels between groups and around: as in static/js/live/rollout_grid.js."""
+INTRO_COOKIE = "intro_seen"
+"""Set by static/js/live/intro.js when the line was dismissed."""
+PLAYERS = ((10**9, "B"), (10**6, "M"), (10**3, "K"))
+
+
+def wall_height(rollout: Mapping[str, Any]) -> int:
+    """Height of the wall in pixels: a row for each group, of several lines for large groups."""
+    groups, size = int(rollout["groups"]), int(rollout["group_size"])
+    if size == 1:
+        return ceil(groups / (COLUMNS + 2)) * PITCH + 2 * EDGE
+    lines = ceil(size / COLUMNS)
+    return groups * (lines * PITCH + (GROUP_GAP if lines > 1 else 0)) + 2 * EDGE
+
+
+def intro(run: Run) -> str:
+    """One line for a first visit: what the page shows."""
+    size = next(
+        (f"{run.parameters / unit:.0f}{letter}-parameter " for unit, letter in PLAYERS if run.parameters >= unit), ""
+    )
+    each = run.config["rollout"]["group_size"]
+    doing = "is learning" if run.iterations else "plays"
+    rows = f"; each row is one puzzle tried {each} times" if run.iterations and each > 1 else ""
+    return (
+        f"A {size}language model {doing} {run.environment}. Each square is one attempt{rows}. "
+        "Click any square to watch it think."
+    )

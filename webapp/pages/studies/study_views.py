@@ -1,0 +1,145 @@
+"""List of studies, a study with its results so far, requests to all of its runs, and who may read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.core.quotas import QuotaExceeded
+from webapp.pages.trajectory_page import NO_FORMS
+from webapp.runs.actions import UNDO_TIME, RequestRefused
+from webapp.runs.models import Run
+from webapp.studies.access import get_study, get_study_to_steer
+from webapp.studies.actions import ACTIONS, do_control_study, do_share_study
+from webapp.studies.arm_charts import charts_of
+from webapp.studies.models import Study
+from webapp.studies.seen_study import SeenStudy, seen_by
+from webapp.studies.study_export import p_words, verdict_words
+from webapp.studies.study_results import spread_words
+from webapp.studies.study_spec import CatalogueSpec, SearchSpec
+from webapp.teams.access import role_in_team, writable_teams
+from webapp.teams.decorators import account_optional
+from webapp.teams.models import Membership
+
+STUDIES_PER_PAGE = 30
+REFRESH_SECONDS = 10
+VISIBILITY_MESSAGES = {
+    Study.Visibility.TEAM: "This study is now visible to the team only.",
+    Study.Visibility.LINK: "Anyone with the link can now read this study, without an account.",
+}
+
+
+@login_required
+@require_GET
+@never_cache
+def studies(request: HttpRequest) -> HttpResponse:
+    """Studies of the user's teams, newest first."""
+    member = "arms__members"
+    rows = (
+        Study.objects.of_teams_of(request.user)
+        .select_related("team", "author")
+        .annotate(
+            run_count=Count(member),
+            ended_count=Count(member, filter=Q(**{f"{member}__run__state__in": Run.ENDED})),
+            failed_count=Count(member, filter=Q(**{f"{member}__run__state": Run.State.FAILED})),
+        )
+    )
+    page = Paginator(rows.order_by("-created_at", "-pk"), STUDIES_PER_PAGE).get_page(request.GET.get("page"))
+    writable = writable_teams(request.user)
+    teams = {study.team_id for study in page.object_list} | {team.pk for team in writable}
+    context = {"page": "studies", "page_obj": page, "writer": bool(writable), "several_teams": len(teams) > 1}
+    return render(request, "studies/list.html", context)
+
+
+@account_optional
+@require_GET
+@never_cache
+def study(request: HttpRequest, slug: str) -> HttpResponse:
+    """The study. An open page polls for its results and gets them, or 204 if nothing changed."""
+    found = get_study(request.user, slug)
+    seen = seen_by(request.user, found)
+    polls = bool(request.headers.get("HX-Request"))
+    if polls and request.headers.get("X-Seen") == seen.digest:
+        return HttpResponse(status=204)
+    context = _results(seen)
+    if polls:
+        return render(request, "studies/_results.html", context)
+    role = role_in_team(request.user, found.team_id)
+    cancelled_at = found.ended_at if found.state == Study.State.CANCELLED else None
+    context |= {
+        "inside": role is not None,
+        "writer": role in Membership.WRITERS,
+        "visibilities": Study.Visibility.choices,
+        "address": request.build_absolute_uri(reverse("study", args=[slug])),
+        "undoable": cancelled_at is not None and cancelled_at > timezone.now() - UNDO_TIME,
+        "undo_minutes": int(UNDO_TIME.total_seconds() // 60),
+    }
+    if not request.user.is_authenticated:
+        context |= NO_FORMS
+    return render(request, "studies/study.html", context)
+
+
+def _results(seen: SeenStudy) -> dict[str, Any]:
+    results = seen.results()
+    arms, groups = results.setting_groups()
+    several = len(results.plan.environments) > 1
+    return {
+        "page": "studies",
+        "study": seen.study,
+        "results": results,
+        "digest": seen.digest,
+        "refresh": REFRESH_SECONDS,
+        "readable": seen.readable,
+        "charts": charts_of(results),
+        "rows": [(row, spread_words(row.successes) if row.successes else "–") for row in results.rows],
+        "several_environments": several,
+        "search": isinstance(results.spec, SearchSpec),
+        "of_paper": isinstance(results.spec, CatalogueSpec),
+        "verdicts": [(one, verdict_words(one), p_words(one.corrected)) for one in results.verdicts],
+        "suite_rows": results.suite_rows() if results.suites else [],
+        "setting_arms": arms,
+        "setting_groups": groups,
+        "paper_rows": results.paper_rows(),
+        "compare": ",".join(one.run.slug for one in seen.members[:10] if one.run_id in seen.readable),
+    }
+
+
+@login_required
+@require_POST
+def study_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
+    """Pause, resume or cancel the study with all of its runs, or undo its cancellation."""
+    found = get_study_to_steer(request.user, slug)
+    wanted = next(one for one in ACTIONS if one == action)
+    try:
+        change = do_control_study(found, wanted)
+        level = messages.WARNING if change.refusals else messages.SUCCESS
+        messages.add_message(request, level, change.words(wanted))
+    except (RequestRefused, QuotaExceeded) as refusal:
+        messages.warning(request, str(refusal))
+    return redirect("study", slug)
+
+
+@login_required
+@require_POST
+def study_visibility(request: HttpRequest, slug: str) -> HttpResponse:
+    """Set who can read the study, and on request its runs."""
+    found = get_study_to_steer(request.user, slug)
+    value = request.POST.get("visibility", "")
+    if value not in Study.Visibility.values:
+        messages.warning(request, "Choose who can read the study. Nothing was changed.")
+        return redirect("study", slug)
+    visibility = Study.Visibility(value)
+    count = do_share_study(found, visibility, with_runs=request.POST.get("runs") == "1")
+    runs = f" So {'are' if count > 1 else 'is'} {count} of its runs." if count else ""
+    messages.success(request, VISIBILITY_MESSAGES[visibility] + runs)
+    return redirect("study", slug)

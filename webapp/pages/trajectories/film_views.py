@@ -1,0 +1,73 @@
+"""The film of an initial state through training, as one picture or animation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.cache import get_conditional_response
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_safe
+
+from webapp.explorer.filmstrip import Chosen, choose, drawn_film, film_key
+from webapp.explorer.related import same_prompt
+from webapp.teams.decorators import account_optional
+from webapp.trajectories.access import get_trajectory
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.render.drawing_queue import BUSY, RETRY_AFTER, DrawingBusy
+from webapp.trajectories.render.film import CONTENT_TYPES, PREVIEW_FRAMES, Film, draw_film, draw_film_preview
+
+MAX_AGE = 300
+
+
+@account_optional
+@require_safe
+def film_preview(request: HttpRequest, slug: str) -> HttpResponse:
+    """Preview of the page's link in chats and social networks: up to four iterations, 1200 by 630 pixels."""
+    current = get_trajectory(request.user, slug)
+    chosen = choose(same_prompt(current), current.member, PREVIEW_FRAMES)
+    if not chosen.frames:
+        raise Http404("No trajectory from this initial state has ended yet. Try again later.")
+    return _drawn(request, current, chosen, "preview", "image/png", draw_film_preview)
+
+
+@account_optional
+@require_safe
+def film(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
+    """PNG, WebP or GIF for readers of the run: the initial state of the trajectory at up to 12 iterations."""
+    current = get_trajectory(request.user, slug)
+    if kind not in CONTENT_TYPES:
+        raise Http404(f"Unknown format of a film. Available: {', '.join(CONTENT_TYPES)}.")
+    chosen = choose(same_prompt(current), current.member)
+    if not chosen.frames:
+        raise Http404("No trajectory from this initial state has ended yet. Try again later.")
+    response = _drawn(request, current, chosen, kind, CONTENT_TYPES[kind], lambda drawn: draw_film(drawn, kind))
+    if response.status_code != 200:
+        return response
+    name = f"how-it-learned-{current.group.environment}-{slug}.{kind}".lower()
+    response["Content-Disposition"] = content_disposition_header(False, name) or "inline"
+    return response
+
+
+def _drawn(
+    request: HttpRequest,
+    current: Trajectory,
+    chosen: Chosen,
+    kind: str,
+    content_type: str,
+    draw: Callable[[Film], bytes],
+) -> HttpResponse:
+    """The drawing of the chosen frames, or the status 304 or 503."""
+    tag = f'"{film_key(chosen, kind)}"'
+    unchanged = get_conditional_response(request, etag=tag)
+    if unchanged is not None:
+        return unchanged
+    try:
+        file = drawn_film(chosen, current.group.environment, kind, draw)
+    except DrawingBusy:
+        response = HttpResponse(BUSY, status=503, content_type="text/plain; charset=utf-8")
+        response["Retry-After"] = str(RETRY_AFTER)
+        return response
+    response = HttpResponse(file, content_type=content_type, headers={"ETag": tag})
+    response["Cache-Control"] = f"private, max-age={MAX_AGE}"
+    return response

@@ -1,0 +1,57 @@
+"""A report's body as blocks: text as HTML, and references that are shown as embeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.utils.safestring import SafeString
+
+from webapp.core import markdown
+from webapp.reports.references import Reference, address_of, reference_at
+
+HEADING = 2
+"""Level of a `#` heading: the title is the page's <h1>."""
+
+MAX_ADDRESSES = 1000
+"""Addresses of this site that are looked at; lines after that stay text."""
+
+Block = SafeString | Reference
+
+
+def blocks(body: str, hosts: Collection[str]) -> list[Block]:
+    """The blocks in order. Only lines of top-level paragraphs are embeds: those in lists, quotes and code stay text."""
+    text = body.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    found, environment = markdown.paragraphs(text)
+    result: list[Block] = []
+    pending: list[str] = []
+
+    def flush() -> None:
+        if any(line.strip() for line in pending):
+            html = markdown.render("\n".join(pending), HEADING, environment)
+            if html.strip():
+                result.append(html)
+        pending.clear()
+
+    at, tried = 0, 0
+    for paragraph in found:
+        pending += lines[at : paragraph.start]
+        for number in paragraph:
+            line = lines[number]
+            address = address_of(line, hosts) if tried < MAX_ADDRESSES else None
+            tried += address is not None
+            reference = None if address is None else reference_at(address)
+            if reference is None:
+                pending.append(markdown.linked(line))
+            else:
+                flush()
+                result.append(reference)
+        at = paragraph.stop
+    pending += lines[at:]
+    flush()
+    return result
+
+
+def references(body: str, hosts: Collection[str]) -> list[Reference]:
+    """The references of a body, in order."""
+    return [block for block in blocks(body, hosts) if isinstance(block, Reference)]

@@ -1,0 +1,146 @@
+"""Check of what a configuration names, by the roles that the settings declare (envs/text_roles.py).
+
+The launch form, the API, resuming and the worker ask it, the last one just before each start: rights may have changed.
+Texts of unknown meaning count as paths, so that a new setting or an installed environment opens nothing by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.conf import settings as site
+from django.db.models import QuerySet
+from pydantic import ValidationError
+
+import envs
+from envs.text_roles import TextRole, TextSetting, text_settings
+from trainer.config.evaluation import parse_suite
+from trainer.config.run import POCKET, RunConfig
+from trainer.journal.protocol import RUN_MODEL
+from webapp.runs.inputs import endpoints, run_models
+from webapp.runs.inputs.folders import DATA, MODELS
+from webapp.runs.models import Run
+
+_HUB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
+_SECTIONS = ("hosted.url", "hosted.api_key_env")
+"""Settings that are checked together."""
+_ENVIRONMENTS = ("environment.settings", "environment.mix.settings", "evaluation.suites")
+"""Settings with the role ENVIRONMENT, whose own texts are checked."""
+
+
+def problems(config: RunConfig, readable: QuerySet[Run], *, stored: bool = False) -> dict[str, str]:
+    """Dotted field → reason why runs of this site may not name what it names.
+
+    Args:
+        config: a valid configuration.
+        readable: runs that the caller may read as a member of their teams.
+        stored: of a run that exists, which may hold its own copy of a checkpoint that its source has deleted since.
+    """
+    found: dict[str, str] = {}
+    for text in text_settings(config):
+        if problem := _problem(text, readable, stored):
+            found.setdefault(text.name, problem)
+    if hosted := endpoints.hosted_problem(config.hosted):
+        found.setdefault(*hosted)
+    for field, problem in _environment_problems(config):
+        found.setdefault(field, problem)
+    return found
+
+
+def refusal(run: Run) -> str:
+    """Reason why a stored run may not be trained by this site, as one text; empty if it may.
+
+    Invalid configurations are left to the trainer, which rejects them before it reads anything.
+    """
+    try:
+        config = RunConfig.model_validate(run.config)
+    except ValidationError:
+        return ""
+    found = problems(config, run_models.readable_by_run(run), stored=True)
+    return "; ".join(f"{field}: {problem}" for field, problem in found.items())
+
+
+def is_hub_id(model: str) -> bool:
+    """Whether a `policy.model` is an id on a hub, OWNER/MODEL."""
+    return bool(_HUB_ID.fullmatch(model)) and ".." not in model
+
+
+def names_files(environment: str, settings: Mapping[str, Any]) -> bool:
+    """Whether settings of an environment name files of the worker, or may do so. Raises ValidationError."""
+    return any(text.role is not TextRole.PLAIN and text.text for text in _texts_of(environment, settings))
+
+
+def _problem(setting: TextSetting, readable: QuerySet[Run], stored: bool = False) -> str:
+    """Reason why a text of the configuration is refused; empty if it is not, or is checked elsewhere."""
+    match setting.role:
+        case TextRole.PLAIN:
+            return ""
+        case TextRole.MODEL if setting.name == "policy.model":
+            return _model_problem(setting.text, readable, stored)
+        case TextRole.URL if setting.name == "engine.urls":
+            return endpoints.engine_problem(setting.text)
+        case TextRole.URL | TextRole.VARIABLE if setting.name in _SECTIONS:
+            return ""
+        case TextRole.ENVIRONMENT if setting.name in _ENVIRONMENTS:
+            return ""
+    return _problem_anywhere(setting)
+
+
+def _problem_anywhere(setting: TextSetting) -> str:
+    """As _problem, for settings that have no rule of their own."""
+    if not setting.text:
+        return ""
+    match setting.role:
+        case TextRole.PLAIN:
+            return ""
+        case TextRole.PATH:
+            return DATA.problem(setting.text)
+        case TextRole.OPERATOR:
+            return "is set by the operator of this site alone: leave it empty"
+    return f"runs of this site may not name a {setting.role.value} here: leave it at its default"
+
+
+def _model_problem(model: str, readable: QuerySet[Run], stored: bool) -> str:
+    if model == POCKET:
+        return ""
+    if is_hub_id(model):
+        return _hub_problem(model)
+    if model.startswith(RUN_MODEL):
+        return run_models.problem(model, readable, stored=stored)
+    if not (problem := MODELS.problem(model)):
+        return ""
+    return f"{problem}. Other models: pocket, a hub id such as Qwen/Qwen2.5-0.5B-Instruct, or {run_models.SPELLING}"
+
+
+def _hub_problem(model: str) -> str:
+    """The worker's account on the hub may read repositories that members of a team may not."""
+    listed = site.ECHOSCOPE_HUB_MODELS
+    if not listed or any(model == name or (name.endswith("/") and model.startswith(name)) for name in listed):
+        return ""
+    return (
+        f"{model} is not among the hub models that the operator of this site listed in ECHOSCOPE_HUB_MODELS: "
+        f"{', '.join(listed)}"
+    )
+
+
+def _environment_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """(field of the form, reason) for the environments of the run and of its evaluation."""
+    environment = config.environment
+    for text in _texts_of(environment.name, environment.settings):
+        if problem := _problem_anywhere(text):
+            yield f"environment.settings.{text.name}", problem
+    for number, entry in enumerate(environment.mix, start=1):
+        for text in _texts_of(entry.name, entry.settings):
+            if problem := _problem_anywhere(text):
+                yield "environment.mix", f"entry {number}, settings.{text.name}: {problem}"
+    for suite in config.evaluation.suites:
+        name, settings = parse_suite(suite)
+        for text in _texts_of(name, settings):
+            if problem := _problem_anywhere(text):
+                yield "evaluation.suites", f"{suite}: {text.name}: {problem}"
+
+
+def _texts_of(environment: str, settings: Mapping[str, Any]) -> Iterator[TextSetting]:
+    return text_settings(envs.settings_model(environment).model_validate(settings))

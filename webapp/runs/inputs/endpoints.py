@@ -1,0 +1,65 @@
+"""Addresses that runs of this site may connect to: hosted models with their key variables, and vLLM servers.
+
+Without these lists of the operator, users could make a worker send its secrets anywhere or reach hosts of its private
+network. The trainer's command line has no such restriction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit, urlunsplit
+
+from django.conf import settings
+
+from trainer.config.hosted import HostedConfig
+
+HOSTED = "ECHOSCOPE_HOSTED_URLS"
+ENGINES = "ECHOSCOPE_ENGINE_URLS"
+
+
+def hosted_problem(hosted: HostedConfig) -> tuple[str, str] | None:
+    """Reason why this site does not run the section, as (field, message); None if it does."""
+    if not hosted.url:
+        return None
+    allowed = hosted_endpoints()
+    if _normalised(hosted.url) not in allowed:
+        return "hosted.url", _refusal(hosted.url, allowed, f"{HOSTED}={hosted.url}=NAME_OF_THE_KEYS_VARIABLE")
+    variable = allowed[_normalised(hosted.url)]
+    if hosted.api_key_env != variable:
+        required = f"must be {variable}" if variable else "must be empty"
+        return "hosted.api_key_env", f"{required} for {hosted.url}, as set by the operator in {HOSTED}"
+    return None
+
+
+def engine_problem(url: str) -> str:
+    """Reason why runs of this site may not use a vLLM server; empty if they may."""
+    allowed = engine_servers()
+    return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{ENGINES}={url}")
+
+
+def hosted_endpoints() -> dict[str, str]:
+    """URL of each allowed endpoint → variable of its key, empty for endpoints without a key.
+
+    Format: `https://api.openai.com/v1=OPENAI_API_KEY, http://models:8000/v1`.
+    """
+    allowed = {}
+    for entry in settings.ECHOSCOPE_HOSTED_URLS:
+        url, _, variable = entry.partition("=")
+        allowed[_normalised(url.strip())] = variable.strip()
+    return allowed
+
+
+def engine_servers() -> set[str]:
+    """URLs of the allowed vLLM servers. Format: `http://gpu1:8000, http://gpu2:8000`."""
+    return {_normalised(entry.rstrip("/").removesuffix("/v1")) for entry in settings.ECHOSCOPE_ENGINE_URLS}
+
+
+def _refusal(url: str, allowed: Iterable[str], variable: str) -> str:
+    listed = ", ".join(sorted(allowed))
+    choice = f" Allowed: {listed}." if listed else ""
+    return f"runs of this site may not use {url}.{choice} Its operator can allow it with {variable}"
+
+
+def _normalised(url: str) -> str:
+    parts = urlsplit(url.rstrip("/"))
+    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path, parts.query, parts.fragment))

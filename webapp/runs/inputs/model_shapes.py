@@ -1,0 +1,25 @@
+"""Shapes of models as far as the site knows them: no folder is read that its runs may not name."""
+
+from __future__ import annotations
+
+from trainer.config.run import POCKET
+from trainer.policy.shapes import ModelShape, named_shape, shape_of
+from webapp.runs.inputs import run_models
+from webapp.runs.inputs.folders import MODELS
+from webapp.runs.models import Run
+
+MAX_ANCESTORS = 20
+"""Runs that continue each other, before the search for their first model ends."""
+
+
+def model_shape(model: str) -> ModelShape | None:
+    """Shape of a `policy.model` of this site; None if it is unknown. A checkpoint has the shape of its run's model."""
+    for _ in range(MAX_ANCESTORS):
+        named = run_models.parse(model)
+        if named is None:
+            break
+        source = Run.objects.filter(slug=named.slug).values_list("config__policy__model", flat=True).first()
+        model = source or ""
+    if model == POCKET or (model and not MODELS.problem(model)):
+        return shape_of(model)
+    return named_shape(model)

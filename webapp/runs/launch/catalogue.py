@@ -1,0 +1,95 @@
+"""First step of the launch form: environment, algorithm and policy, each choice a shipped preset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import envs
+from trainer.config.files import load_preset, preset_names
+from webapp.runs.launch.experiment import NAMES
+from webapp.runs.summaries import algorithm_words, size_words
+
+POCKET_ENVIRONMENTS = ("Sokoban", "FrozenLake", "Bandit")
+"""Environments of the pocket policy's demonstrations, listed first."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A shipped preset as a choice."""
+
+    name: str
+    environment: str
+    arm: str
+    arm_label: str
+    model: str
+    needs_gpu: bool
+    size: str
+
+    @property
+    def where(self) -> str:
+        return "needs an NVIDIA GPU" if self.needs_gpu else "any machine"
+
+
+@dataclass(frozen=True)
+class EnvironmentCard:
+    """An environment of the first step; `preset` is the one that its card chooses."""
+
+    name: str
+    title: str
+    summary: str
+    preset: str
+
+
+@cache
+def presets() -> tuple[Preset, ...]:
+    """All shipped presets: StarPO before StarPO-S, the pocket policy, which runs on any machine, before others."""
+    found = []
+    for name in preset_names():
+        config = load_preset(name)
+        arm = name.split("-")[1]
+        found.append(
+            Preset(
+                name=name,
+                environment=config.environment.name,
+                arm=arm,
+                arm_label=NAMES.get(arm, arm.replace("_", " ")),
+                model=algorithm_words(config.model_dump()).partition(" · ")[2],
+                needs_gpu=config.policy.device == "cuda",
+                size=size_words(config),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (each.model != "pocket policy", each.model, each.arm)))
+
+
+def preset_of(name: str) -> Preset:
+    """The preset of that name, which exists."""
+    return next(each for each in presets() if each.name == name)
+
+
+def environment_cards(chosen: Preset) -> list[EnvironmentCard]:
+    """Environments with presets; each card keeps algorithm and policy where the environment has them."""
+    names = {each.environment for each in presets()}
+    order = sorted(names, key=lambda name: (name not in POCKET_ENVIRONMENTS, envs.names().index(name)))
+    result = []
+    for name in order:
+        own = [each for each in presets() if each.environment == name]
+        best = min(own, key=lambda each: (each.model != chosen.model, each.arm != chosen.arm))
+        result.append(EnvironmentCard(name, envs.spec(name).title, envs.spec(name).summary, best.name))
+    return result
+
+
+def other_environments() -> list[str]:
+    """Registered environments without a preset of their own."""
+    covered = {each.environment for each in presets()}
+    return [name for name in envs.names() if name not in covered]
+
+
+def arms(chosen: Preset) -> list[Preset]:
+    """The algorithms for the environment and the policy of a preset, itself among them."""
+    return [each for each in presets() if (each.environment, each.model) == (chosen.environment, chosen.model)]
+
+
+def policies(chosen: Preset) -> list[Preset]:
+    """The policies for the environment and the algorithm of a preset, itself among them."""
+    return [each for each in presets() if (each.environment, each.arm) == (chosen.environment, chosen.arm)]

@@ -1,0 +1,187 @@
+"""Creation of runs: one, or a group of them; what a launch asks of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from trainer.config.run import RunConfig
+from webapp.core import ids
+from webapp.core.quotas import QuotaExceeded
+from webapp.runs.actions import wake_on_commit
+from webapp.runs.inputs import run_models
+from webapp.runs.launch import estimates
+from webapp.runs.launch.experiment import MAX_GROUP_NAME, PlannedRun
+from webapp.runs.models import Run
+from webapp.runs.queue import device_classes, order, run_quotas
+from webapp.teams.models import Team, User
+
+KEY_LENGTH = 36
+"""Length of a launch key of a group: its runs add their number."""
+
+
+@dataclass(frozen=True)
+class SchedulingOptions:
+    """Queue, GPUs and priority of a run. Empty and None: the defaults of its configuration."""
+
+    queue: str = ""
+    gpus: int | None = None
+    priority: Run.Priority = Run.Priority.NORMAL
+
+    def resolved(self, config: RunConfig, available: Collection[str]) -> tuple[str, int]:
+        """(device class, GPUs), with the configuration's defaults for open options.
+
+        `available` are the classes that live workers serve.
+        """
+        several = self.gpus is not None and self.gpus > 1
+        queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, available))
+        return queue, device_classes.default_gpus(config, queue) if self.gpus is None else self.gpus
+
+
+def options_for_clone(run: Run) -> SchedulingOptions:
+    """Options of a clone: those that a user must have chosen; the configuration's defaults stay open."""
+    is_default = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
+    return SchedulingOptions("" if is_default else run.queue, run.gpus if run.gpus > 1 else None)
+
+
+def do_create_run(
+    team: Team,
+    author: User,
+    config: RunConfig,
+    *,
+    preset: str = "",
+    scheduling: SchedulingOptions | None = None,
+    visibility: Run.Visibility = Run.Visibility.TEAM,
+    launch_key: str = "",
+    group: str = "",
+) -> Run:
+    """Create a queued run; workers are notified once it is committed.
+
+    With the author's `launch_key` of an earlier call, that run is returned: a form that is sent again after a lost
+    answer launches nothing twice. Raises QuotaExceeded.
+    """
+    scheduling = scheduling or SchedulingOptions()
+    new = RunRequest(config, preset=preset, launch_key=launch_key)
+    return do_create_runs(team, author, [new], scheduling=scheduling, visibility=visibility, group=group)[0]
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run to create. `launch_key`: of the author, or empty."""
+
+    config: RunConfig
+    preset: str = ""
+    launch_key: str = ""
+
+
+def do_create_runs(
+    team: Team,
+    author: User,
+    requested: Sequence[RunRequest],
+    *,
+    scheduling: SchedulingOptions,
+    visibility: Run.Visibility = Run.Visibility.TEAM,
+    group: str = "",
+) -> list[Run]:
+    """Create queued runs, all of them or none; see do_create_run. Raises QuotaExceeded."""
+    now = timezone.now()
+    known = order.known_classes(now)
+    runs = [_new_run(team, author, new, scheduling, visibility, group, known, now) for new in requested]
+    keys = [run.launch_key for run in runs if run.launch_key]
+    try:
+        with transaction.atomic():
+            if found := _launched(author, keys):
+                return found
+            run_quotas.require_place_in_queue(team.pk, count=len(runs))  # waits for other launches of the team
+            if found := _launched(author, keys):
+                return found
+            for run in runs:
+                run.save(force_insert=True)
+                wake_on_commit(run.pk)
+    except (IntegrityError, QuotaExceeded):  # the same launch may have been committed, and have taken the places
+        if found := _launched(author, keys):
+            return found
+        raise
+    return runs
+
+
+def _launched(author: User, keys: Collection[str]) -> list[Run]:
+    """The runs that the author has launched with these keys, read anew at each call."""
+    return list(Run.objects.filter(author=author, launch_key__in=keys).order_by("pk")) if keys else []
+
+
+def _new_run(
+    team: Team,
+    author: User,
+    new: RunRequest,
+    scheduling: SchedulingOptions,
+    visibility: Run.Visibility,
+    group: str,
+    known: Collection[str],
+    now: datetime,
+) -> Run:
+    """The row of a queued run, not saved. Raises QuotaExceeded."""
+    config = run_models.pinned(new.config)
+    queue, gpus = scheduling.resolved(config, known)
+    run = Run(
+        team=team,
+        author=author,
+        title=config.title(),
+        config=config.model_dump(mode="json"),
+        preset=new.preset,
+        environment=config.environment.name,
+        tags=config.tags,
+        group=group,
+        iterations=0 if config.kind == "evaluate" else config.iterations,
+        queue=queue,
+        gpus=gpus,
+        memory=estimates.needed_memory(config, gpus),
+        priority=scheduling.priority,
+        queued_at=now,
+        visibility=visibility,
+        launch_key=new.launch_key,
+    )
+    run_quotas.require_allowed_tags(config.tags)
+    run_quotas.require_allowed_iterations(run.iterations)
+    return run
+
+
+def do_create_group(
+    team: Team,
+    author: User,
+    planned: Sequence[PlannedRun],
+    *,
+    group: str,
+    scheduling: SchedulingOptions,
+    visibility: Run.Visibility = Run.Visibility.TEAM,
+    launch_key: str = "",
+) -> list[Run]:
+    """Create all runs of an experiment, or none. With the `launch_key` of an earlier call, those runs are returned.
+
+    Raises QuotaExceeded.
+    """
+    key = (launch_key or ids.token())[:KEY_LENGTH]
+    requested = [RunRequest(run.config, run.preset, f"{key}.{at}") for at, run in enumerate(planned)]
+    return do_create_runs(team, author, requested, scheduling=scheduling, visibility=visibility, group=group)
+
+
+def runs_beside(run: Run) -> list[Run]:
+    """All runs of the launch that made this one, in their order."""
+    key, _, number = run.launch_key.rpartition(".")
+    if not key or not number.isdecimal():
+        return [run]
+    same = Run.objects.filter(author=run.author_id, launch_key__startswith=f"{key}.")
+    return list(same.select_related("team", "author").order_by("pk"))
+
+
+def free_name(team: Team, name: str) -> str:
+    """The name, with a number if the team has a group of that name already."""
+    taken = set(Run.objects.filter(team=team, group__startswith=name).values_list("group", flat=True).distinct())
+    if name not in taken:
+        return name
+    numbered = (f"{name[: MAX_GROUP_NAME - 5]} #{number}" for number in range(2, len(taken) + 3))
+    return next(candidate for candidate in numbered if candidate not in taken)

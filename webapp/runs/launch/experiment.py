@@ -1,0 +1,159 @@
+"""Experiments: one configuration as a group of runs, with each arm of its presets and several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainer.config.files import load_preset, preset_names
+from trainer.config.run import RunConfig
+from webapp.core import formatting
+from webapp.runs.launch.overrides import changes
+
+MAX_SEEDS = 5
+MAX_GROUP_NAME = 80
+MAX_RUN_NAME = 120
+NAMES = {"starpo": "StarPO", "starpo_s": "StarPO-S"}
+
+
+class ExperimentRefused(ValueError):
+    """The experiment cannot be launched. `field` is arms, seeds or group; the message completes its label."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A variant of the algorithm for which there is a preset of the same environment and policy."""
+
+    key: str
+    label: str
+    preset: str
+    config: RunConfig
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of an experiment."""
+
+    preset: str
+    config: RunConfig
+
+
+@cache
+def arms_of(preset: str) -> tuple[Arm, ...]:
+    """The arms of a preset, itself among them: presets of the same environment and policy. Empty without a preset."""
+    if preset not in preset_names():
+        return ()
+    own = load_preset(preset)
+    arms = []
+    for name in preset_names():
+        config = load_preset(name)
+        if config.environment.name == own.environment.name and config.policy.model == own.policy.model:
+            key = name.split("-")[1]
+            arms.append(Arm(key, NAMES.get(key, key.replace("_", " ")), name, config))
+    return tuple(arms)
+
+
+def own_arm(config: RunConfig, preset: str) -> Arm | None:
+    """The arm of the preset that the configuration was made from; None if it is not of that kind any more."""
+    arm = next((arm for arm in arms_of(preset) if arm.preset == preset), None)
+    if arm is None or config.kind != "train" or config.environment.name != arm.config.environment.name:
+        return None
+    return arm
+
+
+def plan(config: RunConfig, preset: str, arms: Sequence[str], seeds: int) -> list[PlannedRun]:
+    """The runs of an experiment, one seed after the other.
+
+    The configuration's own arm is as it is. Another one takes from its own preset the settings in which the two presets
+    differ; all others are shared.
+
+    Args:
+        arms: keys of arms; empty: only the configuration's own.
+        seeds: number of seeds, counted up from that of the configuration.
+    Raises:
+        ExperimentRefused: a number of seeds or an arm that is not possible.
+    """
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise ExperimentRefused("seeds", f"must be a whole number from 1 to {MAX_SEEDS}")
+    own = own_arm(config, preset)
+    if own is None and len(set(arms)) == 1:  # the form sends the one of its preset
+        arms = ()
+    possible = {arm.key: arm for arm in arms_of(preset)} if own else {}
+    unknown = [key for key in arms if key not in possible]
+    if unknown:
+        raise ExperimentRefused("arms", _not_possible(unknown[0], possible))
+    chosen: list[Arm | None] = [*(possible[key] for key in dict.fromkeys(arms))] or [own]
+    several = len(chosen) * seeds > 1
+    runs: list[PlannedRun] = []
+    for seed in range(config.seed, config.seed + seeds):
+        for arm in chosen:
+            label = arm.label if arm and len(chosen) > 1 else ""
+            settings = {"seed": seed} | _name(config, label, seed if several else None)
+            if arm and own and arm is not own:
+                settings |= changes(arm.config, own.config) | settings
+            changed = _changed(config, settings)
+            if arm and any(run.config.title() == changed.title() for run in runs):  # own changes made them alike
+                name = f"{changed.title().rpartition(', seed')[0]} · preset {arm.label}, seed {seed}"
+                changed = changed.model_copy(update={"name": name[:MAX_RUN_NAME]})
+            runs.append(PlannedRun(arm.preset if arm else preset, changed))
+    _require_different(runs)
+    return runs
+
+
+def default_name(config: RunConfig, arms: Sequence[str], seeds: int) -> str:
+    """Name of the group if the user gives none, e.g. “Sokoban · StarPO and StarPO-S × 3 seeds”."""
+    names = " and ".join(NAMES.get(key, key) for key in dict.fromkeys(arms)) or config.title().rpartition(", seed")[0]
+    text = config.name or " + ".join(config.environment.names)
+    end = f" × {formatting.plural(seeds, 'seed')}" if seeds > 1 else ""
+    shown = f"{text} · {names}" if len(set(arms)) > 1 else config.name or names
+    return shown[: MAX_GROUP_NAME - len(end) - 6].strip() + end
+
+
+def _not_possible(key: str, possible: Mapping[str, Arm]) -> str:
+    if not possible:
+        return "can be chosen only for a training run that starts from a preset of its environment"
+    return f"must be among {', '.join(possible)}, not {key!r}"
+
+
+def _name(config: RunConfig, label: str, seed: int | None) -> dict[str, Any]:
+    """A name for one run of several; runs without a name are named after their settings."""
+    if not config.name or seed is None:
+        return {}
+    end = " · " + ", ".join(filter(None, (label, f"seed {seed}")))
+    return {"name": config.name[: MAX_RUN_NAME - len(end)].strip() + end}
+
+
+def _changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    data = config.model_dump()
+    for name, value in settings.items():
+        *sections, last = name.split(".")
+        target = data
+        for section in sections:
+            target = target[section]
+        target[last] = value
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ExperimentRefused(
+            "seeds" if first["loc"] == ("seed",) else "arms",
+            f"cannot all be launched: {'.'.join(map(str, first['loc'])) or 'a setting'}: {first['msg']}",
+        ) from None
+
+
+def _require_different(runs: Sequence[PlannedRun]) -> None:
+    """No two runs do the same: an arm whose defining settings were changed to those of the other one."""
+    seen = set()
+    for run in runs:
+        same = run.config.model_copy(update={"name": ""}).digest()
+        if same in seen:
+            raise ExperimentRefused("arms", "have the same settings here: choose one of them")
+        seen.add(same)

@@ -1,0 +1,100 @@
+"""Steps of the launch form: what comes first, and the groups of all other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from webapp.core import formatting
+from webapp.runs.launch.fields import Setting, SettingGroup
+
+ESSENTIALS = {
+    "name": "Empty: made from environment and algorithm.",
+    "iterations": "Each is a rollout and an update.",
+    "seed": "Of everything random in the run.",
+    "rollout.groups": "Puzzles in each iteration.",
+    "rollout.group_size": "Attempts at each puzzle.",
+    "optimizer.policy_lr": "Usually 1e-6 to 1e-3.",
+    "sft.learning_rate": "Usually 1e-5 to 1e-3.",
+    "algorithm.group_filter": "Groups to learn from; std: StarPO-S.",
+    "algorithm.group_filter_keep": "The rest teaches nothing.",
+    "evaluation.every": "0: only before and after training.",
+}
+"""Settings of the second step with a short help. Those without effect are hidden, as for another kind of run."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A collapsed group of the third step."""
+
+    key: str
+    title: str
+    about: str
+    settings: list[Setting]
+    environment: list[Setting]
+    """Settings of the chosen environment; only in the group of that key."""
+
+    @property
+    def changed(self) -> str:
+        """Badge: how many of its settings differ, e.g. “3 changed”; empty for none."""
+        count = sum(setting.differs for setting in (*self.settings, *self.environment))
+        return f"{count} changed" if count else ""
+
+    @property
+    def wrong(self) -> str:
+        """Badge: how many of its settings need another value."""
+        count = sum(bool(setting.error) for setting in (*self.settings, *self.environment))
+        return f"{formatting.plural(count, 'error')}" if count else ""
+
+
+@dataclass(frozen=True)
+class FormLayout:
+    """The fields of the form by step. `changed`: those of a clone that differ from its run, shown first."""
+
+    changed: list[Setting]
+    essentials: list[Setting]
+    sections: list[Section]
+
+    @property
+    def settings(self) -> list[Setting]:
+        """All settings of the form."""
+        rest = (setting for section in self.sections for setting in (*section.settings, *section.environment))
+        return [*self.changed, *self.essentials, *rest]
+
+
+def layout(
+    groups: Sequence[SettingGroup],
+    environment: Iterable[Setting],
+    reasons: Mapping[str, str],
+    *,
+    changed_first: bool,
+) -> FormLayout:
+    """Distribute the settings over the steps.
+
+    Args:
+        groups: all settings of RunConfig.
+        environment: settings of the chosen environment.
+        reasons: dotted name → why the setting has no effect.
+        changed_first: whether settings that differ leave their places, as in a clone.
+    """
+    marked = [
+        replace(group, settings=[replace(each, reason=reasons.get(each.name, "")) for each in group.settings])
+        for group in groups
+    ]
+    every = {setting.name: setting for group in marked for setting in group.settings}
+    every |= {name: replace(every[name], help=help, source="") for name, help in ESSENTIALS.items()}
+    changed = [setting for setting in every.values() if changed_first and setting.differs]
+    taken = {setting.name for setting in changed}
+    essentials = [every[name] for name in ESSENTIALS if name not in taken]
+    taken |= {setting.name for setting in essentials}
+    sections = [
+        Section(
+            group.key,
+            group.title,
+            group.about,
+            [setting for setting in group.settings if setting.name not in taken],
+            list(environment) if group.key == "environment" else [],
+        )
+        for group in marked
+    ]
+    return FormLayout(changed, essentials, sections)

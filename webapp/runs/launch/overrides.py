@@ -1,0 +1,47 @@
+"""Differences of two configurations as overrides, and configurations with overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.config.files import current_names, dump_for_overrides
+from trainer.config.run import RunConfig
+
+
+def changes(config: RunConfig, base: RunConfig) -> dict[str, Any]:
+    """Dotted name → value of every setting that differs from the base, as for `--set` and the API's overrides."""
+    return _changes(config.model_dump(mode="json"), base.model_dump(mode="json"), RunConfig.model_fields, "")
+
+
+def _changes(
+    now: Mapping[str, Any], before: Mapping[str, Any], fields: Mapping[str, Any], prefix: str
+) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, field in fields.items():
+        inner = getattr(field.annotation, "model_fields", None)
+        if inner is not None:
+            result |= _changes(now[name], before[name], inner, f"{prefix}{name}.")
+        elif now[name] != before[name]:
+            result[prefix + name] = now[name]
+    return result
+
+
+def with_changes(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
+    """The configuration with dotted settings changed; former names are accepted.
+
+    Raises:
+        ValueError: an unknown setting, or (pydantic's ValidationError) an invalid value.
+    """
+    names = current_names(overrides)
+    data = dump_for_overrides(config, names)
+    for name, value in overrides.items():
+        *path, last = names[name].split(".")
+        place = data
+        for part in path:
+            inner = place.get(part)
+            if not isinstance(inner, dict):
+                raise ValueError(f"{name}: there is no setting of this name")
+            place = inner
+        place[last] = value
+    return RunConfig.model_validate(data)

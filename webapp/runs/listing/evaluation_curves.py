@@ -1,0 +1,98 @@
+"""Evaluation results of many runs as small curves with their intervals, for the list of runs. One query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.db import connection
+
+MAX_POINTS = 40
+LEAST_SPAN = 0.1
+"""Least height of a curve, so that a difference of a single puzzle does not fill it."""
+
+
+@dataclass(frozen=True)
+class EvaluationCurve:
+    """Success of a run in one suite over its evaluations, oldest first, with the ends of the intervals.
+
+    `iteration` and `prompts` are those of the last evaluation.
+    """
+
+    suite: str
+    values: list[float]
+    lows: list[float]
+    highs: list[float]
+    iteration: int
+    prompts: int
+
+    @property
+    def success(self) -> float:
+        return self.values[-1]
+
+    @property
+    def success_low(self) -> float:
+        return self.lows[-1]
+
+    @property
+    def success_high(self) -> float:
+        return self.highs[-1]
+
+    @property
+    def gain(self) -> float | None:
+        """Difference between the last and the first evaluation; None with a single one."""
+        return self.values[-1] - self.values[0] if len(self.values) > 1 else None
+
+    @property
+    def line(self) -> str:
+        """Points of a polyline in a box of 100 × 30; empty with a single evaluation."""
+        return " ".join(self._points(self.values)) if len(self.values) > 1 else ""
+
+    @property
+    def band(self) -> str:
+        """Points of the polygon of the intervals."""
+        return " ".join([*self._points(self.highs), *reversed(self._points(self.lows))])
+
+    @cached_property
+    def _range(self) -> tuple[float, float]:
+        low, high = min(self.lows), max(self.highs)
+        missing = max(0.0, LEAST_SPAN - (high - low))
+        return low - missing / 2, high + missing / 2
+
+    def _points(self, values: Sequence[float]) -> list[str]:
+        low, high = self._range
+        step, height = 100 / max(1, len(values) - 1), 26 / (high - low)
+        return [f"{step * at:.1f},{28 - height * (value - low):.1f}" for at, value in enumerate(values)]
+
+
+def evaluation_curves(environments: Mapping[int, str]) -> dict[int, EvaluationCurve]:
+    """The curve of each evaluated run, of the suite of its own environment if there is one.
+
+    Args:
+        environments: environment by the run's primary key.
+    """
+    found: dict[int, EvaluationCurve] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_CURVES, [list(environments), MAX_POINTS])
+        for run, *curve in cursor.fetchall():
+            made = EvaluationCurve(*curve)
+            if run not in found or made.suite == environments[run]:
+                found[run] = made
+    return found
+
+
+_CURVES = """
+SELECT run_id, suite, array_agg(success ORDER BY iteration), array_agg(success_low ORDER BY iteration),
+    array_agg(success_high ORDER BY iteration), max(iteration), (array_agg(prompts ORDER BY iteration DESC))[1]
+FROM (
+    SELECT run_id, suite, iteration, prompts, success, success_low, success_high,
+        row_number() OVER (PARTITION BY run_id, suite ORDER BY iteration) AS place,
+        count(*) OVER (PARTITION BY run_id, suite) AS total
+    FROM runs_evaluation WHERE run_id = ANY(%s)
+) AS numbered
+WHERE place = 1 OR place = total OR place %% (total / %s + 1) = 0
+GROUP BY run_id, suite
+ORDER BY run_id, suite
+"""
+"""Results by run and suite: the first, the last and evenly spaced ones between them."""

@@ -1,0 +1,1 @@
+"""Backup of a site in one file, and its restoration: tables, folders of runs, signing key."""

@@ -1,0 +1,1 @@
+"""Studies: grids and searches of runs under one name, their results so far, verdicts and exports."""

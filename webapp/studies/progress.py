@@ -1,0 +1,248 @@
+"""Steps of studies in the clock process: early stopping, next trials, the end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from statistics import fmean
+from typing import cast
+
+from django.db import transaction
+from django.db.models import Prefetch, Q
+from django.utils import timezone
+
+from trainer.metrics import registry
+from webapp.core.quotas import QuotaExceeded
+from webapp.runs import curves
+from webapp.runs.actions import RequestRefused, do_request
+from webapp.runs.inputs import allowed_inputs
+from webapp.runs.models import Run
+from webapp.studies import optimizer
+from webapp.studies.actions import do_add_arms
+from webapp.studies.models import Study, StudyArm
+from webapp.studies.optimizer import ArmRecord, Better
+from webapp.studies.study_plan import PlannedArm, PlannedCell, StudyRefused, number_type, trial_cells
+from webapp.studies.study_spec import MAX_TRIALS, WINDOW, CatalogueSpec, GridSpec, SearchSpec, read_spec
+from webapp.teams.access import may_write
+
+logger = logging.getLogger(__name__)
+
+ACTIVE = (Run.State.QUEUED, Run.State.STARTING, Run.State.RUNNING, Run.State.PAUSED)
+MAX_ATTEMPTS = 20
+"""Trials with values that do not fit together, before a search is paused."""
+
+
+def do_advance() -> int:
+    """Step every study that goes on. Returns how many of them changed."""
+    count = 0
+    going = Q(state=Study.State.RUNNING)
+    resumed = Q(state=Study.State.FINISHED, arms__members__run__state__in=ACTIVE)
+    for number in list(Study.objects.filter(going | resumed).order_by("pk").values_list("pk", flat=True).distinct()):
+        try:
+            count += do_advance_study(number)
+        except Exception:  # one study must not keep the others waiting
+            logger.exception("Study %s could not be stepped; it is tried again in the next round.", number)
+    return count
+
+
+@transaction.atomic
+def do_advance_study(number: int) -> bool:
+    """Stop hopeless arms, launch the next trials, and end the study if all is done. False if nothing changed."""
+    study = (
+        Study.objects.select_for_update(skip_locked=True, of=("self",))
+        .select_related("team", "author")
+        .filter(pk=number, state__in=(Study.State.RUNNING, Study.State.FINISHED))
+        .first()
+    )
+    if study is None:
+        return False
+    spec = read_spec(study.spec)
+    changed = False
+    if not isinstance(spec, CatalogueSpec):
+        light = Run.objects.defer("config", "log_tail", "summary")
+        arms = list(study.arms.prefetch_related(Prefetch("members__run", light)))
+        if spec.early_stopping is not None:
+            changed = _stop_hopeless(study, spec, arms)
+        if isinstance(spec, SearchSpec) and study.state == Study.State.RUNNING:
+            changed = _launch_trials(study, spec, arms) or changed
+    return _settle(study, spec) or changed
+
+
+def _settle(study: Study, spec: CatalogueSpec | GridSpec | SearchSpec) -> bool:
+    """Set whether the study is finished, by its runs. Returns whether that changed."""
+    runs = Run.objects.filter(study_run__arm__study=study)
+    unfinished = runs.filter(state__in=ACTIVE).exists()
+    if isinstance(spec, SearchSpec) and study.arms.count() < spec.trials:
+        unfinished = True
+    state = Study.State.RUNNING if unfinished else Study.State.FINISHED
+    if study.state == state:
+        return False
+    study.state, study.ended_at = state, None if unfinished else timezone.now()
+    study.save(update_fields=["state", "ended_at"])
+    return True
+
+
+# -- values of arms ---------------------------------------------------------------------------------------------------
+
+
+def runs_of(arm: StudyArm) -> list[Run]:
+    """The runs of an arm, prefetched."""
+    return [member.run for member in arm.members.all()]
+
+
+def value_at(points: Sequence[curves.Point], iteration: int | None, window: int) -> float | None:
+    """Mean of the last `window` points up to an iteration (None: up to the end); None without any."""
+    values = [point.value for point in points if iteration is None or point.iteration <= iteration][-window:]
+    return fmean(values) if values else None
+
+
+def window_of(metric: str) -> int:
+    """Points whose mean is the value of a metric: evaluations are few, and each plays many puzzles."""
+    return 1 if metric.startswith("eval/") else WINDOW
+
+
+def better_of(metric: str) -> Better:
+    """Which values of a metric are better."""
+    return cast(Better, registry.spec_of(metric).better)
+
+
+def arm_value(arm: StudyArm, found: curves.Curves, metric: str) -> float | None:
+    """Mean over the arm's runs of the metric at their ends; None if one has no value."""
+    values = [value_at(found.get((run.pk, metric), []), None, window_of(metric)) for run in runs_of(arm)]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def _record(arm: StudyArm, found: curves.Curves, metric: str) -> ArmRecord:
+    rungs = {int(rung): float(value) for rung, value in arm.rungs.items()}
+    states = {run.state for run in runs_of(arm)}
+    if arm.stopped:
+        return ArmRecord(arm.changes, "stopped", rungs=rungs)
+    if states & set(ACTIVE):
+        return ArmRecord(arm.changes, "running", rungs=rungs)
+    value = arm_value(arm, found, metric)
+    return ArmRecord(arm.changes, "failed" if value is None else "complete", value, rungs)
+
+
+# -- early stopping ---------------------------------------------------------------------------------------------------
+
+
+def _stop_hopeless(study: Study, spec: GridSpec | SearchSpec, arms: list[StudyArm]) -> bool:
+    """Compare arms at the rungs that they have reached, and request that the worst of them stop."""
+    assert spec.early_stopping is not None
+    stopping, metric, better = spec.early_stopping, spec.metric, better_of(spec.metric)
+    keys = [run.pk for arm in arms for run in runs_of(arm)]
+    found = curves.raw(keys, [metric])
+    changed = False
+    reached: list[tuple[int, StudyArm, float]] = []
+    for arm in arms:
+        if arm.stopped or not any(run.state in ACTIVE for run in runs_of(arm)):
+            continue
+        rungs = optimizer.rung_iterations(stopping, min(run.iterations for run in runs_of(arm)))
+        for rung in range(len(arm.rungs), len(rungs)):
+            at = rungs[rung]
+            values = [value_at(found.get((run.pk, metric), []), at, window_of(metric)) for run in runs_of(arm)]
+            known = [value for value in values if value is not None]
+            if len(known) < len(values) or any(run.iteration < at for run in runs_of(arm)):
+                break
+            reached.append((rung, arm, fmean(known)))
+    for rung in sorted({rung for rung, _, _ in reached}):
+        here = [(arm, value) for at, arm, value in reached if at == rung and not arm.stopped]
+        for arm, value in here:  # all of them before the first is judged
+            arm.rungs = {**arm.rungs, str(rung): value}
+        records = {arm.pk: _record(arm, found, metric) for arm in arms}
+        for arm, value in here:
+            others = [record for key, record in records.items() if key != arm.pk]
+            if optimizer.is_hopeless(stopping, better, records[arm.pk], others):
+                arm.stopped = _reason(study, spec, rung, value, list(records.values()))
+            arm.save(update_fields=["rungs", "stopped"])
+            changed = True
+    for arm in arms:
+        if arm.stopped:
+            _request_stop(arm)
+    return changed
+
+
+def _reason(study: Study, spec: GridSpec | SearchSpec, rung: int, value: float, records: list[ArmRecord]) -> str:
+    assert spec.early_stopping is not None
+    reached = [record.rungs[rung] for record in records if rung in record.rungs]
+    better = better_of(spec.metric)
+    rank = 1 + sum(other > value if better == "up" else other < value for other in reached)
+    title = registry.spec_of(spec.metric)
+    at = spec.early_stopping.min_iterations * spec.early_stopping.reduction**rung
+    return (
+        f"Stopped by the study {study.title}: after iteration {at}, its {title.title.lower()} of "
+        f"{title.text(value)} was place {rank} of {len(reached)} arms there; one in {spec.early_stopping.reduction} "
+        "goes on."
+    )
+
+
+def _request_stop(arm: StudyArm) -> None:
+    """Request once that each run of the arm stops. A refusal is tried again in the next round."""
+    for member in arm.members.all():
+        if member.stop_requested:
+            continue
+        if member.run.state in ACTIVE:
+            try:
+                do_request(member.run, "stop")
+            except RequestRefused as refusal:
+                logger.info("Run %s does not stop yet: %s", member.run.slug, refusal)
+                continue
+        member.stop_requested = True
+        member.save(update_fields=["stop_requested"])
+
+
+# -- search -----------------------------------------------------------------------------------------------------------
+
+
+def _launch_trials(study: Study, spec: SearchSpec, arms: list[StudyArm]) -> bool:
+    """Launch as many trials as the study runs at a time; on a problem, say why on its page."""
+    busy = sum(not arm.stopped and any(run.state in ACTIVE for run in runs_of(arm)) for arm in arms)
+    count = min(spec.parallel - busy, spec.trials - len(arms))
+    if count <= 0:
+        return False
+    problem, launched = "", False
+    if study.author is None or not may_write(study.author, study.team_id):
+        problem = "The author of this study may not launch runs in its team any more: it launches no further trials."
+    else:
+        try:
+            planned = _next_trials(spec, arms, count)
+            readable = Run.objects.of_teams_of(study.author)
+            refused = allowed_inputs.problems(planned[0][1][0].config, readable)
+            if refused:
+                raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in refused.items()))
+            with transaction.atomic():
+                cells = [cell for _, own in planned for cell in own]
+                do_add_arms(study, study.author, [arm for arm, _ in planned], cells)
+            launched = True
+        except (StudyRefused, QuotaExceeded) as refusal:
+            problem = f"No further trials at the moment: {refusal}"
+    if study.problem != problem:
+        study.problem = problem
+        study.save(update_fields=["problem"])
+        return True
+    return launched
+
+
+def _next_trials(spec: SearchSpec, arms: Sequence[StudyArm], count: int) -> list[tuple[PlannedArm, list[PlannedCell]]]:
+    """The next trials. Values that do not fit together are drawn again; raises StudyRefused if none fit."""
+    keys = [run.pk for arm in arms for run in runs_of(arm)]
+    found = curves.raw(keys, [spec.metric]) if keys else {}
+    records = [_record(arm, found, spec.metric) for arm in arms]
+    environment = spec.config["environment"]["name"]
+    whole = {one.setting: number_type(one.setting, environment) is int for one in spec.space}
+    planned: list[tuple[PlannedArm, list[PlannedCell]]] = []
+    refusal = StudyRefused("space", "holds no values that fit together")
+    for attempt in range(MAX_ATTEMPTS):
+        seed = int(spec.config.get("seed", 0)) + MAX_TRIALS * attempt
+        lacking = count - len(planned)
+        for changes in optimizer.suggestions(spec, whole, records, better_of(spec.metric), lacking, seed):
+            try:
+                planned.append(trial_cells(spec, changes, len(planned)))
+            except StudyRefused as refused:
+                refusal = refused
+        if len(planned) == count:
+            break
+    if not planned:
+        raise refusal
+    return planned

@@ -1,0 +1,193 @@
+"""The launch form of a study: posted texts as a plan, with errors by field."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainer.config.files import find_preset, load_preset, preset_names, validation_errors
+from trainer.config.run import RunConfig
+from webapp.runs.launch.overrides import with_changes
+from webapp.runs.models import Run, RunQuerySet
+from webapp.studies.study_plan import StudyPlan, StudyRefused, launchable
+from webapp.studies.study_spec import MAX_AXES, Spec, read_spec
+
+ROWS = range(1, MAX_AXES + 1)
+KINDS = ("catalogue", "grid", "random", "bayesian")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+RANGE = re.compile(rf"\s*({NUMBER})\s*(?:\.\.|…|to)\s*({NUMBER})\s*(log)?\s*")
+LABELS = {
+    "kind": "The kind of study",
+    "study": "The study of the paper",
+    "scale": "The scale",
+    "seeds": "The seeds",
+    "preset": "The preset",
+    "from": "The run to begin from",
+    "shared": "The shared changes",
+    "config": "The shared settings",
+    "axes": "The rows of settings",
+    "space": "The rows of settings",
+    "trials": "The trials",
+    "parallel": "Trials at a time",
+    "metric": "The metric",
+    "min_iterations": "The first comparison",
+    "reduction": "The share that goes on",
+    "overrides": "The shared changes",
+    "title": "The name",
+}
+
+
+@dataclass(frozen=True)
+class CheckedStudy:
+    """A posted form. `spec` and `plan` are set if it can be launched; `errors` are sentences by field."""
+
+    spec: Spec | None = None
+    plan: StudyPlan | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def check_study(post: Mapping[str, str], readable: RunQuerySet, *, gpus: bool) -> CheckedStudy:
+    """Parse a posted form and plan its runs.
+
+    Args:
+        readable: runs that the user may read as a member of their teams.
+        gpus: whether a worker with a GPU is online, without which the scale of the paper is refused.
+    """
+    try:
+        spec = read_spec(_data(post, readable))
+        plan = launchable(spec, readable, gpus=gpus)
+    except ValidationError as error:
+        return CheckedStudy(errors=_errors(error))
+    except StudyRefused as refusal:
+        return CheckedStudy(errors={refusal.field: f"{LABELS.get(refusal.field, refusal.field)} {refusal}."})
+    return CheckedStudy(spec, plan)
+
+
+def _data(post: Mapping[str, str], readable: RunQuerySet) -> dict[str, Any]:
+    """The plan as data. Raises StudyRefused."""
+    kind = post.get("kind", "catalogue")
+    if kind not in KINDS:
+        raise StudyRefused("kind", f"must be one of {', '.join(KINDS)}")
+    shared = _assignments(post.get("shared", ""))
+    if kind == "catalogue":
+        return {
+            "kind": kind,
+            "study": post.get("study", ""),
+            "scale": post.get("scale", "pocket"),
+            "seeds": _whole(post, "seeds", 3),
+            "overrides": shared,
+        }
+    config, preset = _common(post, shared, readable)
+    data: dict[str, Any] = {
+        "kind": kind,
+        "config": config.model_dump(mode="json"),
+        "preset": preset,
+        "seeds": _whole(post, "seeds", 3 if kind == "grid" else 1),
+        "metric": post.get("metric", "").strip() or "success/rate",
+    }
+    if post.get("early_stopping"):
+        data["early_stopping"] = {
+            "min_iterations": _whole(post, "min_iterations", 5),
+            "reduction": _whole(post, "reduction", 3),
+        }
+    rows = [
+        (name, post.get(f"values_{number}", "").strip())
+        for number in ROWS
+        if (name := post.get(f"setting_{number}", "").strip())
+    ]
+    if not rows:
+        raise StudyRefused("axes", "are empty: name at least one setting, with the values to try")
+    for name, text in rows:
+        if not text:
+            raise StudyRefused("axes", f"name {name} without values: list them, separated by commas")
+    if kind == "grid":
+        return data | {"axes": [{"setting": name, "values": values(text)} for name, text in rows]}
+    space = [{"setting": name} | _range(text) for name, text in rows]
+    return data | {"space": space, "trials": _whole(post, "trials", 20), "parallel": _whole(post, "parallel", 4)}
+
+
+def _common(post: Mapping[str, str], shared: dict[str, Any], readable: RunQuerySet) -> tuple[RunConfig, str]:
+    slug = post.get("from", "").strip().rstrip("/").rpartition("/")[2]
+    name = ""
+    if slug:
+        run = readable.filter(slug=slug).first() if re.fullmatch(r"[\w-]{1,40}", slug) else None
+        if run is None:
+            raise StudyRefused("from", "does not exist, or belongs to a team you are not in: give the address of a run")
+        base, name = _config_of(run), run.preset
+    else:
+        found = find_preset(post.get("preset", ""))
+        if found is None:
+            raise StudyRefused("preset", f"must be one of {', '.join(preset_names())}")
+        base, name = load_preset(found), found
+    try:
+        return with_changes(base, shared), name
+    except ValidationError as error:
+        where, text = validation_errors(error)[0]
+        raise StudyRefused("shared", f"do not fit: {where}: {text}") from None
+    except ValueError as error:
+        raise StudyRefused("shared", f"name an unknown setting: {error}") from None
+
+
+def _config_of(run: Run) -> RunConfig:
+    try:
+        return RunConfig.model_validate(run.config | {"name": ""})
+    except ValidationError:
+        raise StudyRefused("from", "is of another version, and its settings do not fit this one") from None
+
+
+def _assignments(text: str) -> dict[str, Any]:
+    """Lines of `setting=value`. Raises StudyRefused."""
+    found = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        name, separator, value = line.partition("=")
+        if not separator or not name.strip():
+            raise StudyRefused("shared", f"must be lines such as iterations=40, not {line.strip()[:60]!r}")
+        found[name.strip()] = _value(value)
+    return found
+
+
+def values(text: str) -> list[Any]:
+    """Values separated by commas: numbers, true and false, words."""
+    return [_value(part) for part in text.split(",") if part.strip()]
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return float(text) if re.fullmatch(NUMBER, text) else text
+
+
+def _range(text: str) -> dict[str, Any]:
+    """The range in `0.0001 .. 0.01 log`, or the list of values."""
+    match = RANGE.fullmatch(text)
+    if match is None:
+        return {"values": values(text)}
+    return {"low": float(match[1]), "high": float(match[2]), "log": bool(match[3])}
+
+
+def _whole(post: Mapping[str, str], name: str, default: int) -> int:
+    text = post.get(name, "").strip()
+    if not text:
+        return default
+    if not re.fullmatch(r"\d{1,6}", text):
+        raise StudyRefused(name, f"must be a whole number, not {text[:20]!r}")
+    return int(text)
+
+
+def _errors(error: ValidationError) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for where, text in validation_errors(error):
+        parts = [part for part in where.split(".") if part not in KINDS and part != "early_stopping"]
+        name = next((part for part in parts if part in LABELS), "")
+        text = text.removeprefix("Value error, ")
+        found.setdefault(name or "axes", f"{LABELS.get(name, 'The plan')}: {text}.")
+    return found

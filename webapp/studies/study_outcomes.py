@@ -1,0 +1,97 @@
+"""Runs of a study as the outcomes that the trainer's verdicts judge, read from the tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from trainer.studies.catalogue import SUCCESS
+from trainer.studies.results import GPU_MEMORY, EvaluationResult, Outcome
+from webapp.runs import curves
+from webapp.runs.models import Alarm, Evaluation, Run
+from webapp.studies.models import Study, StudyArm, StudyRun
+
+MEMORY = "system/memory_bytes"
+UPDATE = "time/update"
+CLOCK = "reward/mean"
+"""A metric logged in every training iteration: its last point holds the seconds used by the run."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A run of a study with its arm and its results so far."""
+
+    arm: StudyArm
+    run: Run
+    environment: str
+    seed: int
+    outcome: Outcome
+
+    @property
+    def complete(self) -> bool:
+        """Whether it ended as planned: its results will not change, and verdicts count them."""
+        return self.run.state == Run.State.FINISHED
+
+    @property
+    def success(self) -> float | None:
+        """Success in its last evaluation on its own environment."""
+        last = self.outcome.final()
+        return None if last is None else last.success
+
+    @property
+    def before(self) -> float | None:
+        """Success before training."""
+        found = self.outcome.evaluations.get(self.outcome.suite)
+        return found[0].success if found and found[0].iteration == 0 else None
+
+
+def members_of(study: Study, condition: Q | None = None) -> list[StudyRun]:
+    """The runs of a study with their arms, in the order of their launch, without their settings. One query."""
+    members = StudyRun.objects.filter(arm__study=study).select_related("arm", "run")
+    if condition is not None:
+        members = members.filter(run__in=Run.objects.filter(condition).values("pk"))
+    return list(members.defer("run__log_tail", "run__config").order_by("pk"))
+
+
+def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list[CellResult]:
+    """Results so far of these runs, with every point of success and of `metrics`. Four queries."""
+    keys = [member.run_id for member in members]
+    names = list(dict.fromkeys((SUCCESS, *metrics)))
+    points = curves.raw(keys, names) if keys else {}
+    found = curves.summaries(keys, [CLOCK, GPU_MEMORY, MEMORY]) if keys else {}
+    evaluations: dict[int, dict[str, list[EvaluationResult]]] = defaultdict(lambda: defaultdict(list))
+    for row in Evaluation.objects.filter(run__in=keys).order_by("iteration"):
+        result = EvaluationResult(row.iteration, row.prompts, row.success, row.success_low, row.success_high)
+        evaluations[row.run_id][row.suite].append(result)
+    alarms: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for key, iteration, state in (
+        Alarm.objects.filter(run__in=keys, undone=False).order_by("seq").values_list("run_id", "iteration", "state")
+    ):
+        alarms[key].append((iteration, state))
+    cells = []
+    for member in members:
+        run, key = member.run, member.run_id
+        clock, gpu, memory = (found.get((key, name)) for name in (CLOCK, GPU_MEMORY, MEMORY))
+        outcome = Outcome(
+            member.environment,
+            member.arm.name,
+            member.seed,
+            iterations=run.iteration,
+            curves={
+                name: {point.iteration: point.value for point in own}
+                for name in names
+                if (own := points.get((key, name)))
+            },
+            evaluations=dict(evaluations[key]),
+            suite=run.environment,
+            alarms=alarms[key],
+            seconds=float(run.summary.get("seconds") or (clock.seconds if clock else 0.0)),
+            megabytes=memory.highest / 2**20 if memory else 0.0,
+        )
+        if gpu:
+            outcome.curves[GPU_MEMORY] = {gpu.highest_at: gpu.highest}
+        cells.append(CellResult(member.arm, run, member.environment, member.seed, outcome))
+    return cells

@@ -1,0 +1,310 @@
+"""Arms and runs of a study from its plan, with reasons why a plan cannot be launched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from django.db.models import QuerySet
+from pydantic import ValidationError
+
+import envs
+from trainer.config.files import validation_errors
+from trainer.config.former_names import current_name
+from trainer.config.run import RunConfig
+from trainer.metrics import registry
+from trainer.studies import catalogue
+from webapp.core import formatting
+from webapp.core.quotas import is_reached, quota
+from webapp.runs.inputs import allowed_inputs
+from webapp.runs.launch.fields import full_labels, leaves
+from webapp.runs.launch.overrides import with_changes
+from webapp.runs.launch.texts import SETTINGS, base_type, data_to_text
+from webapp.runs.models import Run
+from webapp.studies.study_spec import CatalogueSpec, GridSpec, SearchSpec, Spec
+
+MAX_NAME = 120
+HARD_LIMIT = 900
+"""Runs of a study without a quota: each run's launch key ends with its number."""
+NOT_VARIED = ("name", "seed", "kind", "tags", "trackers", "visibility")
+"""Settings that name a run or decide how it is repeated."""
+
+
+class StudyRefused(ValueError):
+    """The study cannot be launched. `field` is the part of the plan; the message completes its label."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """A variant. `changes` are the settings in which arms differ; empty for arms of the catalogue."""
+
+    name: str
+    title: str
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A run of the study, and the index of its arm."""
+
+    arm: int
+    environment: str
+    seed: int
+    config: RunConfig
+    preset: str = ""
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Arms and runs at the launch. `runs` counts those of later trials, too; `common` is what trials begin from."""
+
+    title: str
+    arms: list[PlannedArm]
+    cells: list[PlannedCell]
+    runs: int
+    common: RunConfig | None = None
+
+
+def planned(spec: Spec) -> StudyPlan:
+    """What a launch of this plan begins with. Raises StudyRefused."""
+    try:
+        json.dumps(spec.model_dump(), allow_nan=False, ensure_ascii=False).encode()
+    except ValueError:
+        raise StudyRefused("config", "hold a number or a character that cannot be stored") from None
+    match spec:
+        case CatalogueSpec():
+            plan = _of_catalogue(spec)
+        case GridSpec():
+            plan = _of_grid(spec)
+        case SearchSpec():
+            plan = _of_search(spec)
+    if is_reached("RUNS_PER_STUDY", plan.runs - 1) or plan.runs > HARD_LIMIT:
+        most = min(quota("RUNS_PER_STUDY") or HARD_LIMIT, HARD_LIMIT)
+        raise StudyRefused(
+            "seeds", f"lead to {plan.runs:,} runs, and a study may have at most {most}: choose fewer values or seeds"
+        )
+    return plan
+
+
+def launchable(spec: Spec, readable: QuerySet[Run], *, gpus: bool) -> StudyPlan:
+    """The plan, if this site may run it now. Raises StudyRefused.
+
+    Args:
+        readable: runs that its author may read as a member of their teams.
+        gpus: whether a worker with a GPU is online, without which plans that need one are refused.
+    """
+    plan = planned(spec)
+    if needs_gpu(plan) and not gpus:
+        field = "scale" if isinstance(spec, CatalogueSpec) else "preset"
+        raise StudyRefused(field, "needs an NVIDIA GPU, and no worker with one is online: start one, or choose another")
+    if refused := problems(plan, readable):
+        raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in refused.items()))
+    return plan
+
+
+def problems(plan: StudyPlan, readable: QuerySet[Run]) -> dict[str, str]:
+    """Dotted setting → reason why the site may not run an arm of the plan.
+
+    Args:
+        readable: runs that its author may read.
+    """
+    found = {} if plan.common is None else allowed_inputs.problems(plan.common, readable)
+    seen: set[tuple[int, str]] = set()
+    for cell in plan.cells:
+        if (cell.arm, cell.environment) not in seen:
+            seen.add((cell.arm, cell.environment))
+            found = allowed_inputs.problems(cell.config, readable) | found
+    return found
+
+
+def needs_gpu(plan: StudyPlan) -> bool:
+    """Whether a run of the plan trains only on an NVIDIA GPU."""
+    configs = [cell.config for cell in plan.cells] if plan.common is None else [plan.common]
+    return any(config.policy.device == "cuda" for config in configs)
+
+
+def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
+    if spec.study not in catalogue.STUDIES:
+        raise StudyRefused("study", f"must be one of {', '.join(catalogue.STUDIES)}")
+    study = catalogue.STUDIES[spec.study].at(spec.scale)
+    arms = [PlannedArm(arm.name, arm.title) for arm in study.arms]
+    cells = []
+    for seed in range(spec.seeds):
+        for environment in study.environments:
+            for number, arm in enumerate(study.arms):
+                config = catalogue.configuration(study, spec.scale, environment, arm, seed)
+                if spec.overrides:
+                    config = _changed(config, spec.overrides, "overrides")
+                cells.append(PlannedCell(number, environment, seed, config))
+    title = f"{catalogue.label(spec.study)}: {study.title} ({spec.scale})"
+    return StudyPlan(title, arms, cells, len(cells))
+
+
+def _of_grid(spec: GridSpec) -> StudyPlan:
+    base = _base(spec.config)
+    _require_metric(spec.metric)
+    names = [_setting(axis.setting, "axes") for axis in spec.axes]
+    combinations = list(product(*(axis.values for axis in spec.axes)))
+    if len(combinations) * spec.seeds > HARD_LIMIT:  # before each of them is validated
+        raise StudyRefused("axes", f"have {len(combinations):,} combinations: choose fewer values")
+    arms, configs = [], []
+    for number, values in enumerate(combinations, start=1):
+        changes = dict(zip(names, values, strict=True))
+        config = _changed(base, changes, "axes")
+        arms.append(PlannedArm(f"arm-{number}", arm_title(changes), changes))
+        configs.append(config)
+    _require_different(configs)
+    cells = [
+        PlannedCell(number, config.environment.name, seed, named(config, arms[number].title, seed), spec.preset)
+        for seed in range(base.seed, base.seed + spec.seeds)
+        for number, config in enumerate(configs)
+    ]
+    axes = " × ".join(short_label(name) for name in names)
+    return StudyPlan(f"{base.environment.name}: {axes}", arms, cells, len(cells))
+
+
+def _of_search(spec: SearchSpec) -> StudyPlan:
+    """A search begins without arms: its trials are chosen in the transaction that launches them (trials.py)."""
+    base = _base(spec.config)
+    _require_metric(spec.metric)
+    names = []
+    for one in spec.space:
+        names.append(_setting(one.setting, "space"))
+        if not one.values and number_type(one.setting, base.environment.name) is None:
+            raise StudyRefused("space", f"give {one.setting} a range, and it is no number: list its values instead")
+        for value in one.values or [one.low, one.high]:
+            if isinstance(value, (list, dict)) or value is None:
+                raise StudyRefused("space", f"of {one.setting} may hold numbers, words, true and false only")
+            config = _changed(base, {one.setting: _as_whole(value)}, "space")
+            if _setting(one.setting, "space") in allowed_inputs.problems(config, Run.objects.none()):
+                raise StudyRefused("space", f"of {one.setting} names a model or a file: compare these in a grid")
+    axes = " × ".join(short_label(name) for name in names)
+    return StudyPlan(f"{base.environment.name}: search of {axes}", [], [], spec.trials * spec.seeds, base)
+
+
+def number_type(setting: str, environment: str) -> type[int] | type[float] | None:
+    """Whether a setting, of the run or of its environment, takes whole numbers only or any; None if neither."""
+    fields = dict(leaves(RunConfig, ""))
+    if setting.startswith(f"{SETTINGS}.") and environment in envs.names():
+        fields |= dict(leaves(envs.settings_model(environment), f"{SETTINGS}."))
+    info = fields.get(current_name(RunConfig, setting))
+    bare = None if info is None else base_type(info.annotation)
+    return bare if bare in (int, float) else None
+
+
+def _as_whole(value: Any) -> Any:
+    """A whole number as such, for settings that take only these."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def trial_cells(spec: SearchSpec, changes: Mapping[str, Any], arm: int = 0) -> tuple[PlannedArm, list[PlannedCell]]:
+    """Arm and runs of one trial. Raises StudyRefused for values that do not fit together."""
+    base = _base(spec.config)
+    config = _changed(base, changes, "space")
+    title = arm_title(changes)
+    cells = [
+        PlannedCell(arm, config.environment.name, seed, named(config, title, seed), spec.preset)
+        for seed in range(base.seed, base.seed + spec.seeds)
+    ]
+    return PlannedArm("", title, dict(changes)), cells
+
+
+def _base(data: dict[str, Any]) -> RunConfig:
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        where, text = validation_errors(error)[0]
+        raise StudyRefused("config", f"is invalid: {where}: {text}") from None
+
+
+def _setting(name: str, place: str) -> str:
+    """The current name of a setting that a study may vary. Raises StudyRefused."""
+    current = current_name(RunConfig, name)
+    if current in NOT_VARIED:
+        hint = "choose the number of seeds instead" if current == "seed" else "it does not change what a run learns"
+        raise StudyRefused(place, f"may not vary {name}: {hint}")
+    return current
+
+
+def _require_metric(name: str) -> None:
+    """Raise StudyRefused unless the metric says which arm is better."""
+    try:
+        better = registry.spec_of(name).better
+    except KeyError:
+        raise StudyRefused("metric", f"{name} is not a metric: see docs/metrics.md") from None
+    if better == "none":
+        raise StudyRefused("metric", f"{name} has no better direction: choose another one, such as success/rate")
+
+
+def _changed(config: RunConfig, changes: Mapping[str, Any], place: str) -> RunConfig:
+    try:
+        return with_changes(config, changes)
+    except ValidationError as error:
+        where, text = validation_errors(error)[0]
+        shown = ", ".join(f"{name} = {data_to_text(value)}" for name, value in changes.items())
+        raise StudyRefused(place, f"hold a value that does not fit ({shown}): {where}: {text}") from None
+    except ValueError as error:
+        raise StudyRefused(place, f"name an unknown setting: {error}") from None
+
+
+def _require_different(configs: Sequence[RunConfig]) -> None:
+    """No two arms do the same, as with a setting that has no effect on the digest."""
+    seen: dict[str, int] = {}
+    for number, config in enumerate(configs, start=1):
+        digest = config.digest()
+        if digest in seen:
+            raise StudyRefused("axes", f"make arms {seen[digest]} and {number} the same: change their values")
+        seen[digest] = number
+
+
+def named(config: RunConfig, title: str, seed: int) -> RunConfig:
+    """The configuration of one run, with its seed, named after its arm."""
+    end = f", seed {seed}"
+    start = config.name or config.environment.name
+    name = f"{start}: {title}"[: MAX_NAME - len(end)].strip() + end
+    return config.model_copy(update={"name": name, "seed": seed})
+
+
+def short_label(name: str) -> str:
+    """Label of a setting in the title of an arm."""
+    return full_labels().get(name, name.rpartition(".")[2].replace("_", " ")).partition(",")[0]
+
+
+def arm_title(changes: Mapping[str, Any]) -> str:
+    """The settings of an arm in words, e.g. “KL penalty 0.001 · Group size 8”."""
+    text = " · ".join(f"{short_label(name)} {shown_value(value)}" for name, value in changes.items())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def shown_value(value: Any) -> str:
+    """A value of a setting on pages."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return data_to_text(value) or "empty"
+
+
+def count_words(plan: StudyPlan, spec: Spec) -> str:
+    """The size of a study, e.g. “18 runs: 2 arms × 3 environments × 3 seeds”."""
+    runs, seeds = formatting.plural(plan.runs, "run"), formatting.plural(spec.seeds, "seed")
+    if isinstance(spec, SearchSpec):
+        return f"{runs}: {formatting.plural(spec.trials, 'trial')} × {seeds}, {spec.parallel} at a time"
+    environments = len({cell.environment for cell in plan.cells})
+    parts = [formatting.plural(len(plan.arms), "arm")]
+    if environments > 1:
+        parts.append(formatting.plural(environments, "environment"))
+    return f"{runs}: {' × '.join([*parts, seeds])}"
+
+
+def configs_of(plan: StudyPlan) -> Iterator[RunConfig]:
+    """Configurations to estimate the whole study from: of each run, or of the common one for each trial's run."""
+    if plan.common is not None:
+        yield from [plan.common] * plan.runs
+    else:
+        yield from (cell.config for cell in plan.cells)

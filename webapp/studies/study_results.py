@@ -1,0 +1,342 @@
+"""Results of a study so far: arms, verdicts, the paper's figures, settings in which arms differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean, stdev
+from typing import Any
+
+from trainer.config.run import RunConfig
+from trainer.metrics import registry
+from trainer.studies import catalogue
+from trainer.studies.catalogue import Arm, Finding
+from trainer.studies.catalogue import Study as Plan
+from trainer.studies.paper import REPORTED, Reported
+from trainer.studies.results import Outcome
+from webapp.core import formatting
+from webapp.explorer.compare import DifferenceGroup, differences
+from webapp.runs.curves import Point, value_words
+from webapp.runs.models import Run
+from webapp.studies.models import Study, StudyArm, StudyRun
+from webapp.studies.progress import better_of, value_at, window_of
+from webapp.studies.study_outcomes import UPDATE, CellResult, read_cells
+from webapp.studies.study_plan import short_label, shown_value
+from webapp.studies.study_spec import CatalogueSpec, SearchSpec, Spec, read_spec
+
+MAX_COMPARED_ARMS = 12
+"""Arms of a grid whose differences from its first arm are tested: with more, no correction leaves any power."""
+MAX_DIFFERENCES = 8
+"""Arms of the catalogue in the table of settings."""
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """An arm in one environment. Success counts the last evaluation of each run, complete or not."""
+
+    arm: StudyArm
+    environment: str
+    cells: list[CellResult]
+    reported: list[Reported]
+    metric: str
+
+    @property
+    def colour(self) -> int:
+        """Number of its colour, from 1."""
+        return (self.arm.number - 1) % 8 + 1
+
+    @property
+    def environment_title(self) -> str:
+        return catalogue.environment_title(self.environment)
+
+    @property
+    def successes(self) -> list[float]:
+        return [cell.success for cell in self.cells if cell.success is not None]
+
+    @property
+    def mean(self) -> float | None:
+        return fmean(self.successes) if self.successes else None
+
+    @property
+    def deviation(self) -> float | None:
+        return stdev(self.successes) if len(self.successes) > 1 else None
+
+    @property
+    def before(self) -> float | None:
+        values = [cell.before for cell in self.cells if cell.before is not None]
+        return fmean(values) if values else None
+
+    @property
+    def complete(self) -> int:
+        """Runs that ended as planned."""
+        return sum(cell.complete for cell in self.cells)
+
+    @property
+    def collapse_words(self) -> str:
+        """Collapsed seeds, with their iterations, as in “2 of 3: 17, 31”."""
+        return _each([cell.outcome.collapse for cell in self.cells if cell.run.iteration])
+
+    @property
+    def trap_words(self) -> str:
+        return _each([cell.outcome.trapped for cell in self.cells if cell.run.iteration])
+
+    @property
+    def seconds(self) -> float | None:
+        values = [cell.outcome.seconds for cell in self.cells if cell.outcome.seconds]
+        return fmean(values) if values else None
+
+    @property
+    def value(self) -> float | None:
+        """Mean over runs of the study's metric, at the present ends of the runs."""
+        values = []
+        for cell in self.cells:
+            points = [Point(at, at, value) for at, value in cell.outcome.curves.get(self.metric, {}).items()]
+            value = value_at(points, None, window_of(self.metric))
+            if value is not None:
+                values.append(value)
+        return fmean(values) if values else None
+
+    @property
+    def value_words(self) -> str:
+        return "–" if self.value is None else value_words(registry.spec_of(self.metric), self.value)
+
+    @property
+    def paper(self) -> str:
+        return "; ".join(f"{one.what}: {one.value}" for one in self.reported)
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """(label, value) of the settings in which the arms of a grid or a search differ."""
+        return [(short_label(name), shown_value(value)) for name, value in self.arm.changes.items()]
+
+
+@dataclass(frozen=True)
+class VerdictSoFar:
+    """Verdict on a claim from the complete runs. `complete` of `planned` seeds of the arm with fewer of them."""
+
+    finding: str
+    environment: str
+    word: str
+    figures: str
+    p: float | None
+    corrected: float | None
+    complete: int
+    planned: int
+
+    @property
+    def firm(self) -> bool:
+        """Whether all planned seeds are in: looking earlier makes chance findings more likely."""
+        return self.complete >= self.planned
+
+    @property
+    def environment_title(self) -> str:
+        return catalogue.environment_title(self.environment)
+
+    @property
+    def seeds_words(self) -> str:
+        return f"{self.complete} of {formatting.plural(self.planned, 'seed')}"
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """Everything that the page and the exports of a study show."""
+
+    study: Study
+    spec: Spec
+    plan: Plan
+    cells: list[CellResult]
+    hidden: int = 0
+    """Private runs that the reader may not see; nothing here counts them."""
+    arms: list[StudyArm] = field(default_factory=list)
+
+    @cached_property
+    def metric(self) -> str:
+        return catalogue.SUCCESS if isinstance(self.spec, CatalogueSpec) else self.spec.metric
+
+    @cached_property
+    def rows(self) -> list[ArmResult]:
+        """Arms by environment; those of a search best first."""
+        reported = REPORTED.get(self.plan.name, ())
+        found = []
+        for environment in self.plan.environments:
+            for arm in self.arms:
+                cells = [cell for cell in self.cells if (cell.arm.pk, cell.environment) == (arm.pk, environment)]
+                own = [one for one in reported if (one.environment or environment, one.arm) == (environment, arm.name)]
+                found.append(ArmResult(arm, environment, cells, own, self.metric))
+        if isinstance(self.spec, SearchSpec):
+            sign = -1.0 if better_of(self.metric) == "up" else 1.0
+            found.sort(key=lambda row: (row.value is None, sign * (row.value or 0.0)))
+        return found
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Shown state of runs → their number."""
+        counts: dict[str, int] = {}
+        for cell in self.cells:
+            counts[cell.run.shown_state] = counts.get(cell.run.shown_state, 0) + 1
+        return counts
+
+    @property
+    def counts_words(self) -> str:
+        """The size with the states of runs, e.g. “18 runs: 4 finished, 2 running, 12 queued”."""
+        counts = ", ".join(f"{count} {formatting.STATES[state].lower()}" for state, count in self.counts.items())
+        return formatting.plural(self.planned_runs, "run") + (f": {counts}" if counts else "")
+
+    @property
+    def metric_title(self) -> str:
+        return registry.spec_of(self.metric).title
+
+    @property
+    def planned_runs(self) -> int:
+        if isinstance(self.spec, SearchSpec):
+            return self.spec.trials * self.spec.seeds
+        return len(self.cells)
+
+    @property
+    def active(self) -> bool:
+        """Whether results may still change."""
+        idle = (*Run.ENDED, Run.State.PAUSED)
+        return self.study.state == Study.State.RUNNING or any(cell.run.state not in idle for cell in self.cells)
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        return self.plan.all_suites
+
+    def suite_rows(self) -> list[tuple[StudyArm, list[str]]]:
+        """Success of each arm in the further suites, as text."""
+        rows = []
+        for arm in self.arms:
+            own = [cell.outcome for cell in self.cells if cell.arm.pk == arm.pk]
+            finals = [[found.success for outcome in own if (found := outcome.final(suite))] for suite in self.suites]
+            rows.append((arm, [spread_words(values) for values in finals]))
+        return rows
+
+    @property
+    def reported(self) -> Sequence[Reported]:
+        """Figures of the paper, for studies of its catalogue."""
+        return REPORTED.get(self.plan.name, ())
+
+    def paper_rows(self) -> list[tuple[str, str, str, str]]:
+        """(quantity, environment, arm, figure of the paper)"""
+        titles = {arm.name: arm.title for arm in self.arms}
+        return [
+            (
+                one.what,
+                catalogue.environment_title(one.environment) if one.environment else "–",
+                titles.get(one.arm, "–"),
+                one.value,
+            )
+            for one in self.reported
+        ]
+
+    @cached_property
+    def verdicts(self) -> list[VerdictSoFar]:
+        """Claims of the study, tested over the runs that are complete."""
+        if not self.plan.findings:
+            return []
+        from trainer.studies.verdicts import verdicts  # scipy: tens of megabytes that other pages do without
+
+        complete = [cell.outcome for cell in self.cells if cell.complete]
+        found = verdicts(self.plan, complete)
+        sides = [
+            (finding, environment)
+            for finding in self.plan.findings
+            for environment in finding.environments or self.plan.environments
+        ]
+        return [
+            VerdictSoFar(
+                one.finding,
+                environment,
+                one.word,
+                one.figures,
+                one.p,
+                one.corrected,
+                min(_count(complete, environment, name) for name in (finding.arm, finding.other) if name),
+                self.spec.seeds,
+            )
+            for one, (finding, environment) in zip(found, sides, strict=True)
+        ]
+
+    def setting_groups(self) -> tuple[list[StudyArm], list[DifferenceGroup]]:
+        """Arms of a study of the catalogue, and the settings in which their first runs differ. One query."""
+        if not isinstance(self.spec, CatalogueSpec):
+            return [], []
+        first: dict[int, CellResult] = {}
+        for cell in self.cells:
+            if cell.environment == self.cells[0].environment:
+                first.setdefault(cell.arm.pk, cell)
+        chosen = list(first.values())[:MAX_DIFFERENCES]
+        runs = Run.objects.in_bulk([cell.run.pk for cell in chosen])
+        return [cell.arm for cell in chosen], differences([runs[cell.run.pk] for cell in chosen])
+
+    @cached_property
+    def common_config(self) -> RunConfig | None:
+        """Configuration of the first run."""
+        return RunConfig.model_validate(self.cells[0].run.config) if self.cells else None
+
+
+def results_of(study: Study, members: Sequence[StudyRun], hidden: int = 0) -> StudyResults:
+    """Results of a study from these of its runs. Five queries."""
+    spec = read_spec(study.spec)
+    arms = list(study.arms.all())
+    plan = _plan(study, spec, arms)
+    metrics = [finding.metric for finding in plan.findings]
+    if any(finding.claim == "less_update_time" for finding in plan.findings):
+        metrics.append(UPDATE)
+    if not isinstance(spec, CatalogueSpec):
+        metrics.append(spec.metric)
+    return StudyResults(study, spec, plan, read_cells(members, metrics), hidden, arms)
+
+
+def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
+    """The study as the trainer's tests take it: of the catalogue, or with one claim for each arm but the first."""
+    if isinstance(spec, CatalogueSpec):
+        return catalogue.STUDIES[spec.study].at(spec.scale)
+    environments = dict.fromkeys(
+        StudyRun.objects.filter(arm__study=study).order_by("pk").values_list("environment", flat=True)
+    )
+    names = tuple(environments) or (str(spec.config["environment"]["name"]),)
+    variants = tuple(Arm(arm.name, arm.title, "starpo_s") for arm in arms)
+    findings: tuple[Finding, ...] = ()
+    if not isinstance(spec, SearchSpec) and len(arms) <= MAX_COMPARED_ARMS and len(names) == 1:
+        findings = tuple(
+            Finding(f"{arm.title}: more successes than {arms[0].title}", "higher", arm.name, arms[0].name)
+            for arm in arms[1:]
+        )
+    suites = tuple(spec.config.get("evaluation", {}).get("suites", ()))
+    curves = tuple(dict.fromkeys((spec.metric, catalogue.SUCCESS, "reward/mean")))
+    return Plan(study.slug, study.title, "", names, variants, findings, curves=curves, suites=suites)
+
+
+def _count(outcomes: Sequence[Outcome], environment: str, arm: str) -> int:
+    return sum((one.environment, one.arm) == (environment, arm) for one in outcomes)
+
+
+def spread_words(values: Sequence[float]) -> str:
+    """Mean ± standard deviation of shares in per cent."""
+    if not values:
+        return "–"
+    around = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * fmean(values):.1f}{around} %"
+
+
+def _each(iterations: Sequence[int | None]) -> str:
+    present = [str(value) for value in iterations if value is not None]
+    if not iterations:
+        return "–"
+    return f"{len(present)} of {len(iterations)}{': ' + ', '.join(present) if present else ''}"
+
+
+def settings_of(results: StudyResults) -> dict[str, Any]:
+    """What all runs have in common, for the method of an export."""
+    config = results.common_config
+    if config is None:
+        return {}
+    rollout = config.rollout
+    return {
+        "policy": config.policy.model,
+        "iterations, P × N": f"{config.iterations}, {rollout.groups} × {rollout.group_size}",
+        "policy learning rate": f"{config.optimizer.policy_lr:g}",
+        "evaluation": f"{config.evaluation.prompts} fixed prompts, T = {config.evaluation.temperature:g}",
+    }

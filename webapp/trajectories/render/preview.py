@@ -1,0 +1,72 @@
+"""The picture of a position, and the keys of all drawings of a trajectory: the same for its pages and for reports."""
+
+from __future__ import annotations
+
+import hashlib
+from io import BytesIO
+
+from django.db.models import F, Func, IntegerField
+
+from webapp.core.streaming import release_connection
+from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.positions import START, Position, key_position, position_at, positions
+from webapp.trajectories.render.card import Caption, Judgement, draw_preview, judgement_of
+from webapp.trajectories.render.drawing_queue import DRAWINGS
+from webapp.trajectories.serialize import player_data
+from webapp.trajectories.sharing.public import outcome_of, when_of
+
+STYLE = 3
+"""Version of the rendering, part of the ETags: increase it when pictures look different."""
+
+
+def caption(trajectory: Trajectory, turns: int) -> Caption:
+    """Caption above the thought in pictures and animations."""
+    return Caption(
+        title=trajectory.group.environment,
+        outcome=outcome_of(trajectory),
+        success=trajectory.success,
+        facts=when_of(trajectory),
+        turns=turns,
+    )
+
+
+def drawing_key(trajectory: Trajectory, *what: object) -> str:
+    """ETag of a picture or an animation of the trajectory in its present state, without quotation marks."""
+    facts = (STYLE, trajectory.pk, trajectory.last_seq, trajectory.status, *what)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+def nearest_position(trajectory: Trajectory, turn: int, action: int) -> tuple[int, int]:
+    """The position that position_at() would choose, from two numbers: every picture has one ETag, whatever is asked."""
+    last = max(0, trajectory.turn_count - 1)
+    if action < 0 and turn <= last:
+        return turn, START
+    number = Func(F("event__actions"), function="jsonb_array_length", output_field=IntegerField())
+    actions = Turn.objects.filter(trajectory=trajectory, number=min(turn, last)).values_list(number, flat=True).first()
+    latest = (actions or 0) - 1
+    return (turn, min(action, latest)) if turn <= last else (last, latest)
+
+
+def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
+    """PNG of a nearest_position(), or of the most informative one with the verdict. Raises DrawingBusy.
+
+    Its key is drawing_key(trajectory, position). Select group and run with the trajectory. The database connection is
+    released.
+    """
+    key = drawing_key(trajectory, position)
+    kept = DRAWINGS.files.get(key)
+    if kept is not None:
+        return kept
+    with DRAWINGS.place():
+        data = player_data(trajectory)
+        selected = position_at(positions(data), *(position or key_position(data)))
+        words = caption(trajectory, len(data["turns"]))
+        judgement = judgement_of(data) if position is None else Judgement(judgement_of(data).marks)
+        release_connection()
+        return DRAWINGS.draw(key, lambda: _png(selected, words, judgement))
+
+
+def _png(position: Position, words: Caption, judgement: Judgement) -> bytes:
+    file = BytesIO()
+    draw_preview(position, words, judgement).save(file, "PNG", optimize=True)
+    return file.getvalue()

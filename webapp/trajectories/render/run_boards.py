@@ -1,0 +1,108 @@
+"""One small board per run for the list of runs: an attempt as it is now, or as one of the last evaluation ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from django.db import connection
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from webapp.trajectories.board_text import board_text
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.render.mini_board import mini_board
+
+MAX_BOARD_LENGTH = 8_000
+"""Characters of JSON of a board that is drawn; grids of a few dozen cells have some hundred."""
+MAX_LINES, MAX_LINE_LENGTH = 5, 36
+"""Text of a board that has no grid: what fits the cell."""
+_OUTCOMES = {
+    Trajectory.Status.PLAYING: "in progress",
+    Trajectory.Status.SUCCESS: "solved",
+    Trajectory.Status.FAILED: "not solved",
+    Trajectory.Status.INTERRUPTED: "interrupted",
+}
+
+
+@dataclass(frozen=True)
+class RunBoard:
+    """The picture of a run: HTML in the colours of the theme, and the words for readers who do not see it."""
+
+    picture: SafeString
+    words: str
+
+
+def run_boards(runs: Iterable[tuple[int, bool]]) -> dict[int, RunBoard]:
+    """The board of each run that has attempts, by primary key, in one statement.
+
+    Args:
+        runs: primary key, and whether the run is being trained. Of such a run the attempt in progress is shown, else
+            the one that ended last; of others the first attempt of the last evaluation, else the one that ended last.
+    """
+    asked = list(runs)
+    if not asked:
+        return {}
+    with connection.cursor() as cursor:
+        keys, trained = [pk for pk, _ in asked], [being_trained for _, being_trained in asked]
+        cursor.execute(_BOARDS, (MAX_BOARD_LENGTH, MAX_BOARD_LENGTH, keys, trained))
+        found = cursor.fetchall()
+    result = {}
+    for pk, environment, status, split, iteration, board in found:
+        picture = board and _picture(board)
+        if picture:
+            result[pk] = RunBoard(picture, _words(environment, status, split, iteration))
+    return result
+
+
+def _words(environment: str, status: str, split: str, iteration: int) -> str:
+    where = f"evaluation after iteration {iteration}" if split == "eval" else f"iteration {iteration}"
+    return f"{environment}, {where}: attempt {_OUTCOMES.get(Trajectory.Status(status), 'waiting')}"
+
+
+@lru_cache(maxsize=2048)
+def _picture(text: str) -> SafeString | None:
+    """The drawing of a board's JSON, kept by content: most rows are the same at the next refresh of the list."""
+    board = json.loads(text)
+    drawn = mini_board(board)
+    if drawn is not None:
+        return drawn
+    lines = [line.strip() for line in board_text(board).splitlines() if line.strip()]
+    shown = [line[:MAX_LINE_LENGTH] for line in lines[:MAX_LINES]]
+    return format_html('<span class="mini-text" aria-hidden="true">{}</span>', "\n".join(shown)) if shown else None
+
+
+_BOARDS = """
+SELECT asked.run, grp.environment, t.status, t.split, t.iteration,
+    CASE WHEN length(turn.board) <= %s THEN turn.board
+         WHEN turn.board IS NULL AND length(grp.board::text) <= %s THEN grp.board::text END
+FROM unnest(%s::bigint[], %s::boolean[]) AS asked(run, trained)
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN asked.trained THEN coalesce(
+        (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND status = 'playing' AND NOT superseded
+            ORDER BY last_seq DESC LIMIT 1),
+        (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND finished_seq IS NOT NULL
+            AND NOT superseded ORDER BY finished_seq DESC LIMIT 1)
+    ) ELSE coalesce(
+        (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND split = 'eval' AND NOT superseded
+            AND finished_seq IS NOT NULL
+            AND iteration = (SELECT max(iteration) FROM runs_evaluation WHERE run_id = asked.run)
+            ORDER BY id + 0 LIMIT 1),
+        (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND finished_seq IS NOT NULL
+            AND NOT superseded ORDER BY finished_seq DESC LIMIT 1)
+    ) END AS id
+) AS chosen
+JOIN trajectories_trajectory AS t ON t.id = chosen.id
+JOIN trajectories_group AS grp ON grp.id = t.group_id
+LEFT JOIN LATERAL (
+    SELECT jsonb_path_query_array(event, '$.actions[*].board') ->> -1 AS board FROM trajectories_turn
+    WHERE trajectory_id = t.id AND jsonb_path_exists(event, '$.actions[*].board ? (@ != null)')
+    ORDER BY number DESC LIMIT 1
+) AS turn ON true
+"""
+"""The attempt of each run and its latest board: after its last executed action, else the initial one.
+
+`id + 0` keeps the planner from walking the primary key, past all attempts of other runs.
+"""

@@ -1,0 +1,41 @@
+"""Liveness of a worker, for orchestrators: a file that one of its threads touches, and the script that judges its age.
+
+`python -I -S webapp/worker/liveness.py` exits with 0 while the file that ECHOSCOPE_LIVENESS_FILE names was touched
+within MAX_AGE seconds. The thread asks neither database nor Redis, which may hang instead of refusing: restarting the
+worker would not bring them back, and would end its runs. Standard library only, so that a probe costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+VARIABLE = "ECHOSCOPE_LIVENESS_FILE"
+MAX_AGE = 60.0
+
+
+def touch() -> None:
+    """Show that the worker is alive, if a file is configured. Needs no space on the disk once the file exists.
+
+    A file that cannot be touched shows in its age alone.
+    """
+    if path := os.environ.get(VARIABLE):
+        with contextlib.suppress(OSError):
+            Path(path).touch()
+
+
+def problem() -> str:
+    """Why the worker does not count as alive; empty if it does."""
+    path = Path(os.environ.get(VARIABLE) or "/nonexistent")
+    try:
+        age = time.time() - path.stat().st_mtime
+    except OSError as error:
+        return f"{VARIABLE}={path}: {error.strerror}"
+    return "" if age <= MAX_AGE else f"the last heartbeat was {age:.0f} s ago"
+
+
+if __name__ == "__main__":
+    sys.exit(problem() or 0)

@@ -1,0 +1,193 @@
+"""Limits of each run on this worker, set by its operator: memory, disk, processes and time.
+
+Memory is watched instead of limited by the kernel: RLIMIT_AS counts addresses, and CUDA reserves many times what it
+uses. RLIMIT_NPROC would count all processes of the account, those of the site included.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from webapp.worker import parent_guard
+
+GB = 1_000_000_000
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_BLOCK = 512  # unit of st_blocks
+_HIDDEN = (FileNotFoundError, ProcessLookupError, PermissionError)
+"""What /proc answers about processes that have ended, or that are another account's (mount option hidepid)."""
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """Limits of one run; 0 means no limit.
+
+    Attributes:
+        memory: bytes of main memory of all its processes.
+        disk: bytes in its folder.
+        file: bytes of a single file.
+        processes: number of its processes.
+        seconds: time in training since it was last started.
+    """
+
+    memory: int = 0
+    disk: int = 0
+    file: int = 0
+    processes: int = 0
+    seconds: float = 0
+
+
+DEFAULTS = {
+    "ECHOSCOPE_RUN_MEMORY_GB": 0,
+    "ECHOSCOPE_RUN_DISK_GB": 1000,
+    "ECHOSCOPE_RUN_FILE_GB": 0,
+    "ECHOSCOPE_RUN_PROCESSES": 10_000,
+    "ECHOSCOPE_RUN_HOURS": 0,
+}
+
+
+def configured_limits(environ: Mapping[str, str] = os.environ) -> RunLimits:
+    """The operator's limits. Raises ValueError for a variable that is no number or negative."""
+    value = {name: _number(environ, name) for name in DEFAULTS}
+    return RunLimits(
+        memory=int(GB * value["ECHOSCOPE_RUN_MEMORY_GB"]),
+        disk=int(GB * value["ECHOSCOPE_RUN_DISK_GB"]),
+        file=int(GB * value["ECHOSCOPE_RUN_FILE_GB"]),
+        processes=int(value["ECHOSCOPE_RUN_PROCESSES"]),
+        seconds=3600 * value["ECHOSCOPE_RUN_HOURS"],
+    )
+
+
+def _number(environ: Mapping[str, str], name: str) -> float:
+    text = environ.get(name, "").strip() or str(DEFAULTS[name])
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a number, 0 for no limit, not {text!r}.")
+    return value
+
+
+@dataclass(frozen=True)
+class ExceededLimit:
+    """A limit that a run has exceeded. `gentle`: the trainer may still write a checkpoint."""
+
+    message: str
+    gentle: bool = False
+
+
+class LimitMonitor:
+    """Compares a trainer with its limits. Costs a walk through /proc and through the run's folder at each call."""
+
+    def __init__(
+        self,
+        limits: RunLimits,
+        folder: Path,
+        pid: int,
+        tag: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`tag`: of the trainer's processes (parent_guard.TAG), to find those whose parents have ended."""
+        self._limits, self._folder, self._pid, self._tag, self._clock = limits, folder, pid, tag, clock
+        self._began = clock()
+
+    def exceeded(self) -> ExceededLimit | None:
+        """The first limit that the run exceeds now, None if there is none."""
+        limits = self._limits
+        if limits.seconds and self._clock() - self._began > limits.seconds:
+            hours = f"{limits.seconds / 3600:g} hours"
+            return ExceededLimit(_message(f"trained for {hours}", hours, "ECHOSCOPE_RUN_HOURS"), gentle=True)
+        if limits.disk and (used := folder_bytes(self._folder)) > limits.disk:
+            return _exceeded_bytes("disk space", used, limits.disk, "ECHOSCOPE_RUN_DISK_GB")
+        if not limits.memory and not limits.processes:
+            return None
+        pids = sorted({*process_tree(self._pid), *parent_guard.tagged_processes(self._tag)})
+        if limits.processes and len(pids) > limits.processes:
+            used_words = f"had {len(pids)} processes"
+            return ExceededLimit(_message(used_words, str(limits.processes), "ECHOSCOPE_RUN_PROCESSES"))
+        if limits.memory and (used := memory_bytes(pids, limits.memory)) > limits.memory:
+            return _exceeded_bytes("memory", used, limits.memory, "ECHOSCOPE_RUN_MEMORY_GB")
+        return None
+
+
+def _exceeded_bytes(what: str, used: int, limit: int, variable: str) -> ExceededLimit:
+    return ExceededLimit(_message(f"used {used / GB:.4g} GB of {what}", f"{limit / GB:.4g} GB", variable))
+
+
+def _message(used: str, limit: str, variable: str) -> str:
+    return f"The run {used}; the operator of this site allows {limit} per run ({variable}), so it was ended."
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes that a folder occupies on its disk, sub-folders included."""
+    total, open_folders = 0, [folder]
+    while open_folders:
+        try:
+            with os.scandir(open_folders.pop()) as entries:
+                for entry in entries:
+                    try:
+                        total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+                        if entry.is_dir(follow_symlinks=False):
+                            open_folders.append(Path(entry.path))
+                    except OSError:  # removed meanwhile
+                        continue
+        except OSError:  # removed or closed
+            continue
+    return total
+
+
+def process_tree(pid: int) -> list[int]:
+    """A process, its group, and all their descendants. Only the process itself where the system has no /proc."""
+    groups: dict[int, int] = {}
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if Path("/proc/self/stat").exists() else ():
+        if not name.isdecimal():
+            continue
+        try:
+            stat = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
+        except _HIDDEN:
+            continue
+        state, parent, group = stat[stat.rindex(")") + 2 :].split()[:3]
+        if state not in "ZX":
+            groups[int(name)] = int(group)
+            children.setdefault(int(parent), []).append(int(name))
+    members = {pid}
+    reached = [pid, *(one for one, group in groups.items() if group == pid)]
+    while reached:
+        one = reached.pop()
+        members.add(one)
+        reached.extend(child for child in children.get(one, ()) if child not in members)
+    return sorted(members)
+
+
+def memory_bytes(pids: list[int], limit: int) -> int:
+    """Main memory of these processes in bytes: pages that they share count once, where the system tells.
+
+    Resident pages are counted first, which is cheap, and only if they exceed `limit` the shared ones are divided.
+    """
+    resident = sum(_resident(pid) for pid in pids)
+    return resident if resident <= limit else sum(_proportional(pid) for pid in pids)
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except _HIDDEN:
+        return 0
+
+
+def _proportional(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    except PermissionError:
+        pass
+    return _resident(pid)

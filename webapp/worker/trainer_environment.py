@@ -1,0 +1,102 @@
+"""Environment variables of a trainer process: an allow-list, so that no secret of the site reaches it.
+
+A run's process executes code of models and environments that users choose. The worker's own variables hold the
+addresses and passwords of database, Redis, storage and mail.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from envs.sandbox.host_environment import BASIC_NAMES, BASIC_PREFIXES, select
+from trainer.config.engine import WEIGHTS_VARIABLE
+from trainer.config.hosted import HostedConfig
+
+VARIABLE = "ECHOSCOPE_TRAINER_ENV"
+"""Names of further variables that trainers receive, comma-separated, set by the operator."""
+NAMES = frozenset(
+    {
+        "ECHOSCOPE_CACHE",
+        WEIGHTS_VARIABLE,
+        "CC",
+        "CXX",  # Triton compiles kernels
+        "XDG_CONFIG_HOME",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "HUGGINGFACE_HUB_CACHE",
+        *(name for proxy in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (proxy, proxy.upper())),
+    }
+)
+PREFIXES = (
+    "HF_",
+    "TRANSFORMERS_",
+    "TOKENIZERS_",
+    "SAFETENSORS_",
+    "TORCH",
+    "PYTORCH_",
+    "TRITON_",
+    "VLLM_",
+    "CUDA",
+    "CUBLAS_",
+    "CUDNN_",
+    "NVIDIA",
+    "NCCL_",
+    "GLOO_",
+    "ROCR_",
+    "HIP_",
+    "KMP_",
+    "ATEN_",
+    "GOMP_",
+    "NUMEXPR_",
+    "DNNL_",
+    "ONEDNN_",
+)
+TRACKER_PREFIXES = {"wandb": "WANDB_", "mlflow": "MLFLOW_", "trackio": "TRACKIO_", "tensorboard": "TENSORBOARD_"}
+PR_SET_DUMPABLE = 4
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The worker's variables that the trainer of this configuration receives.
+
+    Those are basic ones (PATH, HOME, locale, PYTHON…), those of the numeric libraries and model hubs, those of the
+    run's trackers, the key of its hosted model, and those named by the operator in ECHOSCOPE_TRAINER_ENV.
+
+    Raises:
+        ValueError: ECHOSCOPE_TRAINER_ENV is not a list of names.
+    """
+    trackers = config.get("trackers", config.get("sinks")) or ()
+    prefixes = [prefix for tracker, prefix in TRACKER_PREFIXES.items() if tracker in trackers]
+    names = BASIC_NAMES | NAMES | named_by_operator(environ)
+    return select(environ, names.union(_key_variable(config)), (*BASIC_PREFIXES, *PREFIXES, *prefixes))
+
+
+def named_by_operator(environ: Mapping[str, str]) -> frozenset[str]:
+    """The names in ECHOSCOPE_TRAINER_ENV. Raises ValueError for anything that is not a name."""
+    names = [name.strip() for name in environ.get(VARIABLE, "").split(",") if name.strip()]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{VARIABLE} must list names of variables, separated by commas; {name!r} is none.")
+    return frozenset(names)
+
+
+def _key_variable(config: Mapping[str, Any]) -> list[str]:
+    """The variable with the key of the run's hosted model, which the operator's list of endpoints has confirmed."""
+    try:
+        hosted = HostedConfig.model_validate(config.get("hosted") or {})
+    except ValidationError:  # the trainer rejects it with a message
+        return []
+    return [hosted.api_key_env] if hosted.url and hosted.api_key_env else []
+
+
+def hide_own_environment() -> None:
+    """Deny processes of the same account to read this process's variables and memory in /proc (Linux, not as root)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
