@@ -50,12 +50,26 @@
  * @property {boolean} truncated
  * @property {number|null} [entropy]
  * @property {number|null} [logprob]
+ * @property {Claim[]|null} [claims] statements of the thought compared with the state
+ */
+
+/**
+ * Characters of a thought (code points) that state something about the state; cells are row and column from 0.
+ * @typedef {{start: number, end: number, true: boolean, kind?: string|null, actual?: string|null, cells?: Array<[number, number]>|null, actual_cells?: Array<[number, number]>|null, marks?: string[]|null}} Claim
  */
 
 /** @typedef {{text: string, id: number, p: number, logprob: number, entropy: number|null, advantage: number|null}} Token */
 /** @typedef {{turn: number, tokens: Token[]}} TokenTurn */
 
 /** @typedef {{turn: number, action: number, reason: string}} LostAt */
+
+/**
+ * A mistake by the environment's solver; cells are row and column from 0, of the box or player that it is about, and origin
+ * is the player's before the action.
+ * @typedef {{turn: number, action: number, kind: "inaccuracy"|"mistake"|"blunder", glyph: string, played: string, better: string[], value: number, kept: number, loss: number, sentence: string, cells: Array<[number, number]>, origin: number[], dead_end: boolean}} Mark
+ */
+
+/** Why an attempt failed, and where. @typedef {{kind: "mistake"|"slip"|"budget", turn: number, action: number, sentence: string}} Verdict */
 
 /**
  * A trajectory in the format of the stage and the player.
@@ -71,9 +85,11 @@
  * @property {string|null} [end]
  * @property {number|null} [total_reward]
  * @property {LostAt|null} [lost_at]
+ * @property {Mark[]} [marks] absent until the attempt has ended
+ * @property {Verdict|null} [verdict]
  */
 
-/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed", format_error: boolean}} Member */
+/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted", format_error: boolean}} Member */
 /** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
 /** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
 
@@ -91,6 +107,8 @@
  * @property {LostAt|null} [lost_at]
  */
 
+/** @typedef {{stage: string, pass_number: number, passes: number, groups: number[]}} UpdateProgress */
+
 /**
  * @typedef {object} Phase
  * @property {string} phase
@@ -100,6 +118,16 @@
  * @property {string} unit
  * @property {number|null} [tokens_per_second]
  * @property {number|null} [eta_seconds]
+ * @property {number|null} [eta_low_seconds] at the pace of fast iterations
+ * @property {number|null} [eta_high_seconds] at the pace of slow iterations
+ * @property {number|null} [share] completed share of the phase
+ * @property {Record<string, number>|null} [iteration_shares] phase → expected share of this iteration's time, in order
+ * @property {UpdateProgress|null} [update] for the phase update
+ */
+
+/**
+ * A telling attempt of the last rollout or evaluation, and why it was chosen (webapp/explorer/highlights.py).
+ * @typedef {{kind: string, caption: string, id: string, slug: string, group: number, member: number, iteration: number, split: string}} Highlight
  */
 
 /** @typedef {{iteration: number, suite: string, success: number, success_low: number, success_high: number, prompts: number, final: boolean}} Evaluation */
@@ -114,7 +142,7 @@
  * @property {number} rebuilds how often the run was read again from its journal
  * @property {number} attempt
  * @property {string} state
- * @property {{slug: string, title: string, iterations: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null}} run
+ * @property {{slug: string, title: string, iterations: number, iteration: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null}} run
  * @property {Phase|null} phase
  * @property {Wall|null} wall
  * @property {Finished[]} finished

@@ -4,14 +4,19 @@
  * pieces, reuses their nodes and slides them. Boards are data: no game rules here.
  */
 
+import { drawGround } from "./ground.js";
 import { describeLegend, drawSign, drawTones, readLegend } from "./legend.js";
-import { clearMarks, describePage, drawPage, markAction } from "./web_page_board.js";
+import { drawNumbers } from "./labelled_numbers.js";
+import { drawBox, drawLever, drawPlayer } from "./pieces.js";
+import { contains, drawCoordinates, viewBox, viewOf } from "./view.js";
+import { clearMarks, describePage, drawPage, lightItems, markAction } from "./web_page_board.js";
 import { html, svg } from "../ui/dom.js";
 
 /** @typedef {import("../types.js").Board} Board */
 /** @typedef {import("../types.js").GridBoard} GridBoard */
 /** @typedef {import("../types.js").ArmsBoard} ArmsBoard */
 /** @typedef {import("../types.js").PageBoard} PageBoard */
+/** @typedef {import("../types.js").Claim} Claim */
 /** @typedef {{x: number, y: number}} Cell */
 /** @typedef {{cell: Cell, on: boolean}} Piece */
 
@@ -130,7 +135,10 @@ export class BoardView {
     this.head = `arrow-head-${++drawn}`;
     this.key = "";
     /** @type {SVGElement|null} */ this.pieces = null;
-    /** @type {SVGElement|null} */ this.overlay = null;
+    /** @type {SVGElement|null} marks above the pieces, in cells */ this.overlay = null;
+    /** @type {SVGElement|null} marks below the pieces, in cells */ this.trail = null;
+    /** @type {SVGElement|null} */ this.picture = null;
+    /** @type {string[][]} */ this.ground = [];
     /** @type {Array<{node: SVGElement, cell: Cell}>} */ this.boxes = [];
     /** @type {Array<{node: SVGElement, cell: Cell}>} */ this.players = [];
     /** @type {Record<string, Array<{node: SVGElement, cell: Cell}>>} */ this.signs = {};
@@ -155,7 +163,7 @@ export class BoardView {
     else this.#text(board.kind === "text" ? board.text : board.rows.join("\n"));
     this.host.classList.toggle("page-board", board.kind === "page");
     this.host.classList.toggle("text-board", board.kind === "text");
-    this.host.setAttribute("role", board.kind === "page" ? "group" : "img"); // a page's text is readable as it is
+    this.host.setAttribute("role", ["page", "text"].includes(board.kind) ? "group" : "img"); // their text is readable as it is
     this.board = board;
     this.host.setAttribute("aria-label", describeBoard(board));
   }
@@ -168,7 +176,32 @@ export class BoardView {
   /** Remove arrows and marks. */
   clearArrows() {
     this.overlay?.replaceChildren();
+    this.trail?.replaceChildren();
     clearMarks(this.host);
+    this.#look([]);
+  }
+
+  /**
+   * Light what a claim is about, and where a misplaced thing really is, in place of the arrows, until the next `show`.
+   * @param {Claim} claim
+   */
+  light(claim) {
+    this.clearArrows();
+    const state = claim.true ? "right" : "wrong";
+    const marks = claim.marks ?? [];
+    if (this.board?.kind === "arms") {
+      const names = this.board.arms.map((arm) => arm.name);
+      this.host.querySelectorAll(".arm").forEach((node, index) => {
+        node.classList.remove("advised");
+        if (marks.includes(names[index])) node.classList.add("lit", state);
+      });
+    }
+    if (this.board?.kind === "page") lightItems(this.host, marks, state);
+    const frame = (/** @type {[number, number]} */ [row, column], /** @type {string} */ name) =>
+      this.overlay?.append(svg("rect", { class: `lit ${name}`, x: column + 0.05, y: row + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
+    this.#look([...(claim.cells ?? []), ...(claim.actual_cells ?? [])].map(([y, x]) => ({ x, y })));
+    for (const cell of claim.cells ?? []) frame(cell, state);
+    for (const cell of claim.actual_cells ?? []) frame(cell, "actual");
   }
 
   /**
@@ -209,13 +242,13 @@ export class BoardView {
   slip(from, intendedName, actual) {
     const intended = DIRECTIONS[intendedName.toLowerCase()];
     const real = DIRECTIONS[actual.toLowerCase()];
-    if (!intended || !real || !this.overlay) return;
+    if (!intended || !real || !this.trail) return;
     const [x, y] = [from.x + 0.5, from.y + 0.5];
     const rows = this.board?.kind === "grid" ? this.board.rows : [];
     const inside = rows[from.y + real.y]?.[from.x + real.x] !== undefined; // otherwise it slipped against the edge
-    const reach = inside ? 0.8 : 0.34;
+    const reach = inside ? 0.62 : 0.34; // up to the player, which stands there now
     const bend = `M${x} ${y}Q${x + intended.x * 0.75} ${y + intended.y * 0.75} ${x + real.x * reach + intended.x * 0.22} ${y + real.y * reach + intended.y * 0.22}`;
-    this.overlay.append(arrow(line(from, intended, 0, 0.85), "wanted", this.head), arrow(bend, "slipped", this.head));
+    this.trail.append(arrow(line(from, intended, 0, 0.85), "wanted", this.head), arrow(bend, "slipped", this.head));
   }
 
   /**
@@ -229,14 +262,15 @@ export class BoardView {
     if (key !== this.key) {
       this.key = key;
       this.#forget();
-      const height = ground.length;
-      const width = Math.max(1, ...ground.map((row) => row.length));
+      this.ground = ground;
+      this.trail = svg("g", { class: "arrows" });
       this.pieces = svg("g", { class: "pieces" });
       this.overlay = svg("g", { class: "arrows" });
-      const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: `grid ${legend ? "legend" : board.theme}`, "aria-hidden": "true" }, [
-        defs(this.head), drawGround(ground), ...(legend ? [drawTones(ground, legend)] : []), this.pieces, this.overlay,
+      this.picture = svg("svg", { class: `grid ${legend ? "legend" : board.theme}`, "aria-hidden": "true" }, [
+        defs(this.head), drawGround(ground), ...(legend ? [drawTones(ground, legend)] : []), svg("g", { class: "coordinates" }),
+        this.trail, this.pieces, this.overlay,
       ]);
-      this.host.replaceChildren(picture);
+      this.host.replaceChildren(this.picture);
       animate = false;
     }
     this.clearArrows();
@@ -246,6 +280,18 @@ export class BoardView {
       this.signs[sign] = this.#place(this.signs[sign] ?? [], signs[sign] ?? [], () => drawSign((legend ?? {})[sign]));
     }
     this.players = this.#place(this.players, players, drawPlayer);
+  }
+
+  /** Show the cropped grid, and these cells of the grid even if they were cropped. @param {Cell[]} cells */
+  #look(cells) {
+    const { picture, ground } = this;
+    if (!picture) return;
+    const cropped = viewOf(ground);
+    const hidden = cells.filter(({ x, y }) => ground[y]?.[x] !== undefined && !contains(cropped, { x, y }));
+    const view = hidden.length ? viewOf(ground, hidden) : cropped;
+    if (picture.getAttribute("viewBox") === viewBox(view)) return;
+    picture.setAttribute("viewBox", viewBox(view));
+    picture.querySelector(".coordinates")?.replaceWith(drawCoordinates(view));
   }
 
   /**
@@ -281,10 +327,10 @@ export class BoardView {
           drawLever(), html("b", {}, [arm.name]), html("span", { class: "pulls" }), html("span", { class: "paid" }),
         ]))));
     }
+    clearMarks(this.host);
     board.arms.forEach((arm, index) => {
       const node = this.host.querySelectorAll(".arm")[index];
       node.classList.toggle("pulled", arm.pulls > 0);
-      node.classList.remove("advised");
       node.querySelector(".pulls")?.replaceChildren(arm.pulls === 1 ? "1 pull" : `${arm.pulls} pulls`);
       node.querySelector(".paid")?.replaceChildren(
         arm.last === null || arm.last === undefined ? "not tried" : `paid ${arm.last.toFixed(2)}`);
@@ -308,7 +354,7 @@ export class BoardView {
   #text(text) {
     this.key = "";
     this.#forget();
-    this.host.replaceChildren(html("pre", {}, [text]));
+    this.host.replaceChildren(drawNumbers(text) ?? html("pre", {}, [text]));
   }
 
   /** Discard the pieces: the next board has another shape. */
@@ -318,6 +364,8 @@ export class BoardView {
     this.signs = {};
     this.pieces = null;
     this.overlay = null;
+    this.trail = null;
+    this.picture = null;
   }
 }
 
@@ -347,69 +395,5 @@ function defs(head) {
     svg("marker", { id: head, viewBox: "0 0 10 10", refX: 6, refY: 5, markerWidth: 3.4, markerHeight: 3.4, orient: "auto-start-reverse" }, [
       svg("path", { d: "M1 1L9 5L1 9z", fill: "context-stroke" }),
     ]),
-  ]);
-}
-
-/**
- * The ground in few nodes: one path per kind, the floor cut into the wall with rounded corners.
- * @param {string[][]} ground
- */
-function drawGround(ground) {
-  /** @type {Record<string, Cell[]>} */
-  const cells = {};
-  ground.forEach((row, y) => row.forEach((name, x) => (cells[name] ??= []).push({ x, y })));
-  const squares = (/** @type {Cell[]} */ list, inset = 0) =>
-    list.map(({ x, y }) => `M${x + inset} ${y + inset}h${1 - 2 * inset}v${1 - 2 * inset}h${2 * inset - 1}z`).join("");
-  const group = svg("g", { class: "ground" });
-  const open = Object.entries(cells).filter(([name]) => name !== "wall").flatMap(([, list]) => list);
-  group.append(svg("path", { class: "floor", d: squares(open, 0.06) + joins(open) }));
-  group.append(svg("path", { class: "floor-alt", d: squares(open.filter(({ x, y }) => (x + y) % 2 === 1), 0.05) }));
-  if (cells.wall) group.append(svg("path", { class: "bricks", d: cells.wall.map(({ x, y }) => `M${x} ${y + 0.5}h1M${x + (y % 2 ? 0.25 : 0.5)} ${y}v.5M${x + (y % 2 ? 0.75 : 0.25)} ${y + 0.5}v.5`).join("") }));
-  for (const { x, y } of cells.target ?? []) {
-    group.append(svg("circle", { class: "target", cx: x + 0.5, cy: y + 0.5, r: 0.36 }), svg("circle", { class: "target-dot", cx: x + 0.5, cy: y + 0.5, r: 0.1 }));
-  }
-  for (const { x, y } of cells.hole ?? []) {
-    group.append(svg("ellipse", { class: "hole", cx: x + 0.5, cy: y + 0.52, rx: 0.37, ry: 0.34 }), svg("path", { class: "hole-edge", d: `M${x + 0.2} ${y + 0.4}a.37 .34 0 0 1 .6 0` }));
-  }
-  for (const { x, y } of cells.goal ?? []) {
-    group.append(svg("path", { class: "pole", d: `M${x + 0.32} ${y + 0.86}v-.7` }), svg("path", { class: "goal", d: `M${x + 0.34} ${y + 0.16}h.42l-.12 .15 .12 .15h-.42z` }));
-  }
-  return group;
-}
-
-/**
- * Strips that join neighbouring floor cells, so that only the outline of the whole floor is rounded.
- * @param {Cell[]} open
- */
-function joins(open) {
-  const cells = new Set(open.map(({ x, y }) => `${x},${y}`));
-  return open.map(({ x, y }) =>
-    (cells.has(`${x + 1},${y}`) ? `M${x + 0.5} ${y + 0.06}h1v.88h-1z` : "") +
-    (cells.has(`${x},${y + 1}`) ? `M${x + 0.06} ${y + 0.5}h.88v1h-.88z` : "") +
-    (cells.has(`${x + 1},${y}`) && cells.has(`${x},${y + 1}`) && cells.has(`${x + 1},${y + 1}`) ? `M${x + 0.5} ${y + 0.5}h1v1h-1z` : "")).join("");
-}
-
-function drawBox() {
-  return svg("g", { class: "piece box" }, [
-    svg("rect", { class: "crate", x: 0.12, y: 0.12, width: 0.76, height: 0.76, rx: 0.1 }),
-    svg("path", { class: "planks", d: "M.24 .24h.52v.52h-.52zM.24 .76L.76 .24" }),
-    svg("path", { class: "tick", d: "M.32 .52l.13 .14 .25 -.3" }),
-  ]);
-}
-
-function drawPlayer() {
-  return svg("g", { class: "piece player" }, [
-    svg("circle", { class: "body", cx: 0.5, cy: 0.5, r: 0.29 }),
-    svg("g", { class: "eyes" }, [svg("circle", { cx: 0.4, cy: 0.5, r: 0.055 }), svg("circle", { cx: 0.6, cy: 0.5, r: 0.055 })]),
-    svg("path", { class: "sunk", d: "M.36 .36L.64 .64M.64 .36L.36 .64" }),
-  ]);
-}
-
-function drawLever() {
-  return svg("svg", { viewBox: "0 0 60 44", class: "lever" }, [
-    svg("rect", { class: "machine", x: 8, y: 8, width: 34, height: 30, rx: 5 }),
-    svg("rect", { class: "window", x: 14, y: 14, width: 22, height: 10, rx: 2 }),
-    svg("path", { class: "handle", d: "M42 26h8v-14" }),
-    svg("circle", { class: "knob", cx: 50, cy: 10, r: 4.5 }),
   ]);
 }

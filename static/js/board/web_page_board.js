@@ -51,21 +51,66 @@ export function drawPage(board) {
  * @param {string} action
  */
 export function markAction(host, action) {
-  const target = sameAction(action);
-  const isSearch = target.startsWith("search[");
-  for (const node of host.querySelectorAll("[data-action]")) {
-    const nodeAction = node.getAttribute("data-action") ?? "";
-    if (nodeAction !== target && !(isSearch && nodeAction === SEARCH)) continue;
+  for (const node of actionNodes(host, action)) {
     node.classList.add("advised");
-    if (isSearch) node.querySelector(".page-words")?.replaceChildren(target.slice(7, -1));
-    const item = /** @type {HTMLElement} */ (node);
-    const hidden = item.offsetTop + item.offsetHeight - host.clientHeight;
-    if (hidden > host.scrollTop) host.scrollTop = hidden + 12;
+    fillSearch(node, action);
+    scrollTo(host, node);
   }
 }
 
-/** Remove the marks. @param {HTMLElement} host */
+/**
+ * The elements of the page that an action uses.
+ * @param {HTMLElement} host
+ * @param {string} action
+ */
+export function actionNodes(host, action) {
+  const target = sameAction(action);
+  const names = target.startsWith("search[") ? [target, SEARCH] : [target];
+  return /** @type {HTMLElement[]} */ ([...host.querySelectorAll("[data-action]")]).filter((node) => names.includes(node.getAttribute("data-action") ?? ""));
+}
+
+/**
+ * Show the words of a search in its field; nothing for other actions.
+ * @param {Element|undefined} node
+ * @param {string} action
+ */
+export function fillSearch(node, action) {
+  const target = sameAction(action);
+  if (target.startsWith("search[")) node?.querySelector(".page-words")?.replaceChildren(target.slice(7, -1));
+}
+
+/**
+ * Scroll down to an element that is below the visible part of the page.
+ * @param {HTMLElement} host
+ * @param {HTMLElement} node
+ */
+export function scrollTo(host, node) {
+  const hidden = node.offsetTop + node.offsetHeight - host.clientHeight;
+  if (hidden > host.scrollTop) host.scrollTop = hidden + 12;
+}
+
+/**
+ * Light the elements with these texts, and scroll the first one into view.
+ * @param {HTMLElement} host
+ * @param {string[]} texts in any case
+ * @param {"right"|"wrong"} state
+ */
+export function lightItems(host, texts, state) {
+  const wanted = new Set(texts.map((text) => text.toLowerCase()));
+  const lit = [...host.querySelectorAll("[data-text]")].filter((node) => wanted.has(node.getAttribute("data-text") ?? ""));
+  for (const node of lit) node.classList.add("lit", state);
+  const first = lit[0];
+  if (!(first instanceof HTMLElement)) return;
+  if (first.offsetTop < host.scrollTop || first.offsetTop + first.offsetHeight > host.scrollTop + host.clientHeight) {
+    host.scrollTop = Math.max(0, first.offsetTop - 40);
+  }
+}
+
+/** Remove the marks of arms and pages. @param {HTMLElement} host */
 export function clearMarks(host) {
+  for (const node of host.querySelectorAll(".mistake-badge, .better-badge, .better-note")) node.remove();
+  for (const node of host.querySelectorAll(".mistaken, .better")) node.classList.remove("mistaken", "better", "inaccuracy", "mistake", "blunder");
+  for (const node of host.querySelectorAll(".lit")) node.classList.remove("lit", "right", "wrong");
   for (const node of host.querySelectorAll(".advised")) node.classList.remove("advised");
   for (const node of host.querySelectorAll(".page-words")) node.replaceChildren();
 }
@@ -89,7 +134,7 @@ function drawItem(item, layout, last) {
   const classes = ["page-item"];
   if (item.chosen) classes.push("chosen");
   if (item.action && sameAction(item.action) === last) classes.push("last");
-  const attributes = { class: classes.join(" "), "data-action": item.action || null };
+  const attributes = { class: classes.join(" "), "data-action": item.action || null, "data-text": item.text.toLowerCase() };
   if (item.action === SEARCH) {
     return html("span", { ...attributes, class: "page-item page-search" }, [html("span", { class: "page-words" }), html("b", {}, [item.text])]);
   }

@@ -5,8 +5,9 @@
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
 import { css } from "../board/colours.js";
-import { drawBands, drawCheckpoints, drawIntervals } from "./overlays.js";
+import { drawBands, drawCheckpoints, drawIntervals, drawSpread } from "./overlays.js";
 import { align, smooth } from "./series.js";
+import { tickTexts } from "./units.js";
 import { setText } from "../ui/dom.js";
 import { axisValue, short } from "../ui/formatting.js";
 
@@ -23,12 +24,18 @@ import { axisValue, short } from "../ui/formatting.js";
  * @property {boolean} [dots] separate measurements: joined, marked, never smoothed
  * @property {boolean} [plain] drawn as it is, never smoothed
  * @property {boolean} [quiet] not labelled in words
+ * @property {boolean} [faint] behind the others
  * @property {number[]} [dash]
  * @property {Array<[number, number, number]>} [intervals] x, low, high
+ * @property {Array<[number, number, number]>} [spread] the same, filled: mean ± standard deviation
+ * @property {string} [scale] key of its vertical axis; "y", the left one, if omitted
+ * @property {string} [unit] of its axis, if it is another one than "y"
+ * @property {(value: number) => string} [format] of its values, if it is not the chart's
  */
 
 /** @typedef {"iteration"|"tokens"|"seconds"} Axis */
 /** @typedef {{low: number, high: number}|null} Range */
+/** Ends of the vertical axis; null: from the data. @typedef {{low: number|null, high: number|null}} Limits */
 
 const HEIGHT = 96;
 const CLICK = 4;
@@ -40,18 +47,22 @@ export class Chart {
    * @param {HTMLElement} root an element with [data-plot] and [data-value]
    * @param {object} [options]
    * @param {(value: number) => string} [options.format]
-   * @param {number} [options.height]
+   * @param {number} [options.height] 0: that of its element
    * @param {boolean} [options.share]
+   * @param {string} [options.unit] of the left axis
    * @param {(iteration: number, event: MouseEvent|KeyboardEvent) => void} [options.onPick] a point was chosen
+   * @param {() => void} [options.onEnlarge] Enter was pressed; without it Enter chooses the point under the cursor
    * @param {(range: Range) => void} [options.onRange] called on zoom; without it the chart zooms on its own
    * @param {(words: string) => void} [options.announce] announces the cursor's values to keyboard users
    */
-  constructor(root, { format = short, height = HEIGHT, share = false, onPick, onRange, announce } = {}) {
+  constructor(root, { format = short, height = HEIGHT, share = false, unit = "", onPick, onEnlarge, onRange, announce } = {}) {
     this.root = root;
     this.format = format;
-    this.height = height;
+    this.fixedHeight = height;
     this.share = share;
+    this.unit = share ? "share" : unit;
     this.onPick = onPick;
+    this.onEnlarge = onEnlarge;
     this.onRange = onRange ?? ((range) => this.zoom(range));
     this.announce = announce;
     this.host = /** @type {HTMLElement} */ (root.querySelector("[data-plot]"));
@@ -61,12 +72,17 @@ export class Chart {
     /** @type {Marks} */ this.marks = { bands: [], checkpoints: [] };
     /** @type {Axis} */ this.axis = "iteration";
     /** @type {Range} */ this.range = null;
+    /** The whole axis, the same for all charts of a page. @type {Range} */ this.extent = null;
+    /** @type {Limits} */ this.limits = { low: null, high: null };
     this.smoothing = 0.6;
     this.log = false;
     this.shape = "";
+    /** Labels of the axes by scale. @type {Record<string, Array<{at: number, text: string}>>} */ this.ticks = {};
     this.pressed = 0;
-    new ResizeObserver(() => this.#resize()).observe(this.host);
-    document.addEventListener("themechange", () => this.plot?.redraw(false));
+    this.listening = new AbortController();
+    this.observer = new ResizeObserver(() => this.#resize());
+    this.observer.observe(this.host);
+    document.addEventListener("themechange", () => this.plot?.redraw(false), { signal: this.listening.signal });
     if (announce) this.#keyboard();
   }
 
@@ -81,7 +97,7 @@ export class Chart {
     }
     this.#rest();
     if (!this.host.clientWidth) return;
-    const shape = `${this.lines.map((line) => line.label + line.color + line.dash).join()} ${this.log} ${this.axis}`;
+    const shape = `${this.lines.map((line) => line.label + line.color + line.dash + line.scale).join()} ${this.log} ${this.axis}`;
     if (shape !== this.shape || !this.plot) this.#build(shape);
     else this.plot.setData(this.#data(), true);
   }
@@ -93,6 +109,8 @@ export class Chart {
   }
 
   destroy() {
+    this.listening.abort();
+    this.observer.disconnect();
     this.plot?.destroy();
     this.plot = null;
   }
@@ -121,9 +139,17 @@ export class Chart {
       stroke: () => css("--soft"), font: "11px system-ui, sans-serif", ticks: { show: false },
       grid: { stroke: () => css("--line"), width: 1 },
     };
-    const logarithmic = this.log && !this.share;
+    const keys = [...new Set(["y", ...this.lines.map(scaleOf)])];
+    const upright = (/** @type {string} */ key) => ({
+      distr: this.log ? 3 : 1,
+      range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#up(key, low, high),
+    });
+    const sideways = (/** @type {string} */ key, /** @type {number} */ at) => ({
+      ...axis, scale: key, side: at ? 1 : 3, size: this.#unitOf(key) === "bytes" ? 70 : 48, gap: 4, space: 20, grid: at ? { show: false } : axis.grid,
+      values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => this.#label(key, ticks, tickTexts(this.#unitOf(key), ticks)),
+    });
     this.plot = new uPlot({
-      width: this.host.clientWidth, height: this.height, padding: [6, 14, 0, 0],
+      width: this.host.clientWidth, height: this.height, padding: [6, keys.length > 1 ? 0 : 14, 0, 0],
       legend: { show: false },
       cursor: {
         sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: true, y: false, setScale: false },
@@ -131,15 +157,15 @@ export class Chart {
       },
       scales: {
         x: { time: false, range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#across(low, high) },
-        y: { distr: this.log ? 3 : 1, range: logarithmic ? undefined : (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#up(low, high) },
+        ...Object.fromEntries(keys.map((key) => [key, upright(key)])),
       },
       axes: [
-        { ...axis, size: 20, gap: 2, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => axisValue(this.axis, tick)) },
-        { ...axis, size: 44, gap: 4, space: 20, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => (tick === null ? "" : this.share ? `${short(Number((tick * 100).toPrecision(3)))} %` : short(tick))) },
+        { ...axis, size: 20, gap: 2, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => this.#label("x", ticks, ticks.map((tick) => axisValue(this.axis, tick))) },
+        ...keys.slice(0, 2).map(sideways),
       ],
       series: [{}, ...this.lines.flatMap((line) => this.#series(line))],
       hooks: {
-        drawClear: [(/** @type {any} */ plot) => drawBands(plot, this.marks, (iteration) => this.place(iteration))],
+        drawClear: [(/** @type {any} */ plot) => this.#under(plot)],
         draw: [(/** @type {any} */ plot) => this.#over(plot)],
         setCursor: [(/** @type {any} */ plot) => this.#cursor(plot)],
         setSelect: [(/** @type {any} */ plot) => this.#select(plot)],
@@ -166,7 +192,12 @@ export class Chart {
   #keyboard() {
     this.host.tabIndex = 0;
     this.host.addEventListener("keydown", (event) => {
-      if (!this.plot || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "Enter" && this.onEnlarge) {
+        event.preventDefault();
+        return this.onEnlarge();
+      }
+      if (!this.plot) return;
       const last = this.plot.data[0].length - 1;
       const at = this.plot.cursor.idx ?? (event.key === "ArrowRight" ? -1 : last + 1);
       const step = (STEPS[event.key] ?? 0) * (event.shiftKey ? 10 : 1);
@@ -175,7 +206,7 @@ export class Chart {
       else if (event.key === "End") this.#moveTo(last);
       else if (event.key === "Enter" && this.onPick && at >= 0 && at <= last) this.onPick(this.#iterationAt(at), event);
       else if (event.key === "+" || event.key === "-") this.#zoomAround(Math.max(0, Math.min(last, at)), event.key === "+" ? 0.5 : 2);
-      else if (event.key === "0" || event.key === "Escape") this.onRange(null);
+      else if (event.key === "0" || (event.key === "Escape" && this.range)) this.onRange(null);
       else return;
       event.preventDefault();
     });
@@ -218,36 +249,62 @@ export class Chart {
 
   /** @param {number} low @param {number} high @returns {[number, number]} */
   #across(low, high) {
-    return this.range ? [this.range.low, this.range.high] : [low, Math.max(high, low + 1)];
+    if (this.range) return [this.range.low, this.range.high];
+    const { low: first, high: last } = this.extent ?? { low, high };
+    return [Math.min(first, low ?? first), Math.max(last, high ?? last, first + 1)];
   }
 
-  /** @param {number} low @param {number} high @returns {[number, number]} */
-  #up(low, high) {
-    const lows = this.lines.flatMap((line) => (line.intervals ?? []).map((interval) => interval[1]));
-    const highs = this.lines.flatMap((line) => (line.intervals ?? []).map((interval) => interval[2]));
-    const bottom = Math.min(low ?? 0, ...lows);
-    const top = Math.max(high ?? 1, ...highs);
+  /** @param {string} key of the scale @param {number} low @param {number} high @returns {[number, number]} */
+  #up(key, low, high) {
+    const ends = this.lines.filter((line) => scaleOf(line) === key).flatMap((line) => [...(line.intervals ?? []), ...(line.spread ?? [])]);
+    const bottom = Math.min(low ?? 0, ...ends.map((end) => end[1]));
+    const top = Math.max(high ?? 1, ...ends.map((end) => end[2]));
+    const { low: from, high: to } = key === "y" ? this.limits : { low: null, high: null };
+    if (this.log) return [(from && from > 0 ? from : low / 1.1) || 1e-9, to && to > 0 ? to : high * 1.1];
     const room = (top - bottom || Math.abs(top) || 1) * 0.08;
-    return [this.share ? Math.max(0, bottom - room) : bottom - room, this.share ? Math.min(1, top + room) : top + room];
+    const share = this.#unitOf(key) === "share";
+    return [from ?? (share ? Math.max(0, bottom - room) : bottom - room), to ?? (share ? Math.min(1, top + room) : top + room)];
+  }
+
+  /**
+   * Labels of an axis, kept for the export as a drawing.
+   * @param {string} key
+   * @param {Array<number|null>} ticks
+   * @param {string[]} texts
+   */
+  #label(key, ticks, texts) {
+    this.ticks[key] = ticks.flatMap((at, index) => (at === null ? [] : [{ at, text: texts[index] }]));
+    return texts;
+  }
+
+  /** @param {string} key of a scale */
+  #unitOf(key) {
+    return key === "y" ? this.unit : this.lines.find((line) => scaleOf(line) === key)?.unit ?? "";
   }
 
   /** @param {Line} line @returns {any[]} */
   #series(line) {
-    const color = () => css(line.color);
-    const dash = line.dash;
-    if (line.dots) return [{ label: line.label, stroke: color, width: 1.5, dash, spanGaps: true, points: { show: true, size: 5, fill: color } }];
-    if (line.plain) return [{ label: line.label, stroke: color, width: 1.2, dash, spanGaps: true, points: { show: false } }];
     const faint = () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.33)");
+    const color = line.faint ? () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.55)") : () => css(line.color);
+    const { dash, scale = "y" } = line;
+    if (line.dots) return [{ label: line.label, scale, stroke: color, width: 1.5, dash, spanGaps: true, points: { show: true, size: 5, fill: color } }];
+    if (line.plain) return [{ label: line.label, scale, stroke: color, width: 1.2, dash, spanGaps: true, points: { show: false } }];
     return [
-      { label: `${line.label}, raw`, stroke: faint, width: 1, spanGaps: true, points: { show: false } },
-      { label: line.label, stroke: color, width: 1.8, dash, spanGaps: true, points: { show: line.points.length < 2, size: 5, fill: color } },
+      { label: `${line.label}, raw`, scale, stroke: faint, width: 1, spanGaps: true, points: { show: false } },
+      { label: line.label, scale, stroke: color, width: 1.8, dash, spanGaps: true, points: { show: line.points.length < 2, size: 5, fill: color } },
     ];
+  }
+
+  /** @param {any} plot */
+  #under(plot) {
+    drawBands(plot, this.marks, (iteration) => this.place(iteration));
+    for (const line of this.lines) if (line.spread) drawSpread(plot, css(line.color), line.spread, scaleOf(line));
   }
 
   /** @param {any} plot */
   #over(plot) {
     drawCheckpoints(plot, this.marks, (iteration) => this.place(iteration));
-    for (const line of this.lines) if (line.intervals) drawIntervals(plot, css(line.color), line.intervals);
+    for (const line of this.lines) if (line.intervals) drawIntervals(plot, css(line.color), line.intervals, scaleOf(line));
   }
 
   /** Values under the cursor, each series at its last point up to there. @param {any} plot */
@@ -255,10 +312,18 @@ export class Chart {
     const index = plot.cursor.idx;
     if (index === null || index === undefined || plot.cursor.left < 0) return this.#rest();
     const x = plot.data[0][index];
-    const values = this.#labelled().map((line) => line.points.findLast(([, at]) => at <= x)?.[2]);
+    const values = this.#labelled().map((line) => {
+      const value = line.points.findLast(([, at]) => at <= x)?.[2];
+      return value === undefined ? "–" : this.#text(line, value);
+    });
     const iteration = this.#iterationAt(index);
     const where = this.axis === "iteration" ? `at ${iteration}` : `at ${axisValue(this.axis, x)}, iteration ${iteration}`;
-    setText(this.value, `${values.map((value) => (value === undefined ? "–" : this.format(value))).join(" · ")} ${where}`);
+    setText(this.value, `${values.join(" · ")} ${where}`);
+  }
+
+  /** @param {Line} line @param {number} value */
+  #text(line, value) {
+    return (line.format ?? this.format)(value);
   }
 
   #labelled() {
@@ -269,18 +334,33 @@ export class Chart {
   #rest() {
     const labelled = this.#labelled();
     const newest = (/** @type {Line} */ line) => line.points[line.points.length - 1];
-    setText(this.value, labelled.map((line) => this.format(newest(line)[2])).join(" · "));
+    setText(this.value, labelled.map((line) => this.#text(line, newest(line)[2])).join(" · "));
     this.host.setAttribute("role", "img");
-    const keys = this.announce ? " Arrow keys move the cursor, plus and minus zoom" + (this.onPick ? ", Enter opens the iteration's trajectories." : ".") : "";
-    this.host.setAttribute("aria-label", `${labelled.map((line) => `${line.label} ${this.format(newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
+    const keys = this.announce ? ` Arrow keys move the cursor, plus and minus zoom${this.#enterWords()}.` : "";
+    this.host.setAttribute("aria-label", `${labelled.map((line) => `${line.label} ${this.#text(line, newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
+  }
+
+  #enterWords() {
+    if (this.onEnlarge) return ", Enter enlarges the chart";
+    return this.onPick ? ", Enter opens the iteration's trajectories" : "";
+  }
+
+  get height() {
+    return this.fixedHeight || this.host.clientHeight || HEIGHT;
   }
 
   #resize() {
     const width = this.host.clientWidth;
     if (!width) return;
+    const { height } = this;
     if (!this.plot && this.lines.length) this.show(this.lines);
-    else if (this.plot && width !== this.plot.width) this.plot.setSize({ width, height: this.height });
+    else if (this.plot && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
   }
+}
+
+/** Key of a line's vertical axis. @param {Line} line */
+export function scaleOf(line) {
+  return line.scale ?? "y";
 }
 
 /**

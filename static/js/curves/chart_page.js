@@ -5,20 +5,21 @@
  */
 
 import { Chart } from "./chart.js";
-import { download, renderImage } from "./export.js";
-import { fetchJson } from "../ui/fetch_json.js";
+import { groupsOf, linesOf, namesOf } from "./chart_lines.js";
+import { keyOf, load } from "./saved_charts.js";
 import { compress } from "./series.js";
-import { need } from "../ui/dom.js";
-import { percent, short } from "../ui/formatting.js";
+import { formatOf } from "./units.js";
+import { fetchJson } from "../ui/fetch_json.js";
 
 /** @typedef {import("./chart.js").Point} Point */
 /** @typedef {import("./chart.js").Axis} Axis */
 /** @typedef {import("./chart.js").Range} Range */
-/** @typedef {import("./chart.js").Line} Line */
+/** @typedef {import("./chart_lines.js").Metric} Metric */
+/** @typedef {import("./chart_lines.js").Plan} Plan */
+/** @typedef {import("./chart_lines.js").Source} Source */
 /** @typedef {{iteration: number[], x?: number[], value: number[]}} Column */
 /** @typedef {{stride: number, points: Record<string, Record<string, Point[]>>}} Cut run → metric → points */
-/** @typedef {{slug: string, label: string, color: string, dash?: number[], shown: boolean}} Source */
-/** @typedef {{root: HTMLElement, name: string, partners: Record<string, string>, unit: string, chart: Chart, whole: Cut|null, part: Cut|null, visible: boolean}} Card */
+/** @typedef {{root: HTMLElement, plan: Plan, chart: Chart, whole: Cut|null, part: Cut|null, visible: boolean}} Card */
 
 const MAX_POINTS = 1200;
 const FETCH_DELAY = 60;
@@ -33,29 +34,43 @@ export function trajectoryFilter(name, iteration) {
   return `iteration=${iteration}&${family === "eval" ? `split=eval&suite=${encodeURIComponent(suite)}` : "split=train"}`;
 }
 
+/** Names of a card's metrics. @param {HTMLElement} root */
+function named(root) {
+  const { metric, metrics } = root.dataset;
+  return metrics ? /** @type {string[]} */ (JSON.parse(metrics)) : [metric ?? ""];
+}
+
 export class ChartPage {
   /**
-   * @param {HTMLElement} root contains [data-metric] cards; its data-curves is the address of the buckets
+   * @param {HTMLElement} root contains [data-metric] cards; its data-curves is the address of the buckets, its data-extent
+   *   the last iteration, number of tokens and second of the runs
    * @param {Source[]} sources
+   * @param {Record<string, Metric>} catalog all metrics of the runs
    * @param {object} options
-   * @param {(card: Card, iteration: number) => string|null} options.address link target of a point
+   * @param {(name: string, iteration: number) => string|null} options.address link target of a point
    * @param {(words: string) => void} options.announce
    */
-  constructor(root, sources, { address, announce }) {
+  constructor(root, sources, catalog, { address, announce }) {
     this.root = root;
     this.sources = sources;
+    this.catalog = catalog;
+    this.address = address;
     this.announce = announce;
+    this.saved = load();
     /** @type {Axis} */ this.axis = "iteration";
     /** @type {Range} */ this.range = null;
+    /** @type {Record<Axis, number>} */ this.extent = { iteration: 1, tokens: 1, seconds: 1, ...JSON.parse(root.dataset.extent ?? "{}") };
     this.smoothing = 0.6;
     this.log = false;
+    this.average = false;
     /** @type {import("./overlays.js").Marks} */ this.marks = { bands: [], checkpoints: [] };
+    /** Called to enlarge a chart. @type {(plan: Plan) => void} */ this.onEnlarge = () => {};
     this.timer = 0;
     this.drawing = 0;
     this.generation = 0;
-    this.cards = [...root.querySelectorAll("[data-metric]")].map((node) => this.#card(/** @type {HTMLElement} */ (node), address));
+    /** @type {Card[]} */ this.cards = [];
     /** @type {Set<Card>} */ this.dirty = new Set();
-    const seen = new IntersectionObserver((entries) => {
+    this.seen = new IntersectionObserver((entries) => {
       for (const entry of entries) {
         const card = this.cards.find((card) => card.root === entry.target);
         if (!card) continue;
@@ -64,46 +79,58 @@ export class ChartPage {
       }
       this.#fetchSoon();
     }, { rootMargin: "200px" });
-    for (const card of this.cards) seen.observe(card.root);
+    for (const node of root.querySelectorAll("[data-metric]")) this.add(/** @type {HTMLElement} */ (node));
   }
 
   /**
+   * Draw a chart in an element with [data-metric], or several metrics in one with [data-metrics] and [data-own].
    * @param {HTMLElement} root
-   * @param {(card: Card, iteration: number) => string|null} address
+   * @param {boolean} [large] fills its element; Enter opens the trajectories behind the point under the cursor
    * @returns {Card}
    */
-  #card(root, address) {
-    const unit = root.dataset.unit ?? "";
-    const share = unit === "share";
+  add(root, large = false) {
+    const plan = { names: named(root), own: root.dataset.own !== undefined, watched: root.dataset.watched !== undefined };
+    const unit = this.catalog[plan.names[0]]?.unit ?? "";
     /** @type {Card} */
     const card = {
-      root, unit, name: root.dataset.metric ?? "", partners: JSON.parse(root.dataset.partners ?? "{}"),
-      whole: null, part: null, visible: false,
+      root, plan, whole: null, part: null, visible: false,
       chart: new Chart(root, {
-        share, height: 150, format: share ? percent : short, announce: this.announce, onRange: (range) => this.zoom(range),
+        unit, share: unit === "share", height: 0, format: formatOf(unit), announce: this.announce,
+        onRange: (range) => this.zoom(range),
+        onEnlarge: large ? undefined : () => this.onEnlarge(card.plan),
         onPick: (iteration, event) => {
-          const href = address(card, iteration);
+          const href = this.address(card.plan.names[0], iteration);
           if (!href) return;
           if (event.ctrlKey || event.metaKey) window.open(href, "_blank", "noopener");
           else location.assign(href);
         },
       }),
     };
-    root.querySelector("[data-png]")?.addEventListener("click", () => {
-      void renderImage(card.chart.plot, root.querySelector("h3")?.textContent ?? card.name, this.#legend(card))
-        .then((blob) => blob && download(blob, `${card.name.replaceAll("/", "-")}.png`));
-    });
+    root.querySelector("[data-enlarge]")?.addEventListener("click", () => this.onEnlarge(card.plan));
+    this.cards.push(card);
+    this.seen.observe(root);
     return card;
   }
 
   /** @param {Card} card */
-  #legend(card) {
-    const lines = card.chart.lines.filter((line) => !line.quiet);
-    return lines.length > 1 ? lines.map((line) => ({ label: line.label, color: line.color, dash: line.dash })) : [];
+  remove(card) {
+    this.seen.unobserve(card.root);
+    this.cards = this.cards.filter((other) => other !== card);
+    this.dirty.delete(card);
+    card.chart.destroy();
   }
 
-  /** Change axis, smoothing or the logarithmic scale. @param {{axis?: Axis, smoothing?: number, log?: boolean}} settings */
-  set({ axis, smoothing, log }) {
+  /** Groups of runs that differ in their seed, where at least one has several. */
+  get canAverage() {
+    return groupsOf(this.sources, true).some((group) => group.length > 1);
+  }
+
+  /**
+   * Change axis, smoothing, the logarithmic scale, or whether runs that differ in their seed are averaged.
+   * @param {{axis?: Axis, smoothing?: number, log?: boolean, average?: boolean}} settings
+   */
+  set({ axis, smoothing, log, average }) {
+    if (average !== undefined) this.average = average;
     if (smoothing !== undefined) this.smoothing = smoothing;
     if (log !== undefined) this.log = log;
     if (axis !== undefined && axis !== this.axis) {
@@ -149,17 +176,18 @@ export class ChartPage {
    * @param {{iteration: number, tokens: number, seconds: number, values: Record<string, number>}} event
    */
   append(slug, event) {
-    const x = this.axis === "tokens" ? event.tokens : this.axis === "seconds" ? event.seconds : event.iteration;
+    for (const axis of /** @type {Axis[]} */ (["iteration", "tokens", "seconds"])) this.extent[axis] = Math.max(this.extent[axis], event[axis]);
+    const x = event[this.axis];
     for (const card of this.cards) {
       for (const cut of [card.whole, card.part]) {
         if (!cut || (cut === card.part && this.range && x > this.range.high)) continue;
-        for (const name of [card.name, ...Object.values(card.partners)]) {
+        for (const name of namesOf(card.plan, this.catalog)) {
           if (!(name in event.values)) continue;
           const points = (cut.points[slug] ??= {})[name] ?? [];
           cut.points[slug][name] = bounded(cut, [...points.filter(([at]) => at !== event.iteration), [event.iteration, x, event.values[name]]]);
         }
       }
-      if (card.name in event.values && card.visible) this.#redraw(card);
+      if (card.visible) this.#redraw(card);
     }
   }
 
@@ -174,7 +202,7 @@ export class ChartPage {
     const missing = this.cards.filter((card) => card.visible && (part ? !card.part : !card.whole));
     if (!missing.length) return;
     const query = new URLSearchParams({ x: this.axis });
-    for (const card of missing) for (const name of [card.name, ...Object.values(card.partners)]) query.append("names", name);
+    for (const name of new Set(missing.flatMap((card) => namesOf(card.plan, this.catalog)))) query.append("names", name);
     if (this.range) {
       query.set("from", String(this.range.low));
       query.set("to", String(this.range.high));
@@ -189,11 +217,21 @@ export class ChartPage {
       return;
     }
     for (const card of missing) {
-      const names = [card.name, ...Object.values(card.partners)];
-      card[part ? "part" : "whole"] = { stride: data.stride, points: pointsOf(data.runs, names) };
+      const points = pointsOf(data.runs, namesOf(card.plan, this.catalog));
+      card[part ? "part" : "whole"] = { stride: data.stride, points };
+      if (!part) this.#extend(points);
       this.#redraw(card);
     }
     if (again) this.#fetchSoon();
+  }
+
+  /** The axis of all charts reaches as far as the newest point. @param {Record<string, Record<string, Point[]>>} points */
+  #extend(points) {
+    const ends = Object.values(points).flatMap((curves) => Object.values(curves).flatMap((curve) => curve.slice(-1)));
+    const last = Math.max(this.extent[this.axis], ...ends.map(([, x]) => x));
+    if (last === this.extent[this.axis]) return;
+    this.extent[this.axis] = last;
+    this.redraw();
   }
 
   /** @param {Card} card */
@@ -211,36 +249,18 @@ export class ChartPage {
   #draw(card) {
     const cut = (this.range && card.part) || card.whole;
     if (!cut) return;
-    const lines = this.sources.filter((source) => source.shown).flatMap((source) => this.#lines(card, cut, source));
+    const { average, smoothing } = this;
+    const lines = linesOf(card.plan, cut.points, this.sources, this.catalog, { average, smoothing });
     const { chart } = card;
     chart.axis = card.root.dataset.axis = this.axis;
     chart.range = this.range;
-    chart.smoothing = this.smoothing;
+    chart.extent = { low: 0, high: this.extent[this.axis] };
+    chart.limits = this.saved.limits[keyOf(card.plan.names)] ?? { low: null, high: null };
+    chart.smoothing = smoothing;
     chart.log = this.log && lines.every((line) => line.points.every(([, , value]) => value > 0));
     chart.marks = this.marks;
     chart.show(lines);
-  }
-
-  /** @param {Card} card @param {Cut} cut @param {Source} source @returns {Line[]} */
-  #lines(card, cut, source) {
-    const own = cut.points[source.slug] ?? {};
-    const points = own[card.name] ?? [];
-    const { label, color, dash } = source;
-    /** @type {Line} */
-    const line = { label, color, dash, points, dots: card.name.startsWith("eval/") };
-    const { low, high, limit } = card.partners;
-    if (low && high) {
-      const highs = new Map((own[high] ?? []).map(([at, , value]) => [at, value]));
-      line.intervals = (own[low] ?? []).flatMap(([at, x, value]) => (highs.has(at) ? [[x, value, /** @type {number} */ (highs.get(at))]] : []));
-    }
-    const bounds = limit ? own[limit] ?? [] : [];
-    if (!bounds.length || this.sources.length > 1) return [line];
-    /** @type {Line[]} */
-    const limits = [{ label: "Limit", color: "--bad", dash: [5, 3], points: bounds, plain: true, quiet: true }];
-    if (card.root.dataset.bad === "beyond") {
-      limits.push({ ...limits[0], label: "Lower limit", points: bounds.map(([at, x, value]) => [at, x, -value]) });
-    }
-    return [line, ...limits];
+    card.root.dispatchEvent(new CustomEvent("drawn"));
   }
 }
 
@@ -264,69 +284,4 @@ function bounded(cut, points) {
     buckets = compress(points, cut.stride, 1, 2);
   }
   return buckets;
-}
-
-/**
- * Connect the toolbar: smoothing, axis, logarithmic scale, filter, zoom. Its state is kept in the address.
- * @param {ChartPage} board
- * @param {ParentNode} page
- */
-export function bindToolbar(board, page) {
-  const smoothing = /** @type {HTMLInputElement} */ (need(page, "[data-smoothing]"));
-  const log = /** @type {HTMLInputElement} */ (need(page, "[data-log]"));
-  const axis = /** @type {HTMLSelectElement} */ (need(page, "[data-axis]"));
-  const filter = /** @type {HTMLInputElement} */ (need(page, "[data-filter]"));
-  const whole = need(page, "[data-whole]");
-  const address = new URLSearchParams(location.search);
-
-  function saveToAddress() {
-    const now = new URLSearchParams(location.search);
-    const values = { smoothing: smoothing.value === "0.6" ? "" : smoothing.value, x: axis.value === "iteration" ? "" : axis.value, log: log.checked ? "1" : "", metric: filter.value.trim() };
-    for (const [name, value] of Object.entries(values)) {
-      if (value) now.set(name, value);
-      else now.delete(name);
-    }
-    history.replaceState(null, "", `${location.pathname}${now.size ? "?" + now : ""}${location.hash}`);
-  }
-  function applyFilter() {
-    const words = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0;
-    for (const card of board.cards) {
-      const text = `${card.name} ${card.root.querySelector("h3")?.textContent ?? ""}`.toLowerCase();
-      card.root.hidden = !words.every((word) => text.includes(word));
-      if (!card.root.hidden) count += 1;
-    }
-    for (const section of page.querySelectorAll("[data-section]")) {
-      /** @type {HTMLElement} */ (section).hidden = !section.querySelector("[data-metric]:not([hidden])");
-    }
-    need(page, "[data-none]").hidden = count > 0;
-    return count;
-  }
-  const initial = Number(address.get("smoothing") ?? "0.6");
-  if (initial >= 0 && initial < 1) smoothing.value = String(initial);
-  if (["iteration", "tokens", "seconds"].includes(address.get("x") ?? "")) axis.value = /** @type {string} */ (address.get("x"));
-  log.checked = address.get("log") === "1";
-  filter.value = address.get("metric") ?? "";
-  applyFilter();
-  board.set({ smoothing: Number(smoothing.value), log: log.checked });
-  board.set({ axis: /** @type {Axis} */ (axis.value) });
-  smoothing.addEventListener("input", () => board.set({ smoothing: Number(smoothing.value) }));
-  smoothing.addEventListener("change", saveToAddress);
-  log.addEventListener("change", () => {
-    board.set({ log: log.checked });
-    saveToAddress();
-  });
-  axis.addEventListener("change", () => {
-    board.set({ axis: /** @type {Axis} */ (axis.value) });
-    saveToAddress();
-  });
-  filter.addEventListener("input", () => {
-    const count = applyFilter();
-    board.announce(`${count} ${count === 1 ? "metric" : "metrics"}`);
-    saveToAddress();
-  });
-  whole.addEventListener("click", () => board.zoom(null));
-  board.root.addEventListener("zoomed", (event) => {
-    whole.hidden = /** @type {CustomEvent} */ (event).detail === null;
-  });
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Canvas overlays of a chart: alarm bands, checkpoint marks, confidence intervals. */
+/** Canvas overlays of a chart: alarm bands, checkpoint marks, confidence intervals, spread around a mean. */
 
 import { css } from "../board/colours.js";
 
@@ -74,8 +74,9 @@ export function drawCheckpoints(plot, marks, place) {
  * @param {any} plot
  * @param {string} color
  * @param {Array<[number, number, number]>} intervals x, low, high
+ * @param {string} scale key of the vertical axis
  */
-export function drawIntervals(plot, color, intervals) {
+export function drawIntervals(plot, color, intervals, scale) {
   const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
   context.save();
   context.strokeStyle = color;
@@ -84,9 +85,33 @@ export function drawIntervals(plot, color, intervals) {
   context.beginPath();
   for (const [x, low, high] of intervals) {
     const at = Math.round(plot.valToPos(x, "x", true));
-    context.moveTo(at, plot.valToPos(low, "y", true));
-    context.lineTo(at, plot.valToPos(high, "y", true));
+    context.moveTo(at, plot.valToPos(low, scale, true));
+    context.lineTo(at, plot.valToPos(high, scale, true));
   }
   context.stroke();
+  context.restore();
+}
+
+/**
+ * The area between the low and the high end of every place.
+ * @param {any} plot
+ * @param {string} color
+ * @param {Array<[number, number, number]>} spread x, low, high
+ * @param {string} scale key of the vertical axis
+ */
+export function drawSpread(plot, color, spread, scale) {
+  const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
+  const { left, top, width, height } = plot.bbox;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.fillStyle = color;
+  context.globalAlpha = 0.18;
+  context.beginPath();
+  const place = (/** @type {number} */ x, /** @type {number} */ y) => context.lineTo(plot.valToPos(x, "x", true), plot.valToPos(y, scale, true));
+  for (const [x, low] of spread) place(x, low);
+  for (const [x, , high] of [...spread].reverse()) place(x, high);
+  context.fill();
   context.restore();
 }

@@ -6,7 +6,7 @@
 
 import { countAll } from "./explorer_counts.js";
 import { fetchJson } from "../ui/fetch_json.js";
-import { onKey } from "../ui/shortcuts.js";
+import { describe, onKey } from "../ui/shortcuts.js";
 import { need, setText } from "../ui/dom.js";
 import { percent, plural, signed } from "../ui/formatting.js";
 
@@ -104,13 +104,21 @@ function refill() {
   for (const field of form.elements) {
     if ((field instanceof HTMLInputElement || field instanceof HTMLSelectElement) && field.name && field.type !== "hidden") {
       const exact = /^iteration_m/.test(field.name) ? query.get("iteration") : null;
-      field.value = query.get(field.name) ?? exact ?? "";
+      const index = field.name === "group_number" ? query.get("group") : null; // from 0, in earlier links
+      field.value = query.get(field.name) ?? exact ?? (index && String(Number(index) + 1)) ?? "";
     }
   }
   mark();
 }
 
+/** Whether the numbers of what was found are folded away: kept when the list is replaced. */
+let folded = false;
+document.addEventListener("toggle", (event) => {
+  if (event.target instanceof HTMLDetailsElement && event.target.matches(".facets") && event.target.isConnected) folded = !event.target.open;
+}, true);
+
 document.addEventListener("htmx:afterSettle", () => {
+  if (folded) document.querySelector("details.facets")?.removeAttribute("open");
   mark();
   readRendered();
 });
@@ -128,6 +136,7 @@ function walk(way) {
   return links.length > 0;
 }
 
+describe("Trajectories", [["j k", "next, previous trajectory"], ["Enter", "open it"], ["/", "search"]]);
 onKey((key) => {
   if (key === "j") return walk(1);
   if (key === "k") return walk(-1);

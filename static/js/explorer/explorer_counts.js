@@ -15,7 +15,7 @@
  * @property {string} environment
  * @property {number} group
  * @property {boolean|null} kept
- * @property {"waiting"|"playing"|"success"|"failed"} status
+ * @property {"waiting"|"playing"|"success"|"failed"|"interrupted"} status
  * @property {number} turns
  * @property {number} actions
  * @property {number} tokens
@@ -39,6 +39,8 @@
  * @property {Windows} [windows]
  */
 /** @typedef {Required<Counts>} LiveCounts counts that can be continued from events */
+import { endStatus } from "../live/reducer.js";
+
 /** @typedef {import("../types.js").Event} Event */
 
 const MAX_OPEN = 3000;
@@ -115,7 +117,7 @@ function apply(counts, open, event) {
 function closeFinished(counts, open, iteration) {
   counts.newest = iteration;
   for (const trajectory of open.values()) {
-    const over = trajectory.status === "success" || trajectory.status === "failed";
+    const over = ["success", "failed", "interrupted"].includes(trajectory.status);
     if (!over || (trajectory.split === "train" && trajectory.kept === null)) continue;
     open.delete(trajectory.id);
     if (matches(counts.filters, counts.windows, trajectory)) addTo(counts.base, trajectory);
@@ -143,7 +145,7 @@ function withTurn(trajectory, event) {
 /** @param {OpenTrajectory} trajectory @param {Event} event @returns {OpenTrajectory} */
 function withEnd(trajectory, event) {
   return {
-    ...trajectory, status: event.success ? "success" : "failed", end: event.end, reward: event.total_reward, turns: event.turns,
+    ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward, turns: event.turns,
     actions: event.actions, tokens: event.tokens, error: event.error ?? "", lost: event.lost_at ?? null,
   };
 }
@@ -181,6 +183,7 @@ const OUTCOMES = {
   lost: (trajectory) => trajectory.status === "failed" && trajectory.lost !== null,
   truncated: (trajectory) => trajectory.status === "failed" && trajectory.end === "truncated",
   error: (trajectory) => trajectory.error !== "",
+  interrupted: (trajectory) => trajectory.status === "interrupted",
   playing: (trajectory) => trajectory.status === "playing",
   waiting: (trajectory) => trajectory.status === "waiting",
 };

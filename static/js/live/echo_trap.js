@@ -10,6 +10,7 @@ import { html, need, setText, svg } from "../ui/dom.js";
 
 const WIDTH = 120;
 const HEIGHT = 26;
+const UNKNOWN = "The first iterations will show whether thoughts and rewards stay different.";
 const QUIET = "Reward spread within groups, entropy and gradient norm show no sign of collapse.";
 
 /**
@@ -19,11 +20,12 @@ const QUIET = "Reward spread within groups, entropy and gradient norm show no si
 export function showEchoTrap(state, drawn) {
   const panel = need(document, "[data-trap]");
   if (state.evidence !== drawn.evidence) for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
-  if (drawn.seq === undefined || (state.alarms === drawn.alarms && state.rewinds === drawn.rewinds)) return;
-  const level = state.alarm?.state ?? "healthy";
+  const level = state.alarm?.state ?? (Object.values(state.evidence).some((points) => points.length) ? "healthy" : "unknown");
+  if (drawn.seq === undefined || (level === panel.dataset.trap && state.alarms === drawn.alarms && state.rewinds === drawn.rewinds)) return;
+  if (level !== panel.dataset.trap) /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = level === "watch" || level === "trapped";
   panel.dataset.trap = level;
-  setText(need(panel, "[data-trap-word]"), `${level[0].toUpperCase()}${level.slice(1)}.`);
-  setText(need(panel, "[data-trap-words]"), state.alarm?.message ?? QUIET);
+  setText(need(panel, "[data-trap-word]"), level === "unknown" ? "No data yet" : `${level[0].toUpperCase()}${level.slice(1)}`);
+  setText(need(panel, "[data-trap-words]"), state.alarm?.message ?? (level === "unknown" ? UNKNOWN : QUIET));
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
   for (const text of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (text).hidden = text.getAttribute("data-meaning") !== level;
   need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])));
@@ -63,7 +65,8 @@ function showSign(row, state) {
   const { bad = "", unit = "" } = row.dataset;
   const newest = points[points.length - 1];
   row.classList.toggle("crossed", Boolean(newest) && crossed(bad, newest[1], newest[2]));
-  setText(need(row, "[data-sign-words]"), newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : "no data yet");
+  const words = row.querySelector("[data-sign-words]"); // the line of a healthy run has curves only
+  if (words) setText(words, newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : "no data yet");
   row.querySelector("[data-sign-curve]")?.replaceChildren(...curve(points, bad));
 }
 
@@ -77,7 +80,7 @@ export function crossed(bad, value, limit) {
 
 /** @param {string} unit @param {number} value */
 export function inWords(unit, value) {
-  const text = unit === "share" ? `${Math.round(100 * value)} %` : unit === "times" ? `${Math.round(value)}` : (Math.round(10 * value) / 10).toFixed(1);
+  const text = unit === "share" ? `${Math.round(100 * value)}%` : unit === "times" ? `${Math.round(value)}` : (Math.round(10 * value) / 10).toFixed(1);
   return text.replace("-", "−");
 }
 

@@ -2,20 +2,25 @@
 /** Live page of a run: receives frames, reduces them to the page's state and redraws the parts that changed. */
 
 import { Chart, evaluationLine, onIterations } from "../curves/chart.js";
+import { linkedIndex } from "../player/mistakes.js";
 import { Player } from "../player/player.js";
-import { toAddress } from "../player/positions.js";
+import { lostIndex, toAddress } from "../player/positions.js";
 import { copy } from "../ui/clipboard.js";
 import { html, need, setText } from "../ui/dom.js";
 import { fetchJson } from "../ui/fetch_json.js";
-import { number, outcome, percent, place, signed } from "../ui/formatting.js";
-import { onKey, openHelp } from "../ui/shortcuts.js";
+import { number, ordinal, outcome, percent, place, plural, signed } from "../ui/formatting.js";
+import { onKey } from "../ui/shortcuts.js";
 import { alarmBands, showEchoTrap } from "./echo_trap.js";
 import { locate, reduce } from "./reducer.js";
+import { Reel, reelIteration } from "./reel.js";
 import { RolloutGrid } from "./rollout_grid.js";
 import { showConnection, showHeader } from "./run_header.js";
 import { Selection } from "./selection.js";
 import { LiveSocket } from "./socket.js";
+import { showStageNote } from "./stage_note.js";
 import { Thumbnail } from "./thumbnail.js";
+import { UpdateProgress } from "./update_progress.js";
+import { showOutcome, Verdicts } from "./verdicts.js";
 
 /** @typedef {import("../types.js").Snapshot} Snapshot */
 /** @typedef {import("../types.js").Trajectory} Trajectory */
@@ -44,7 +49,16 @@ export class LivePage {
     this.live = document.querySelector("[data-stage]") !== null;
     this.limits = { turns: Number(root.dataset.turns), groups: Number(root.dataset.groups), size: Number(root.dataset.size) };
     this.reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
-    this.player = this.live ? new Player(need(document, "[data-stage] [data-player]")) : null;
+    this.player = this.live ? new Player(need(document, "[data-stage] [data-player]"), { onTake: () => this.#hold() }) : null;
+    this.verdicts = new Verdicts(() => this.schedule());
+    document.querySelector("[data-outcome]")?.addEventListener("click", (event) => this.#goToBreak(event));
+    this.progress = new UpdateProgress();
+    this.learning = "";
+    this.reel = new Reel(state.run.slug, {
+      shownToEnd: () => this.#shownToEnd(),
+      still: () => this.reducedMotion.matches,
+      changed: () => this.schedule(),
+    });
     this.thumbnail = this.live ? new Thumbnail(need(document, "[data-thumbnail]")) : null;
     this.charts = this.live ? liveCharts() : null;
     this.grid = this.live ? new RolloutGrid(need(document, "[data-wall]"), {
@@ -94,7 +108,10 @@ export class LivePage {
         if (!this.resyncing) this.#apply(frame.events); // otherwise the snapshot contains them, or they are sent again after it
         break;
       case "tokens":
-        if (this.state.stage?.id === frame.trajectory) this.player?.typing(frame.turn, frame.text);
+        if (!this.reel.current && this.state.stage?.id === frame.trajectory) this.player?.typing(frame.turn, frame.text);
+        break;
+      case "progress":
+        this.progress.noteReport(frame.phase);
         break;
       case "resync":
         void this.#resync();
@@ -111,6 +128,8 @@ export class LivePage {
     for (const event of fresh) {
       if (event.seq <= this.state.seq) continue;
       this.selection.note(event);
+      if (event.type === "phase") this.progress.noteEvent(event);
+      if (event.type === "run_started") this.progress.clear();
       this.state = reduce(this.state, event);
     }
   }
@@ -124,6 +143,7 @@ export class LivePage {
     }
     this.state = snapshot;
     this.resyncing = false;
+    this.progress.clear();
     document.dispatchEvent(new CustomEvent("runreloaded"));
     this.selection.follow();
     this.socket.restart();
@@ -135,7 +155,7 @@ export class LivePage {
     if (!next || next === this.state.state) return;
     this.state = { ...this.state, state: next };
     // the server renders the outcome and the next steps
-    if (next === "failed" || next === "finished") window.setTimeout(() => location.reload(), RELOAD_DELAY);
+    if (next === "failed" || next === "finished" || next === "stopped") window.setTimeout(() => location.reload(), RELOAD_DELAY);
   }
 
   #settled() {
@@ -143,43 +163,82 @@ export class LivePage {
     return !player || player.index >= player.positions.length - 1 || !(player.following || player.playing);
   }
 
+  /** Whether the stage stands at the end of an attempt that was played there. */
+  #shownToEnd() {
+    const { player } = this;
+    return !player || (!player.playing && player.index >= player.positions.length - 1);
+  }
+
+  /** The trajectory on the stage: of the reel, or else the one that is followed or pinned. */
+  #shown() {
+    return this.reel.current?.trajectory ?? this.state.stage;
+  }
+
+  /** Move the stage to the verdict's position, unless its link is to open elsewhere. @param {Event} event */
+  #goToBreak(event) {
+    const { player } = this;
+    if (!player || !(event instanceof MouseEvent) || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const index = linkedIndex(/** @type {Element} */ (event.target), player.positions);
+    if (index < 0) return;
+    event.preventDefault();
+    player.take(index);
+  }
+
+  /** The user takes over the attempt that the reel shows. */
+  #hold() {
+    if (!this.reel.current) return;
+    this.selection.hold(this.reel.current.trajectory);
+    this.reel.stop();
+    this.schedule();
+  }
+
   #show() {
-    showHeader(this.root, this.state, this.drawn);
+    const state = { ...this.state, phase: this.progress.newest(this.state.phase) };
+    showHeader(this.root, state, this.drawn);
     this.#showConnection();
     if (this.live) {
-      this.#showWall();
+      if (this.reel.current) this.selection.rest(); // the next rollout is followed at once
+      this.selection.tick();
+      const reels = this.selection.mode === "follow" && !this.selection.pending && this.connection === "live";
+      this.reel.tick(reels ? reelIteration(this.state) : null);
+      this.#showWall(this.connection === "live" ? this.progress.learning(state) : new Set());
       this.#showStage();
       this.#showFinished();
       this.#showCurves();
       showEchoTrap(this.state, this.drawn);
     }
-    this.drawn = this.state;
+    this.drawn = { ...this.state, phase: state.phase };
   }
 
   #showConnection() {
     showConnection(this.root, this.state, this);
   }
 
-  #showWall() {
+  /** @param {Set<number>} learning groups that the update computes now */
+  #showWall(learning) {
     const { state, drawn, limits } = this;
-    if (state.wall === drawn.wall && state.stage?.id === drawn.stage?.id && state.run === drawn.run) return;
+    const picked = this.#shown()?.id ?? null;
+    const key = `${picked} ${[...learning].join(" ")}`;
+    if (state.wall === drawn.wall && key === this.learning && state.run === drawn.run) return;
+    this.learning = key;
     const evaluation = state.wall?.split === "eval";
     const lastGroup = Math.max(-1, ...(state.wall?.groups ?? []).map((group) => group.group));
     const size = evaluation ? Math.max(1, ...(state.wall?.groups ?? []).map((group) => group.members.length)) : limits.size;
     const groups = Math.max(evaluation ? state.phase?.total ?? 0 : limits.groups, lastGroup + 1);
-    this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked: state.stage?.id ?? null });
-    setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Rollouts");
-    setText(need(document, "[data-wall-shape]"), evaluation ? `${groups} fixed prompts` : `${groups} initial states × ${size}`);
+    this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked, learning });
+    setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Attempts");
+    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, "fixed puzzle") : `${plural(groups, "puzzle")} × ${size}`);
+    need(document, "[data-wall-note]").classList.toggle("unused", evaluation); // no bars
   }
 
   #showStage() {
     const { player } = this;
     if (!player) return;
-    this.selection.tick();
-    const trajectory = this.state.stage;
+    const staged = this.#shown();
+    const trajectory = staged && this.verdicts.join(staged);
     need(document, "[data-stage-empty]").hidden = trajectory !== null;
     need(document, "[data-stage] [data-player]").hidden = trajectory === null;
-    need(document, "[data-follow]").setAttribute("aria-pressed", String(this.selection.mode === "follow"));
+    this.#showFollow();
     if (!trajectory) {
       this.staged = "";
       return;
@@ -189,23 +248,39 @@ export class LivePage {
     const link = need(document, "[data-open]");
     link.hidden = !trajectory.slug;
     if (trajectory.slug && link.getAttribute("href") !== `/t/${trajectory.slug}`) link.setAttribute("href", `/t/${trajectory.slug}`);
-    showOutcome(trajectory);
+    showOutcome(need(document, "[data-outcome]"), trajectory, isOver(trajectory));
+    showStageNote({ reel: this.reel.current, over: isOver(trajectory), pinned: this.selection.mode === "pinned", running: this.state.state === "running" && this.connection === "live" });
+  }
+
+  #showFollow() {
+    const following = this.selection.mode === "follow";
+    const button = need(document, "[data-follow]");
+    button.setAttribute("aria-pressed", String(following));
+    setText(button, following ? "Following live" : "Follow live");
   }
 
   /** @param {Player} player @param {Trajectory} trajectory */
   #stage(player, trajectory) {
     this.staged = trajectory.id;
     const over = isOver(trajectory);
-    player.load(trajectory, { follow: !over });
-    if (over && this.selection.mode === "follow" && this.state.state === "running" && !this.reducedMotion.matches) player.play();
-    setText(need(document, "[data-stage-title]"), `Group ${trajectory.group} · trajectory ${trajectory.member}`);
-    this.socket.watch(trajectory.id);
+    const still = this.reducedMotion.matches;
+    player.load(trajectory, { follow: !over, at: (positions) => (this.reel.current && still ? Math.max(lostIndex(trajectory, positions), 0) || positions.length - 1 : 0) });
+    if (over && this.selection.mode === "follow" && this.state.state === "running" && !still) player.play();
+    setText(need(document, "[data-stage-title]"), this.#titleOf(trajectory));
+    if (!this.reel.current) this.socket.watch(trajectory.id);
+  }
+
+  /** "Group 15 · attempt 6", or the puzzle of an evaluation. @param {Trajectory} trajectory */
+  #titleOf({ id, group, member }) {
+    const { wall } = this.state;
+    const split = this.reel.current?.highlight.split ?? (locate(wall, id) ? wall?.split : "train");
+    return split === "eval" ? `Evaluation puzzle ${ordinal(group)}` : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
   }
 
   #showFinished() {
     if (this.state.finished === this.drawn.finished) return;
     need(document, "[data-finished]").replaceChildren(...this.state.finished.map((result) => html("li", {}, [
-      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : "lost" }, [
+      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.end === "interrupted" ? "cut" : "lost" }, [
         html("span", { class: "where number" }, [place(result.group, result.member)]),
         html("span", { class: "what" }, [outcome(result)]),
         html("span", { class: "reward number" }, [signed(result.total_reward)]),
@@ -217,8 +292,12 @@ export class LivePage {
     const { state, drawn, charts } = this;
     if (!charts || (state.curves === drawn.curves && state.evaluations === drawn.evaluations && state.alarms === drawn.alarms)) return;
     const bands = alarmBands(state.alarms);
-    for (const chart of Object.values(charts)) chart.marks = { bands, checkpoints: [] };
     const points = (/** @type {string} */ name) => onIterations(state.curves[name] ?? []);
+    const newest = Math.max(1, ...Object.values(state.curves).map((curve) => curve[curve.length - 1]?.[0] ?? 0), ...state.evaluations.map(({ iteration }) => iteration));
+    for (const chart of Object.values(charts)) {
+      chart.marks = { bands, checkpoints: [] };
+      chart.range = { low: 0, high: newest }; // the same for all, which stand in one row or column
+    }
     charts.success.show([
       { label: "While training", color: "--accent", points: points("success/rate") },
       evaluationLine(state.evaluations, state.evaluations[0]?.suite ?? ""),
@@ -233,12 +312,14 @@ export class LivePage {
 
   /** @param {Member} member */
   #pick(member) {
+    this.reel.stop();
     if (member.slug) void this.selection.pin(member.slug, member.id).then(() => this.schedule());
   }
 
   /** Pin the previous or next trajectory of the group, or of the suite's prompts. @param {1|-1} way */
   #pickNeighbour(way) {
-    const { wall, stage } = this.state;
+    const { wall } = this.state;
+    const stage = this.#shown();
     const at = stage ? locate(wall, stage.id) : null;
     if (!at || !wall) return;
     const group = wall.groups[at.row].members;
@@ -254,6 +335,7 @@ export class LivePage {
 
   #listen() {
     need(document, "[data-follow]").addEventListener("click", () => this.#follow());
+    need(document, "[data-reel-next]").addEventListener("click", () => this.reel.advance());
     onKey((key) => this.#key(key));
     window.setInterval(() => this.schedule(), STAGE_INTERVAL); // advances the stage even when no frame arrives
   }
@@ -261,12 +343,15 @@ export class LivePage {
   /** @param {string} key @returns {boolean} whether the key was handled */
   #key(key) {
     const { player } = this;
-    const trajectory = this.state.stage;
+    const trajectory = this.#shown();
     switch (key) {
       case "[": this.#pickNeighbour(-1); return true;
       case "]": this.#pickNeighbour(1); return true;
       case "f": this.#follow(); return true;
-      case "?": openHelp(); return true;
+      case "h":
+        if (this.reel.current) this.reel.advance();
+        else this.#follow();
+        return true;
       default:
     }
     if (!player || !trajectory) return false;
@@ -274,9 +359,9 @@ export class LivePage {
       void copy(`${location.origin}/t/${trajectory.slug}${toAddress(player.positions[player.index])}`, "Permalink copied");
       return true;
     }
-    if (key === "g" && this.state.wall) {
-      const { iteration, split } = this.state.wall;
-      location.href = `/runs/${this.state.run.slug}/trajectories?iteration=${iteration}&group=${trajectory.group}&split=${split}`;
+    if (key === "G" && this.state.wall) {
+      const { iteration, split } = this.reel.current?.highlight ?? this.state.wall;
+      location.href = `/runs/${this.state.run.slug}/trajectories?iteration=${iteration}&group_number=${trajectory.group + 1}&split=${split}`;
       return true;
     }
     return player.key(key);
@@ -296,16 +381,6 @@ function liveCharts() {
 /** @param {Trajectory} trajectory */
 function isOver(trajectory) {
   return trajectory.success !== null && trajectory.success !== undefined;
-}
-
-/** @param {Trajectory} trajectory */
-function showOutcome(trajectory) {
-  const actions = trajectory.turns.flatMap((turn) => turn.actions).filter((action) => action.status === "executed").length;
-  const words = outcome({ ...trajectory, turns: trajectory.turns.length, actions });
-  const node = need(document, "[data-outcome]");
-  const over = isOver(trajectory);
-  setText(node, over ? words.charAt(0).toUpperCase() + words.slice(1) + ` · ${signed(trajectory.total_reward ?? 0)}` : "Playing");
-  node.className = over ? (trajectory.success ? "outcome good" : "outcome bad") : "outcome soft";
 }
 
 new LivePage(need(document, "[data-run]"), JSON.parse(document.getElementById("snapshot")?.textContent ?? "null"));

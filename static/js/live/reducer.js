@@ -43,33 +43,45 @@ export function reduce(state, event) {
 function change(state, event) {
   switch (event.type) {
     case "run_started": return started(state, event);
-    case "phase": return { phase: phaseOf(event) };
+    case "phase": return { phase: phaseOf(/** @type {any} */ (event)) };
     case "group_started": return { wall: groupStarted(state.wall, event) };
     case "turn": return turn(state, event);
     case "trajectory_finished": return finished(state, event);
     case "groups_scored": return { wall: scored(state.wall, event) };
-    case "metrics": return { curves: withPoints(state.curves, event.iteration, event.values), evidence: weighed(state.evidence, event) };
+    case "metrics": return { run: advanced(state.run, event.iteration), curves: withPoints(state.curves, event.iteration, event.values), evidence: weighed(state.evidence, event) };
     case "evaluation": return evaluation(state, event);
     case "alarm": return withAlarms([...state.alarms, { state: event.state, message: event.message, iteration: event.iteration, undone: false }]);
     case "rewound": return rewound(state, event);
-    case "notice": return { notices: [...state.notices, { level: event.level, message: event.message }].slice(-MAX_NOTICES) };
+    case "notice": return !event.message ? {} : { notices: [...state.notices, { level: event.level, message: event.message }].slice(-MAX_NOTICES) };
+    case "run_finished": return { run: advanced(state.run, event.iteration) };
     default: return {};
   }
+}
+
+/** The run with so many iterations finished. @param {Snapshot["run"]} run @param {number} iteration */
+function advanced(run, iteration) {
+  return { ...run, iteration: Math.max(run.iteration, iteration) };
 }
 
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
 function started(state, event) {
   return {
     attempt: event.attempt,
-    run: { ...state.run, iterations: event.iterations, title: event.title, device: event.device },
+    run: { ...state.run, iterations: event.iterations, iteration: event.from_iteration, title: event.title, device: event.device },
   };
 }
 
-/** @param {Event} event */
-function phaseOf(event) {
+/**
+ * The phase of a page from a phase event, or from the same data of a progress frame.
+ * @param {import("../types.js").Phase} event
+ * @returns {import("../types.js").Phase}
+ */
+export function phaseOf(event) {
   return {
     phase: event.phase, iteration: event.iteration, done: event.done, total: event.total, unit: event.unit,
     tokens_per_second: event.tokens_per_second ?? null, eta_seconds: event.eta_seconds ?? null,
+    eta_low_seconds: event.eta_low_seconds ?? null, eta_high_seconds: event.eta_high_seconds ?? null,
+    share: event.share ?? null, iteration_shares: event.iteration_shares ?? null, update: event.update ?? null,
   };
 }
 
@@ -123,13 +135,20 @@ function turn(state, event) {
   return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
 }
 
+/** Status of an attempt that ended: one that a pause cut short is neither solved nor failed. @param {Event} event */
+export function endStatus(event) {
+  if (event.success) return "success";
+  return event.end === "interrupted" ? "interrupted" : "failed";
+}
+
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
 function finished(state, event) {
   const at = locate(state.wall, event.trajectory);
+  const status = endStatus(event);
   const wall = withMember(state.wall, event.trajectory, (member) => ({
-    ...member, turns: event.turns, status: event.success ? "success" : "failed",
+    ...member, turns: event.turns, status,
   }));
-  const result = { success: event.success, end: event.end, total_reward: event.total_reward, lost_at: event.lost_at ?? null };
+  const result = { success: status === "interrupted" ? null : event.success, end: event.end, total_reward: event.total_reward, lost_at: event.lost_at ?? null };
   const stage = state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
   if (!at || !state.wall) return { wall, stage };
   const entry = {

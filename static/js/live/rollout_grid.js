@@ -4,37 +4,40 @@
  */
 
 import { svg } from "../ui/dom.js";
-import { memberWords, number } from "../ui/formatting.js";
+import { memberWords, number, ordinal } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Wall} Wall */
 /** @typedef {import("../types.js").Member} Member */
 /** @typedef {import("../types.js").WallGroup} WallGroup */
 
-/** Width in drawing units; one unit is about one pixel in the page's left column. */
-export const WIDTH = 280;
-const LABEL = 22;
-const BAR = 46;
+/** Pixels from one cell to the next; webapp/pages/runs/live_layout.py reserves the height that follows from it. */
+export const PITCH = 30;
+const GAP = 2;
+const LABEL = 24;
+const BAR = { least: 30, most: 180 };
+const GROUP_GAP = 6; // between groups of several lines
+const EDGE = 3; // room for the outline of the picked cell
 
 /**
- * Cell layout. Groups are rows; groups of one are laid out like text, row after row.
+ * Cell layout in pixels. Groups are rows, of several lines where they are wider than the card; groups of one are laid out
+ * like text, row after row.
  * @param {number} groups
  * @param {number} size members per group
- * @returns {{cell: number, pitch: number, columns: number, flow: boolean, height: number, left: number}}
+ * @param {number} width of the card
+ * @returns {{cell: number, columns: number, flow: boolean, row: number, height: number, left: number, bar: number}} row:
+ *   height of a group; bar: width of its bar
  */
-export function layout(groups, size) {
+export function layout(groups, size, width) {
+  const cell = PITCH - GAP;
   if (size <= 1) {
-    const columns = Math.max(16, Math.ceil(Math.sqrt(groups * 2)));
-    const pitch = WIDTH / columns;
-    return { cell: pitch - gap(pitch), pitch, columns, flow: true, height: Math.max(1, Math.ceil(groups / columns)) * pitch, left: 0 };
+    const columns = Math.max(4, Math.floor(width / PITCH));
+    return { cell, columns, flow: true, row: PITCH, height: Math.max(1, Math.ceil(groups / columns)) * PITCH, left: 0, bar: 0 };
   }
-  const pitch = Math.min(17, (WIDTH - LABEL - BAR - 10) / size);
-  const row = Math.max(pitch, 6);
-  return { cell: Math.min(pitch, row) - gap(pitch), pitch: row, columns: size, flow: false, height: groups * row, left: LABEL };
-}
-
-/** @param {number} pitch */
-function gap(pitch) {
-  return pitch > 9 ? 2 : pitch > 5 ? 1 : 0.5;
+  const columns = Math.min(size, Math.max(4, Math.floor((width - LABEL - BAR.least - 8) / PITCH)));
+  const lines = Math.ceil(size / columns);
+  const row = lines * PITCH + (lines > 1 ? GROUP_GAP : 0);
+  const bar = Math.max(0, Math.min(BAR.most, width - LABEL - columns * PITCH - 8));
+  return { cell, columns, flow: false, row, height: groups * row, left: LABEL, bar };
 }
 
 /**
@@ -50,6 +53,10 @@ export function cellPath(member, turns, s) {
   if (member.status === "failed" && s > 5) {
     const [a, b, w] = [s * 0.22, s * 0.78, s * 0.1];
     return `${frame}M${a} ${b - w}L${b - w} ${a}L${b} ${a + w}L${a + w} ${b}Z${dot}`;
+  }
+  if (member.status === "interrupted" && s > 5) {
+    const [a, b, w] = [s * 0.3, s * 0.7, s * 0.12];
+    return `${frame}M${a - w} ${a}V${b}H${a + w}V${a}ZM${b - w} ${a}V${b}H${b + w}V${a}Z${dot}`;
   }
   if (member.status === "playing") {
     const filled = s * Math.min(1, Math.max(0.2, member.turns / Math.max(1, turns)));
@@ -73,26 +80,33 @@ export class RolloutGrid {
     this.turns = 1;
     /** @type {Array<Array<{node: SVGElement, key: string}>>} */ this.cells = [];
     /** @type {Array<{node: SVGElement, key: string}>} */ this.bars = [];
+    /** @type {SVGElement[]} */ this.lines = [];
     this.row = 0;
     this.column = 0;
     /** @type {string|null} */ this.picked = null;
+    /** @type {Parameters<RolloutGrid["show"]>|null} */ this.shown = null;
     this.#listen();
+    new ResizeObserver(() => this.shown && this.show(...this.shown)).observe(host);
   }
 
   /**
    * @param {Wall|null} wall
-   * @param {{groups: number, size: number, turns: number, picked: string|null}} options groups and size of the complete rollout
+   * @param {{groups: number, size: number, turns: number, picked: string|null, learning: Set<number>}} options groups and size
+   *   of the complete rollout; learning: groups that the update computes now
    */
-  show(wall, { groups, size, turns, picked }) {
+  show(wall, { groups, size, turns, picked, learning }) {
+    this.shown = [wall, { groups, size, turns, picked, learning }];
     this.turns = turns;
-    const shape = `${groups}×${size}`;
-    if (shape !== this.shape) this.#build(groups, size, shape);
+    const width = Math.max(200, this.host.clientWidth - 2 * EDGE);
+    const shape = `${groups}×${size} ${width}`;
+    if (shape !== this.shape) this.#build(groups, size, width, shape);
     this.wall = wall;
     const widest = Math.max(1e-9, ...(wall?.groups ?? []).map((group) => group.std ?? 0));
     for (let row = 0; row < this.cells.length; row++) {
       const group = wall?.groups.find((candidate) => candidate.group === row) ?? null;
       this.cells[row].forEach((cell, column) => this.#paint(cell, group?.members[column] ?? null));
       if (this.bars[row]) this.#bar(this.bars[row], group, widest);
+      this.lines[row].classList.toggle("learning", learning.has(row));
     }
     if (picked !== this.picked) {
       this.picked = picked;
@@ -100,36 +114,39 @@ export class RolloutGrid {
     }
   }
 
-  /** @param {number} groups @param {number} size @param {string} shape */
-  #build(groups, size, shape) {
-    const plan = layout(groups, size);
+  /** @param {number} groups @param {number} size @param {number} width @param {string} shape */
+  #build(groups, size, width, shape) {
+    const plan = layout(groups, size, width);
     this.shape = shape;
     this.plan = plan;
     this.cells = [];
     this.bars = [];
+    this.lines = [];
     this.picked = null;
+    const [across, down] = [width + 2 * EDGE, plan.height + 2 * EDGE];
     const picture = svg("svg", {
-      viewBox: `-2 -2 ${WIDTH + 4} ${plan.height + 4}`, class: "wall-cells", role: "grid", tabindex: "0",
-      "aria-label": `Rollouts: ${groups} initial states, ${size} each. Arrow keys move, Enter shows one.`,
+      viewBox: `${-EDGE} ${-EDGE} ${across} ${down}`, width: across, height: down, class: "wall-cells", role: "grid", tabindex: "0",
+      "aria-label": `${groups} puzzles${size > 1 ? `, ${size} attempts each` : ""}. Arrow keys move, Enter shows an attempt.`,
     });
     for (let row = 0; row < groups; row++) {
-      const y = plan.flow ? 0 : row * plan.pitch;
+      const y = plan.flow ? 0 : row * plan.row;
       const line = svg("g", { role: "row" });
-      if (!plan.flow && plan.pitch >= 9) {
-        const label = svg("text", { class: "row-label", x: LABEL - 8, y: y + plan.pitch / 2 });
-        label.textContent = String(row);
+      if (!plan.flow) {
+        const label = svg("text", { class: "row-label", x: LABEL - 7, y: y + plan.cell / 2 });
+        label.textContent = String(ordinal(row));
         line.append(label);
       }
       this.cells.push(Array.from({ length: size }, (_, column) => {
-        const x = plan.flow ? (row % plan.columns) * plan.pitch : plan.left + column * this.#columnPitch(size);
-        const top = plan.flow ? Math.floor(row / plan.columns) * plan.pitch : y + (plan.pitch - plan.cell) / 2;
+        const place = plan.flow ? row : column;
+        const [x, top] = [plan.left + (place % plan.columns) * PITCH, y + Math.floor(place / plan.columns) * PITCH];
         const node = svg("g", { role: "gridcell", class: "cell waiting", transform: `translate(${x} ${top})`, id: `cell-${row}-${column}`, "data-row": row, "data-column": column }, [
-          svg("rect", { class: "hit", width: plan.cell, height: plan.cell, rx: Math.min(2.5, plan.cell / 5) }), svg("path", { class: "shape", "fill-rule": "evenodd" }),
+          svg("rect", { class: "hit", width: plan.cell, height: plan.cell, rx: 3 }), svg("path", { class: "shape", "fill-rule": "evenodd" }),
         ]);
         line.append(node);
         return { node, key: "" };
       }));
-      if (!plan.flow) this.bars.push({ node: this.#barNode(y, plan.pitch, line), key: "" });
+      if (!plan.flow) this.bars.push({ node: this.#barNode(plan, y, line), key: "" });
+      this.lines.push(line);
       picture.append(line);
     }
     this.host.replaceChildren(picture);
@@ -137,18 +154,12 @@ export class RolloutGrid {
     this.column = Math.min(this.column, Math.max(0, size - 1));
   }
 
-  /** @param {number} size */
-  #columnPitch(size) {
-    return Math.min(17, (WIDTH - LABEL - BAR - 10) / size);
-  }
-
-  /** @param {number} y @param {number} pitch @param {SVGElement} line */
-  #barNode(y, pitch, line) {
-    const [x, height] = [WIDTH - BAR, Math.min(6, pitch - 2)];
+  /** @param {ReturnType<typeof layout>} plan @param {number} y @param {SVGElement} line */
+  #barNode({ cell, columns, left, bar }, y, line) {
+    const [x, height] = [left + columns * PITCH + 8, 7];
+    const place = { x, y: y + (cell - height) / 2, height, rx: height / 2 };
     const node = svg("g", { class: "bar" }, [
-      svg("rect", { class: "spread-track", x, y: y + (pitch - height) / 2, width: BAR, height, rx: height / 2 }),
-      svg("rect", { class: "spread", x, y: y + (pitch - height) / 2, width: 0, height, rx: height / 2 }),
-      svg("title", {}),
+      svg("rect", { class: "spread-track", ...place, width: bar }), svg("rect", { class: "spread", ...place, width: 0 }), svg("title", {}),
     ]);
     line.append(node);
     return node;
@@ -160,9 +171,14 @@ export class RolloutGrid {
     if (key === cell.key) return;
     cell.key = key;
     const cellMember = member ?? { id: "", slug: "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false };
-    cell.node.querySelector(".shape")?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? 8));
-    for (const status of ["waiting", "playing", "success", "failed"]) cell.node.classList.toggle(status, status === cellMember.status);
-    cell.node.setAttribute("aria-label", `Group ${cell.node.dataset.row}, trajectory ${cell.node.dataset.column}: ${memberWords(cellMember)}`);
+    cell.node.querySelector(".shape")?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? PITCH - GAP));
+    for (const status of ["waiting", "playing", "success", "failed", "interrupted"]) cell.node.classList.toggle(status, status === cellMember.status);
+    cell.node.setAttribute("aria-label", `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberWords(cellMember)}`);
+  }
+
+  /** @param {number} row @param {number} column */
+  #place(row, column) {
+    return this.plan?.flow ? `Puzzle ${ordinal(row)}` : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
   }
 
   /** @param {{node: SVGElement, key: string}} bar @param {WallGroup|null} group @param {number} widest */
@@ -171,13 +187,13 @@ export class RolloutGrid {
     const key = `${std} ${group?.kept} ${widest}`;
     if (key === bar.key) return;
     bar.key = key;
-    bar.node.querySelector(".spread")?.setAttribute("width", std === null ? "0" : (BAR * Math.min(1, std / widest)).toFixed(1));
+    bar.node.querySelector(".spread")?.setAttribute("width", std === null ? "0" : ((this.plan?.bar ?? 0) * Math.min(1, std / widest)).toFixed(1));
     bar.node.classList.toggle("kept", group?.kept === true);
     bar.node.classList.toggle("left", group?.kept === false);
     const title = bar.node.querySelector("title");
     if (title) {
       title.textContent = std === null ? "Not scored yet"
-        : `Reward ${number(group?.mean ?? 0)} on average, std ${number(std)}: ${group?.kept ? "the update learns from it" : "left out of the update"}`;
+        : `Mean reward ${number(group?.mean ?? 0)}, spread ${number(std)}: ${group?.kept ? "kept, the update learns from it" : "dropped from the update"}`;
     }
   }
 
@@ -213,6 +229,8 @@ export class RolloutGrid {
       const { cell, member } = this.#memberAt(event.target);
       if (!cell || !member) return;
       [this.row, this.column] = [Number(cell.dataset.row), Number(cell.dataset.column)];
+      const focused = document.activeElement;
+      if (event.detail && (focused instanceof SVGElement || focused instanceof HTMLElement)) focused.blur(); // keys go to the player
       this.onPick(member);
     });
     this.host.addEventListener("pointerover", (event) => {

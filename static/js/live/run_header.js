@@ -1,16 +1,17 @@
 // @ts-check
 /** Header of a run's page: state, phase, pace, progress bar, and the state of the connection. */
 
-import { need, setText } from "../ui/dom.js";
-import { STATES, paceWords, phaseWords, progress } from "../ui/formatting.js";
+import { html, need, setText } from "../ui/dom.js";
+import { STATES, iterationParts, paceWords, phaseWords, progress, restWords } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Snapshot} Snapshot */
-/** @typedef {"live"|"connecting"|"refused"} Connection */
+/** @typedef {"live"|"connecting"|"offline"|"refused"} Connection */
 
 const CONNECTION_WORDS = {
   live: "Updates arrive every few seconds only: the message service is unavailable.",
   refused: "Live updates were rejected: log in again.",
   connecting: "Reconnecting … nothing is lost.",
+  offline: "Offline. Nothing is lost: the page catches up when the network is back.",
 };
 
 /**
@@ -28,10 +29,48 @@ export function showHeader(root, state, drawn) {
     }
   }
   const running = state.state === "running" || state.state === "starting" || state.state.endsWith("ing");
-  if (running) setText(need(root, "[data-phase]"), phaseWords(state.phase, state.run.iterations));
+  const words = running ? phaseWords(state.phase, state.run.iterations) : restWords(state.state, state.run);
+  if (words) setText(need(root, "[data-phase]"), words);
   setText(need(root, "[data-pace]"), paceWords(state.phase, state.run.device, state.state));
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run.iterations, state.state);
+  showTitle(root, state);
+  if (state.phase !== drawn.phase || state.state !== drawn.state) showIteration(need(root, "[data-iteration]"), state, running);
+}
+
+/** Title of the browser's tab: "12/200 · Curves · NAME". @param {HTMLElement} root @param {Snapshot} state */
+function showTitle(root, { state, phase, run }) {
+  const { tab = "", title = "" } = root.dataset;
+  const progress = state === "running" && run.iterations ? `${phase?.iteration ?? 0}/${run.iterations} · ` : "";
+  const words = `${progress}${tab} · ${title}`;
+  if (document.title !== words) document.title = words;
+}
+
+const PART_WORDS = /** @type {Record<string, string>} */ ({ rollout: "rollout", update: "update", evaluate: "evaluation", checkpoint: "checkpoint" });
+
+/**
+ * Bar of the current iteration: a part for each phase, as long as its expected share of the time.
+ * @param {HTMLElement} bar
+ * @param {Snapshot} state
+ * @param {boolean} running
+ */
+function showIteration(bar, { phase, run }, running) {
+  bar.hidden = !running || run.iterations === 0;
+  if (bar.hidden) return;
+  const parts = phase && phase.iteration > 0 ? iterationParts(phase) : []; // before the first iteration its place stays empty
+  const names = parts.map((part) => part.name).join(" ");
+  if (bar.dataset.parts !== names) {
+    bar.dataset.parts = names;
+    bar.replaceChildren(...parts.map(({ name }) => html("span", { class: "part" }, [html("i", {}, [html("b")]), html("span", {}, [PART_WORDS[name]])])));
+  }
+  for (const [index, part] of parts.entries()) {
+    const node = /** @type {HTMLElement} */ (bar.children[index]);
+    node.style.flexGrow = String(Math.max(part.share, 0.02));
+    node.classList.toggle("current", part.name === phase?.phase);
+    /** @type {HTMLElement} */ (node.querySelector("b")).style.width = `${(100 * part.done).toFixed(1)}%`;
+  }
+  const said = parts.map((part) => `${PART_WORDS[part.name]} ${Math.round(100 * part.done)}%`).join(", ");
+  bar.setAttribute("aria-label", parts.length ? `Iteration ${phase?.iteration}: ${said}` : "No iteration has started");
 }
 
 /**
@@ -40,6 +79,7 @@ export function showHeader(root, state, drawn) {
  * @param {{connection: Connection, slow: boolean}} link slow: the server polls, because its message service is unavailable
  */
 export function showConnection(root, state, { connection, slow }) {
+  root.dataset.link = connection;
   const note = need(root, "[data-connection]");
   const ended = ["finished", "failed", "cancelled", "stopped"].includes(state?.state);
   note.hidden = (connection === "live" && !slow) || ended;

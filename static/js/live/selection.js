@@ -70,6 +70,18 @@ export class Selection {
     await this.#fetch(slug, id);
   }
 
+  /** Let the current trajectory count as shown to its end. */
+  rest() {
+    this.restedSince = 1;
+  }
+
+  /** Pin a trajectory that is on the stage already. @param {Trajectory} trajectory */
+  hold(trajectory) {
+    this.mode = "pinned";
+    this.pending = null;
+    this.#put(trajectory);
+  }
+
   /** In follow mode, advance once the current trajectory was shown to its end. Called on every frame. */
   tick() {
     if (this.mode !== "follow" || this.pending) return;

@@ -5,13 +5,13 @@
 
 /** @typedef {{type: string} & Record<string, any>} Frame */
 
-const PING_INTERVAL = 20_000;
-const SILENCE_TIMEOUT = 50_000;
+const PING_INTERVAL = 4_000;
+const ANSWER_TIMEOUT = 10_000;
 
 export class LiveSocket {
   /**
    * @param {string} path "/ws/runs/<slug>/"
-   * @param {{cursor: () => string, onFrame: (frame: Frame) => void, onStatus: (status: "live"|"connecting"|"refused") => void}} options
+   * @param {{cursor: () => string, onFrame: (frame: Frame) => void, onStatus: (status: "live"|"connecting"|"offline"|"refused") => void}} options
    */
   constructor(path, { cursor, onFrame, onStatus }) {
     this.path = path;
@@ -19,12 +19,13 @@ export class LiveSocket {
     this.onFrame = onFrame;
     this.onStatus = onStatus;
     this.failures = 0;
-    this.lastMessageAt = 0;
+    this.pingedAt = 0; // of the oldest ping without an answer; 0 = all are answered
     /** @type {WebSocket|null} */ this.socket = null;
     /** @type {string|null} */ this.watched = null;
     this.retry = 0;
     this.closed = false;
     window.setInterval(() => this.#heartbeat(), PING_INTERVAL);
+    window.addEventListener("offline", () => this.#pause());
     window.addEventListener("online", () => this.#reconnectNow());
     document.addEventListener("visibilitychange", () => document.hidden || this.#reconnectNow());
     this.connect();
@@ -37,13 +38,13 @@ export class LiveSocket {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}${this.path}?${this.cursor()}`);
     this.socket = socket;
-    this.lastMessageAt = Date.now();
+    this.pingedAt = 0;
     socket.addEventListener("open", () => {
       this.onStatus("live");
       if (this.watched) this.#send({ type: "watch", trajectory: this.watched });
     });
     socket.addEventListener("message", (message) => {
-      this.lastMessageAt = Date.now();
+      this.pingedAt = 0;
       this.failures = 0;
       /** @type {Frame} */ const frame = JSON.parse(message.data);
       if (frame.type === "ping") this.#send({ type: "pong" }); // timers of a hidden page are too slow for its own pings
@@ -84,12 +85,26 @@ export class LiveSocket {
   }
 
   #heartbeat() {
-    if (this.closed || !this.socket) return;
-    if (this.socket.readyState === WebSocket.OPEN && Date.now() - this.lastMessageAt > SILENCE_TIMEOUT) this.restart();
-    else this.#send({ type: "ping" });
+    if (this.closed || this.socket?.readyState !== WebSocket.OPEN) return;
+    if (this.pingedAt && Date.now() - this.pingedAt > ANSWER_TIMEOUT) this.restart();
+    else if (!this.pingedAt) {
+      this.pingedAt = Date.now();
+      this.#send({ type: "ping" });
+    }
+  }
+
+  /** The browser has lost its network: a socket would notice only when the server stops waiting. */
+  #pause() {
+    if (this.closed) return;
+    const old = this.socket;
+    this.socket = null;
+    old?.close();
+    window.clearTimeout(this.retry);
+    this.retry = 0;
+    this.onStatus("offline");
   }
 
   #reconnectNow() {
-    if (this.retry && !this.closed) this.connect();
+    if ((this.retry || !this.socket) && !this.closed) this.connect();
   }
 }

@@ -11,6 +11,7 @@ import { memberWords, place } from "../ui/formatting.js";
 /** @typedef {import("../types.js").Member} Member */
 
 const DELAY_MS = 140;
+const GAP = 10; // pixels between the popover and the card
 const CACHE_SIZE = 16; // users browse one group at a time
 
 export class Thumbnail {
@@ -40,11 +41,20 @@ export class Thumbnail {
       const positions = positionsOf(trajectory);
       this.board.show(positions[positions.length - 1].board);
       setText(need(this.popover, "p"), `${at ? place(at.group, at.member) + ": " : ""}${memberWords(member)}`);
-      const box = cell.getBoundingClientRect();
-      this.popover.style.left = `${Math.min(box.right + 10, window.innerWidth - 190)}px`;
-      this.popover.style.top = `${Math.max(8, Math.min(box.top - 40, window.innerHeight - 220))}px`;
       this.popover.hidden = false;
+      this.#dock(cell);
     }, DELAY_MS);
+  }
+
+  /** Place the popover beside the card of the wall, so that all cells stay visible. @param {Element} cell */
+  #dock(cell) {
+    const card = (cell.closest(".panel") ?? cell).getBoundingClientRect();
+    const { width, height } = this.popover.getBoundingClientRect();
+    const beside = card.left > width + GAP ? card.left - width - GAP : card.right + GAP;
+    const fits = beside + width <= window.innerWidth;
+    const top = fits ? cell.getBoundingClientRect().top - height / 3 : card.top - height - GAP;
+    this.popover.style.left = `${fits ? beside : card.left}px`;
+    this.popover.style.top = `${Math.max(8, Math.min(top, window.innerHeight - height - 8))}px`;
   }
 
   /** @param {Member} member @returns {Promise<Trajectory|null>} */

@@ -13,7 +13,8 @@ const htmx = /** @type {Htmx} */ (/** @type {any} */ (window).htmx);
 const panel = need(document, "[data-annotations]");
 const form = /** @type {HTMLFormElement} */ (need(panel, "[data-draft]"));
 const list = document.querySelector("[data-turns]");
-let stale = false;
+let announced = 0; // the newest version that the server reported
+let loading = false;
 
 const state = () => need(document, "#annotation-state");
 const version = () => Number(state().dataset.version);
@@ -56,16 +57,22 @@ function clear() {
   for (const thread of list?.querySelectorAll(".thread") ?? []) thread.remove();
 }
 
+/**
+ * Load the panel, again and again until it has the version that the server announced.
+ * One request at a time: htmx would queue the next for the element that this one replaces, and so lose its answer.
+ */
 async function refresh() {
-  if (editing()) {
-    stale = true; // an open edit would be lost; reloaded when it ends
-    return;
-  }
-  stale = false;
+  if (loading) return;
+  loading = true;
   try {
-    await htmx.ajax("GET", panel.dataset.annotations ?? "", { target: "#annotation-state", swap: "outerHTML" });
-  } catch {
-    stale = true; // the server is unavailable: reloaded with the next event
+    do {
+      if (editing()) return; // an open edit would be lost; loaded when it ends
+      const before = state();
+      await htmx.ajax("GET", panel.dataset.annotations ?? "", { target: "#annotation-state", swap: "outerHTML" });
+      if (state() === before) return; // the server is unavailable: loaded with the next event
+    } while (version() < announced);
+  } finally {
+    loading = false;
   }
 }
 
@@ -91,8 +98,12 @@ document.addEventListener("click", (event) => {
 
 let focus = "";
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const swap = /** @type {CustomEvent<{target: Element, shouldSwap: boolean}>} */ (event).detail;
+  const swap = /** @type {CustomEvent<{target: Element, shouldSwap: boolean, xhr: XMLHttpRequest}>} */ (event).detail;
   if (swap.target.id !== "annotation-state" || !swap.shouldSwap) return;
+  if (Number(/data-version="(\d+)"/.exec(swap.xhr.responseText)?.[1]) < version()) {
+    swap.shouldSwap = false; // overtaken by the answer to a later request
+    return;
+  }
   focus = document.activeElement?.id ?? "";
   clear();
 });
@@ -101,7 +112,7 @@ document.addEventListener("htmx:afterSettle", () => {
   const focused = focus && document.getElementById(focus);
   if (focused && document.activeElement === document.body) focused.focus();
   focus = "";
-  if (stale) void refresh();
+  if (version() < announced) void refresh();
 });
 document.addEventListener("annotations:comment", () => form.reset());
 document.addEventListener("annotations:tag", () => { focus = "tag"; });
@@ -114,7 +125,9 @@ linked?.scrollIntoView({ block: "center" });
 new LiveSocket(panel.dataset.socket ?? "", {
   cursor: () => `after=${version()}`,
   onFrame: (frame) => {
-    if (frame.type !== "changed" || frame.version === version()) return;
+    if (frame.type !== "changed") return;
+    announced = Math.max(announced, Number(frame.version));
+    if (announced <= version()) return;
     const before = Number(state().dataset.comments);
     void refresh().then(() => {
       const now = Number(state().dataset.comments);

@@ -2,6 +2,8 @@
 /** The same prompt played by several runs: boards driven by one scrubber, action by action. */
 
 import { BoardView } from "../board/board.js";
+import { showMistake } from "../board/mistake_overlay.js";
+import { markAt } from "../player/mistakes.js";
 import { positionsOf } from "../player/positions.js";
 import { need, setText } from "../ui/dom.js";
 import { plural } from "../ui/formatting.js";
@@ -29,6 +31,8 @@ function show(index, animate) {
   for (const { trajectory, positions, board, thought } of plays) {
     const position = positions[Math.min(index, positions.length - 1)];
     board.show(position.board, { animate });
+    const mark = markAt(trajectory, position);
+    if (mark) showMistake(board, mark, positions[positions.indexOf(position) - 1]?.board ?? null);
     const turn = trajectory.turns.find((candidate) => candidate.turn === position.turn);
     setText(thought, turn ? turn.thought || turn.response : "");
   }

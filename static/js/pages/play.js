@@ -6,7 +6,7 @@
 
 import { BoardView } from "../board/board.js";
 import { copy } from "../ui/clipboard.js";
-import { onKey } from "../ui/shortcuts.js";
+import { describe, onKey } from "../ui/shortcuts.js";
 import { setText } from "../ui/dom.js";
 
 /** @typedef {{board: import("../types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game */
@@ -63,6 +63,7 @@ function press(key) {
   return false;
 }
 
+describe("Play", [["← ↑ → ↓", "an action, where it is a direction (also w a s d)"], ["1 2 3", "an action by its number"], ["r", "restart"], ["h", "hint"], ["n", "another puzzle"]]);
 onKey(press);
 document.addEventListener("htmx:beforeRequest", () => { busy = true; });
 document.addEventListener("htmx:afterRequest", (event) => {

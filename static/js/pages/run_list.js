@@ -4,9 +4,10 @@
  * hidden.
  */
 
-import { onKey } from "../ui/shortcuts.js";
+import { describe, onKey } from "../ui/shortcuts.js";
 import { setText } from "../ui/dom.js";
 
+const COLUMNS_KEY = "echoscope.hiddenRunColumns";
 /** @type {Set<string>} */
 const chosen = new Set();
 const form = document.querySelector("[data-compare]");
@@ -53,13 +54,56 @@ function toggle() {
   note(box);
 }
 
+/** Hidden columns: those of the view in the address, else of this browser. @returns {Set<string>} */
+function hiddenColumns() {
+  const asked = new URLSearchParams(location.search).get("hide");
+  if (asked !== null) return new Set(asked.split(" ").filter((name) => name && name !== "none"));
+  try {
+    return new Set((localStorage.getItem(COLUMNS_KEY) ?? "").split(" ").filter(Boolean));
+  } catch {
+    return new Set();
+  }
+}
+
+/** @param {Set<string>} hidden */
+function hideColumns(hidden) {
+  if (form instanceof HTMLElement) form.dataset.hidden = [...hidden].join(" ");
+  for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("[data-column]"))) {
+    box.checked = !hidden.has(box.dataset.column ?? "");
+  }
+}
+
 form?.addEventListener("change", (event) => {
-  if (event.target instanceof HTMLInputElement && event.target.name === "compare") note(event.target);
+  if (!(event.target instanceof HTMLInputElement)) return;
+  if (event.target.name === "compare") note(event.target);
+  const column = event.target.dataset.column;
+  if (column === undefined) return;
+  const hidden = hiddenColumns();
+  if (event.target.checked) hidden.delete(column);
+  else hidden.add(column);
+  const address = new URL(location.href);
+  if (address.searchParams.has("hide")) {
+    address.searchParams.set("hide", [...hidden].join(" ") || "none");
+    history.replaceState(history.state, "", address);
+  } else {
+    try {
+      localStorage.setItem(COLUMNS_KEY, [...hidden].join(" "));
+    } catch { /* storage is forbidden: for this page only */ }
+  }
+  hideColumns(hidden);
+});
+hideColumns(hiddenColumns());
+document.querySelector("[data-save-view]")?.addEventListener("submit", (event) => {
+  const query = new URLSearchParams(location.search); // the address follows the filters, the field was written with the page
+  query.set("hide", [...hiddenColumns()].join(" ") || "none");
+  const field = event.target instanceof HTMLFormElement ? event.target.elements.namedItem("query") : null;
+  if (field instanceof HTMLInputElement) field.value = query.toString();
 });
 form?.addEventListener("submit", (event) => {
   event.preventDefault();
   compare();
 });
+describe("Runs", [["j k", "next, previous run"], ["x", "select it"], ["c", "compare the selected runs"]]);
 onKey((key) => {
   switch (key) {
     case "j": case "ArrowDown": move(1); return true;

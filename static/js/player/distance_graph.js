@@ -15,11 +15,11 @@ const HEIGHT = 34;
 /**
  * @param {Element} host
  * @param {Position[]} positions
- * @param {number} lost index of the first unsolvable position, or −1
- * @param {boolean|null} success
+ * @param {{lost: number, success: boolean|null, marks: Array<{index: number, kind: string}>}} options lost: index of the
+ *   first unsolvable position, or −1; marks: mistakes and the positions after them
  * @returns {string} text alternative; "" without a solver
  */
-export function drawGraph(host, positions, lost, success) {
+export function drawGraph(host, positions, { lost, success, marks }) {
   const last = Math.max(1, positions.length - 1);
   const known = distances(positions);
   const counts = known.some((point) => point);
@@ -44,8 +44,12 @@ export function drawGraph(host, positions, lost, success) {
     picture.append(svg("path", { class: "lost", d: `M${x(lost)} 0V${HEIGHT}` }));
   }
   if (success) picture.append(svg("path", { class: "won", d: `M100 0V${HEIGHT}` }));
+  for (const { index, kind } of marks) {
+    const at = points[index]?.distance ?? 0;
+    picture.append(svg("path", { class: `mistake-dot ${kind}`, d: `M${x(index).toFixed(2)} ${y(at).toFixed(2)}h0` })); // a dot: the ends are round
+  }
   host.replaceChildren(picture);
   if (!path) return "";
-  const line = counts ? `Line: actions still needed (best play), at most ${plural(most, "action")}.` : "Line: success probability of the best play, 0 to 100 %.";
-  return lost >= 0 ? `${line} Red: unsolvable.` : line;
+  const line = counts ? `Line: actions still needed (best play), at most ${plural(most, "action")}.` : "Line: success probability of the best play, 0 to 100%.";
+  return [line, ...(lost >= 0 ? ["Red: unsolvable."] : []), ...(marks.length ? ["Dots: mistakes."] : [])].join(" ");
 }

@@ -3,6 +3,7 @@
 
 import { onKey } from "../ui/shortcuts.js";
 import { Player } from "./player.js";
+import { openingIndex } from "./mistakes.js";
 import { fromAddress, toAddress } from "./positions.js";
 import { need } from "../ui/dom.js";
 
@@ -16,9 +17,10 @@ const player = new Player(need(document, "[data-player]"), {
     if (back instanceof HTMLAnchorElement) back.search = toAddress(position);
   },
 });
-player.load(data, { at: (positions) => fromAddress(positions, new URLSearchParams(document.body.dataset.start)) });
-onKey((key) => player.key(key));
-
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-if (document.body.dataset.autoplay !== undefined && !calm) player.play();
+const plays = document.body.dataset.autoplay !== undefined && !calm;
+const start = new URLSearchParams(document.body.dataset.start);
+player.load(data, { at: (positions) => (start.has("turn") || plays ? fromAddress(positions, start) : openingIndex(data, positions)) });
+onKey((key) => player.key(key));
+if (plays) player.play();
 document.documentElement.classList.add("ready");

@@ -6,9 +6,13 @@
 
 import { advice } from "./solver_advice.js";
 import { BoardView } from "../board/board.js";
+import { watchClaims } from "./claims.js";
 import { drawGraph } from "./distance_graph.js";
+import { linkedIndex, markAt, mistakeIndices, nextMistake, showMistakes, showVerdict } from "./mistakes.js";
+import { showMistake } from "../board/mistake_overlay.js";
 import { actionsTaken, indexOf, lostIndex, positionsOf, rewardSoFar, turnStart } from "./positions.js";
 import { html, need, setText } from "../ui/dom.js";
+import { watchSwipes } from "./swipe.js";
 import { TokenView } from "./token_view.js";
 import { renderTurn, renderTyping, showTyping } from "./turn_item.js";
 import { plural, signed } from "../ui/formatting.js";
@@ -22,15 +26,18 @@ import { plural, signed } from "../ui/formatting.js";
 const PACE = { turn: 1100, action: 480 };
 /** Milliseconds per position while following a live trajectory. */
 const LIVE_PACE = { turn: 200, action: 230 };
+/** Where static/css/player.css shows one turn under a sticky board. */
+const PHONE = "(max-width: 600px)";
 
 export class Player {
   /**
    * @param {HTMLElement} root an element with the markup of templates/trajectories/_player.html
-   * @param {{onMove?: (position: Position) => void, link?: (position: Position) => string}} [options]
+   * @param {{onMove?: (position: Position) => void, onTake?: () => void}} [options] onTake: the user moved or paused it
    */
-  constructor(root, { onMove = () => {} } = {}) {
+  constructor(root, { onMove = () => {}, onTake = () => {} } = {}) {
     this.root = root;
     this.onMove = onMove;
+    this.onTake = onTake;
     this.board = new BoardView(need(root, "[data-board]"));
     this.list = need(root, "[data-turns]");
     this.tabs = need(root, "[data-tabs]");
@@ -40,6 +47,7 @@ export class Player {
     this.tokens = new TokenView(root, this.list);
     /** @type {Trajectory|null} */ this.trajectory = null;
     /** @type {Position[]} */ this.positions = [];
+    /** @type {number[]} */ this.mistakes = []; // their positions
     this.index = 0;
     this.following = false;
     this.playing = false;
@@ -56,7 +64,7 @@ export class Player {
     this.trajectory = trajectory;
     this.following = follow;
     this.positions = positionsOf(trajectory);
-    this.list.replaceChildren(...trajectory.turns.map((turn) => renderTurn(turn, { lost: this.#lostIn(turn) })));
+    this.list.replaceChildren(...trajectory.turns.map((turn) => this.#renderTurn(turn)));
     this.tokens.show(trajectory.turns);
     this.#outline();
     this.go(follow ? this.positions.length - 1 : at(this.positions), { animate: false });
@@ -81,12 +89,14 @@ export class Player {
     if (before === trajectory || !before) return;
     this.trajectory = trajectory;
     const grown = trajectory.turns.length !== before.turns.length;
-    if (!grown && before.lost_at === trajectory.lost_at && before.success === trajectory.success) return;
+    if (!grown && before.lost_at === trajectory.lost_at && before.success === trajectory.success && before.marks === trajectory.marks) return;
     const empty = !before.turns.length;
     this.positions = positionsOf(trajectory);
     this.list.querySelector(".typing")?.remove();
-    for (const turn of trajectory.turns.slice(before.turns.length)) this.list.append(renderTurn(turn, { lost: this.#lostIn(turn) }));
-    if (trajectory.lost_at && !before.lost_at) this.#redraw(trajectory.lost_at.turn);
+    for (const turn of trajectory.turns.slice(before.turns.length)) this.list.append(this.#renderTurn(turn));
+    const changed = new Set(before.marks === trajectory.marks ? [] : (trajectory.marks ?? []).map((mark) => mark.turn));
+    if (trajectory.lost_at && !before.lost_at) changed.add(trajectory.lost_at.turn);
+    for (const turn of changed) this.#redraw(turn);
     this.tokens.show(trajectory.turns);
     this.#outline();
     this.#show({ animate: !empty });
@@ -121,8 +131,10 @@ export class Player {
   go(index, { animate = true } = {}) {
     const to = Math.max(0, Math.min(index, this.positions.length - 1));
     const near = Math.abs(to - this.index) <= 1;
+    const turn = this.positions[this.index]?.turn;
     this.index = to;
     this.#show({ animate: animate && near });
+    if (animate && turn !== this.positions[to]?.turn) this.#scrollToTurn();
     if (this.positions[to]) this.onMove(this.positions[to]);
   }
 
@@ -142,6 +154,7 @@ export class Player {
 
   /** Move on user input; stops following unless the target is the live edge. @param {number} index */
   take(index) {
+    this.onTake();
     this.pause();
     const live = this.root.dataset.live !== undefined;
     this.following = live && index >= this.positions.length - 1;
@@ -162,9 +175,12 @@ export class Player {
       case "Home": this.take(0); return true;
       case "End": this.take(this.positions.length - 1); return true;
       case " ":
+        this.onTake();
         if (this.playing) this.pause();
         else this.play();
         return true;
+      case "n": return this.#toMistake(1);
+      case "p": return this.#toMistake(-1);
       case "t": return this.tokens.flip();
       case "v":
         this.solver.checked = !this.solver.checked;
@@ -174,9 +190,18 @@ export class Player {
     }
   }
 
+  /** Without a mistake that way, nothing changes. @param {1|-1} way @returns {true} */
+  #toMistake(way) {
+    const to = nextMistake(this.mistakes, this.index, way);
+    if (to !== this.index) this.take(to);
+    return true;
+  }
+
   #listen() {
     this.scrub.addEventListener("input", () => this.take(Number(this.scrub.value)));
     this.solver.addEventListener("change", () => this.#show({ animate: false }));
+    watchSwipes(this.root, (way) => this.take(this.index + way));
+    watchClaims(this.list, (turn, claim) => this.#light(turn, claim));
     this.root.addEventListener("click", (event) => {
       const target = /** @type {Element} */ (event.target);
       const command = target.closest("[data-do]")?.getAttribute("data-do");
@@ -185,13 +210,35 @@ export class Player {
       if (command === "play") this.key(" ");
       const tab = target.closest("[data-tab]");
       if (tab) this.take(indexOf(this.positions, Number(tab.getAttribute("data-tab")), -1));
+      const plain = !(event instanceof MouseEvent && (event.metaKey || event.ctrlKey || event.shiftKey));
+      const linked = linkedIndex(target, this.positions);
+      if (linked >= 0 && plain) {
+        event.preventDefault();
+        this.take(linked);
+      }
       const link = target.closest("[data-step]");
       const turn = link?.closest("[data-turn]")?.getAttribute("data-turn");
-      if (link && turn && !(event instanceof MouseEvent && (event.metaKey || event.ctrlKey || event.shiftKey))) {
+      if (link && turn && plain) {
         event.preventDefault();
         this.take(indexOf(this.positions, Number(turn), Number(link.getAttribute("data-step"))));
       }
     });
+  }
+
+  /**
+   * Show the state that a turn's thought is about, with the cells of one of its claims lit; without one, the position again.
+   * @param {number} number of the turn
+   * @param {number} index of the claim, or −1
+   */
+  #light(number, index) {
+    const claim = this.trajectory?.turns.find((turn) => turn.turn === number)?.claims?.[index];
+    const position = this.positions[indexOf(this.positions, number, -1)];
+    if (!claim || !position) {
+      this.#draw({ animate: false });
+      return;
+    }
+    this.board.show(position.board);
+    this.board.light(claim);
   }
 
   #schedule() {
@@ -216,10 +263,16 @@ export class Player {
     return lost && lost.turn === turn.turn ? lost.action : -1;
   }
 
+  /** @param {Turn} turn */
+  #renderTurn(turn) {
+    const marks = (this.trajectory?.marks ?? []).filter((mark) => mark.turn === turn.turn);
+    return renderTurn(turn, { lost: this.#lostIn(turn), marks });
+  }
+
   /** @param {number} index of a turn whose marks changed */
   #redraw(index) {
     const turn = this.trajectory?.turns.find((candidate) => candidate.turn === index);
-    if (turn) this.list.querySelector(`[data-turn="${index}"]`)?.replaceWith(renderTurn(turn, { lost: this.#lostIn(turn) }));
+    if (turn) this.list.querySelector(`[data-turn="${index}"]`)?.replaceWith(this.#renderTurn(turn));
   }
 
   /** Redraw tabs and graph, which depend on the length of the trajectory only. */
@@ -227,8 +280,13 @@ export class Player {
     const turns = [...this.list.querySelectorAll("[data-turn]")].map((item) => Number(item.getAttribute("data-turn")));
     this.tabs.replaceChildren(...turns.map((turn) => html("button", { class: "tab", type: "button", "data-tab": turn, "aria-label": `Turn ${turn + 1}` }, [String(turn + 1)])));
     this.scrub.max = String(Math.max(0, this.positions.length - 1));
-    const lost = this.trajectory ? lostIndex(this.trajectory, this.positions) : -1;
-    const words = drawGraph(need(this.root, "[data-graph]"), this.positions, lost, this.trajectory?.success ?? null);
+    const { trajectory } = this;
+    const lost = trajectory ? lostIndex(trajectory, this.positions) : -1;
+    this.mistakes = mistakeIndices(trajectory, this.positions);
+    const marks = (trajectory?.marks ?? []).map((mark) => ({ index: indexOf(this.positions, mark.turn, mark.action), kind: mark.kind }));
+    const words = drawGraph(need(this.root, "[data-graph]"), this.positions, { lost, success: trajectory?.success ?? null, marks });
+    const verdict = this.root.querySelector("[data-verdict]");
+    if (verdict instanceof HTMLElement) showVerdict(verdict, trajectory);
     const caption = this.root.querySelector("[data-graph-words]");
     if (caption) setText(caption, words);
   }
@@ -237,17 +295,29 @@ export class Player {
   #show({ animate }) {
     const position = this.positions[this.index];
     if (!position || !this.trajectory) return;
-    this.board.show(position.board, { animate });
-    const record = position.record;
-    const from = this.#before();
-    if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);
-    if (this.solver.checked && !record?.actual) this.board.advise(position.hint?.actions ?? []);
+    this.#draw({ animate });
     this.scrub.value = String(this.index);
     this.scrub.setAttribute("aria-valuetext", this.#position(position));
     setText(need(this.root, "[data-position]"), this.#position(position));
     setText(need(this.root, "[data-advice]"), this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "");
     this.root.classList.toggle("no-solver", !this.solver.checked);
+    const list = this.root.querySelector("[data-mistakes]");
+    if (list instanceof HTMLElement) showMistakes(list, this.trajectory, markAt(this.trajectory, position));
     this.#mark();
+  }
+
+  /** Draw the board of the current position. @param {{animate: boolean}} options */
+  #draw({ animate }) {
+    const position = this.positions[this.index];
+    if (!position) return;
+    this.board.show(position.board, { animate });
+    const record = position.record;
+    const from = this.#before();
+    if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);
+    if (!this.solver.checked) return;
+    const mark = markAt(this.trajectory, position);
+    if (mark) showMistake(this.board, mark, this.positions[this.index - 1]?.board ?? null);
+    else if (!record?.actual) this.board.advise(position.hint?.actions ?? []);
   }
 
   /** Cell of the player before the action of the current position. */
@@ -280,7 +350,7 @@ export class Player {
     for (const item of this.list.children) {
       const current = item.getAttribute("data-turn") === turn;
       item.classList.toggle("current", current);
-      for (const link of item.querySelectorAll("[data-step]")) {
+      for (const link of item.querySelectorAll("[data-step]:not([data-claim])")) {
         const at = Number(link.getAttribute("data-step"));
         const here = item.getAttribute("data-turn") === String(position.turn) && at === position.action;
         link.classList.toggle("here", here);
@@ -305,6 +375,15 @@ export class Player {
     if (box.scrollHeight <= box.clientHeight) return;
     const top = item.offsetTop - box.offsetTop;
     if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - 8;
+  }
+
+  /** On a phone, where one turn is shown: scroll its beginning below the board, if it is elsewhere. */
+  #scrollToTurn() {
+    const item = this.list.querySelector(".turn.current");
+    if (!item || this.root.dataset.live !== undefined || !window.matchMedia(PHONE).matches) return;
+    const board = need(this.root, ".board-box").offsetHeight; // it sticks to the top
+    const { top } = item.getBoundingClientRect();
+    if (top < board || top > window.innerHeight * 0.7) window.scrollBy({ top: top - board - 8 });
   }
 
   #button() {

@@ -68,7 +68,7 @@ export function fromAddress(list, query) {
 
 /**
  * Query of a position's permalink.
- * @param {Position} position
+ * @param {{turn: number, action: number}} position
  */
 export function toAddress(position) {
   return position.action < 0 ? `?turn=${position.turn + 1}` : `?turn=${position.turn + 1}&action=${position.action + 1}`;

@@ -41,7 +41,7 @@ export function advice(trajectory, positions, index) {
 }
 
 /**
- * Optimal play from a position compared with the trajectory: "Optimal from here: 4 actions; this trajectory used 7."
+ * Optimal play from a position compared with the trajectory: "Optimal from here: 4 actions; this attempt used 7."
  * @param {Trajectory} trajectory
  * @param {Position[]} positions
  * @param {number} index
@@ -52,8 +52,10 @@ export function comparison(trajectory, positions, index) {
   const used = positions.slice(index + 1).filter((position) => position.record?.status === "executed").length;
   const from = positions.slice(0, index + 1).some((position) => position.record?.status === "executed") ? "here" : "the start";
   const optimal = `Optimal from ${from}: ${plural(distance, "action")}`;
-  if (!trajectory.success) return `${optimal}; this trajectory used ${used} and did not solve it.`;
-  return used === distance ? `${optimal}, as in this trajectory.` : `${optimal}; this trajectory used ${used}.`;
+  const ran = { turns: "turns", actions: "actions" }[trajectory.end ?? ""];
+  if (!trajectory.success && !used && ran) return `Still solvable in ${plural(distance, "move")}, but the agent ran out of ${ran}.`;
+  if (!trajectory.success) return `${optimal}; this attempt used ${used} and did not solve it.`;
+  return used === distance ? `${optimal}, as in this attempt.` : `${optimal}; this attempt used ${used}.`;
 }
 
 /**

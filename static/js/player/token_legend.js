@@ -56,7 +56,7 @@ export function shade(token, measure, most) {
  */
 export function legendEntries(measure, most) {
   if (measure === "p") {
-    const words = ["≥ 90 %", "50 to 90 %", "20 to 50 %", "5 to 20 %", "< 5 %"];
+    const words = ["≥ 90%", "50 to 90%", "20 to 50%", "5 to 20%", "< 5%"];
     return words.map((text, level) => ({ level, sign: "", words: text }));
   }
   if (measure === "entropy") {
@@ -87,7 +87,7 @@ export function describeToken(token, { index, count, turn }) {
   const name = token.text ? `“${visibleText(token.text).trimEnd() || "␣".repeat(token.text.length)}”` : last ? "End of the response" : "Part of a character";
   const parts = [
     name,
-    `probability ${token.p < 0.001 ? `${short(token.p * 100)} %` : percent(token.p)}`,
+    `probability ${token.p < 0.001 ? `${short(token.p * 100)}%` : percent(token.p)}`,
     `log-probability ${short(token.logprob)} nats`,
     ...(token.entropy === null ? [] : [`entropy ${short(token.entropy)} nats`]),
     ...(token.advantage === null ? [] : [`advantage ${Math.abs(token.advantage) < 0.01 ? short(token.advantage) : signed(token.advantage)}`]),

@@ -3,11 +3,13 @@
  * One dialogue turn as a list item, with the markup of templates/trajectories/_turn.html.
  */
 
+import { claimFacts, renderThought } from "./claims.js";
 import { html } from "../ui/dom.js";
 import { number, plural, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
 /** @typedef {import("../types.js").ActionRecord} ActionRecord */
+/** @typedef {import("../types.js").Mark} Mark */
 
 const STATUS = { executed: "executed", ignored: "ignored: beyond a budget or after the end", illegal: "illegal: no such action" };
 
@@ -28,10 +30,11 @@ export function splitResponse(text) {
 
 /**
  * @param {Turn} turn
- * @param {{lost: number}} options lost: index of the action after which the puzzle is unsolvable, or −1
+ * @param {{lost: number, marks: Mark[]}} options lost: index of the action after which the puzzle is unsolvable, or −1;
+ *   marks: the turn's mistakes
  * @returns {HTMLElement}
  */
-export function renderTurn(turn, { lost }) {
+export function renderTurn(turn, { lost, marks }) {
   const thought = turn.thought || (turn.format_valid ? "" : turn.response);
   return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
     html("div", { class: "turn-head" }, [
@@ -39,10 +42,10 @@ export function renderTurn(turn, { lost }) {
       html("span", { class: "turn-reward number" }, [signed(turn.reward)]),
     ]),
     html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
-    html("p", { class: thought ? "thought" : "thought none" }, [thought || "No thought."]),
+    html("p", { class: thought ? "thought" : "thought none" }, turn.thought ? renderThought(turn) : [thought || "No thought."]),
     ...(turn.problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), turn.problem])] : []),
     html("div", { class: "chips" }, turn.actions.length
-      ? turn.actions.map((record, index) => chip(turn, record, index, lost))
+      ? turn.actions.map((record, index) => chip(turn, record, index, lost, marks.find((mark) => mark.action === index)))
       : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])]),
     html("p", { class: "turn-facts soft small number" }, [facts(turn)]),
   ]);
@@ -53,19 +56,21 @@ export function renderTurn(turn, { lost }) {
  * @param {ActionRecord} record
  * @param {number} index
  * @param {number} lost
+ * @param {Mark} [mistake]
  */
-function chip(turn, record, index, lost) {
+function chip(turn, record, index, lost, mistake) {
   const name = record.name ?? record.text;
   const title = [
     STATUS[record.status],
     record.status === "executed" && !record.effective ? "nothing moved" : "",
     record.actual ? `slipped: went ${record.actual}` : "",
-    index === lost ? "from here nothing can be won" : "",
+    mistake ? `${mistake.kind}: ${mistake.sentence.replace(/^Turn [^:]*: /, "")}` : "",
+    index === lost && !mistake ? "from here nothing can be won" : "",
     record.status === "executed" ? `reward ${signed(record.reward ?? 0)}` : "",
   ].filter(Boolean).join("; ");
-  const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : index === lost ? "!" : record.actual ? "↝" : !record.effective ? "·" : "";
+  const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : mistake ? mistake.glyph : index === lost ? "!" : record.actual ? "↝" : !record.effective ? "·" : "";
   return html("a", {
-    class: `chip ${record.status}${index === lost ? " lost" : ""}${record.status === "executed" && !record.effective ? " idle" : ""}`,
+    class: `chip ${record.status}${mistake ? ` ${mistake.kind}` : index === lost ? " lost" : ""}${record.status === "executed" && !record.effective ? " idle" : ""}`,
     href: `?turn=${turn.turn + 1}&action=${index + 1}`, "data-step": index, title,
   }, [name, ...(marks ? [html("span", { class: "mark", "aria-hidden": "true" }, [marks])] : []), html("span", { class: "visually-hidden" }, [`, ${title}`])]);
 }
@@ -75,7 +80,7 @@ function facts(turn) {
   const terms = Object.entries(turn.terms);
   const reward = terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
-  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", truncated at the limit" : ""}`, ...entropy].join(" · ");
+  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", truncated at the limit" : ""}`, ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");
 }
 
 /**

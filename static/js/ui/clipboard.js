@@ -9,6 +9,6 @@ export async function copy(text, message) {
     await navigator.clipboard.writeText(text);
     toast(message);
   } catch {
-    window.prompt("Copy this link:", text); // the clipboard is available to secure pages only
+    window.prompt("Copy this:", text); // the clipboard is available to secure pages only
   }
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Buttons that copy the value of a field: `<button data-copy-from="id of the field" data-copied="words">`. */
+/** Buttons that copy a field or a text: `<button data-copy-from="id of the element" data-copied="words">`. */
 
 import { copy } from "./clipboard.js";
 
@@ -7,7 +7,7 @@ document.addEventListener("click", (event) => {
   const button = event.target instanceof Element ? event.target.closest("[data-copy-from]") : null;
   if (!(button instanceof HTMLElement)) return;
   const field = document.getElementById(button.dataset.copyFrom ?? "");
-  if (!(field instanceof HTMLInputElement)) return;
-  field.select();
-  void copy(field.value, button.dataset.copied ?? "Copied.");
+  if (!field) return;
+  if (field instanceof HTMLInputElement) field.select();
+  void copy(field instanceof HTMLInputElement ? field.value : field.textContent ?? "", button.dataset.copied ?? "Copied.");
 });

@@ -16,6 +16,14 @@ const PHASES = /** @type {Record<string, string>} */ ({
   checkpoint: "saving a checkpoint",
 });
 
+/** Stages of an update before its passes over the rollout. */
+const UPDATE_STAGES = /** @type {Record<string, string>} */ ({
+  prepare: "measuring the rollout", reference: "scoring under the initial policy", old: "scoring under the current policy",
+  values: "scoring with the critic", diagnostics: "measuring gradients",
+});
+
+const ITERATION_PHASES = ["rollout", "update", "evaluate", "checkpoint"];
+
 /**
  * @param {number} value
  * @param {number} [digits] after the point
@@ -24,10 +32,10 @@ export function number(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−");
 }
 
-/** A reward with its sign. @param {number} value */
+/** A reward with its sign: one decimal, a second one only where it is needed (0.15). @param {number} value */
 export function signed(value) {
-  const text = Math.abs(value) >= 100 ? Math.abs(value).toFixed(0) : String(Number(Math.abs(value).toFixed(2)));
-  if (Number(text) === 0) return "0";
+  const text = Math.abs(value) >= 100 ? Math.abs(value).toFixed(0) : Math.abs(value).toFixed(2).replace(/0$/, "");
+  if (Number(text) === 0) return text;
   return (value < 0 ? "−" : "+") + text;
 }
 
@@ -40,9 +48,9 @@ export function short(value) {
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 
-/** @param {number} share */
+/** A share, 0 to 1, as a percentage with one decimal: "29.7%". @param {number} share */
 export function percent(share) {
-  return `${(share * 100).toFixed(1)} %`;
+  return `${(share * 100).toFixed(1)}%`;
 }
 
 /**
@@ -70,8 +78,8 @@ export function duration(seconds) {
  */
 export function phaseWords(phase, iterations) {
   if (!phase) return "";
-  const what = PHASES[phase.phase] ?? phase.phase;
-  const progress = phase.total > 0
+  const what = phase.update ? updateWords(phase, phase.update) : PHASES[phase.phase] ?? phase.phase;
+  const progress = phase.total > 0 && !phase.update
     ? ` ${phase.done.toLocaleString("en")} of ${phase.total.toLocaleString("en")}${phase.unit ? " " + phase.unit : ""}` : "";
   if (iterations === 0) return `${what[0].toUpperCase()}${what.slice(1)}${progress}`; // an evaluation-only run
   const head = phase.iteration > 0 ? `Iteration ${phase.iteration} of ${iterations}` : "Before the first iteration";
@@ -79,18 +87,66 @@ export function phaseWords(phase, iterations) {
 }
 
 /**
- * Completed share of a run, 0 to 1, including the rollout of the current iteration.
+ * Status of a run that is not being trained, as webapp/runs/summaries.py writes it; "" where the page is reloaded.
+ * @param {string} state
+ * @param {{iteration: number, iterations: number}} run
+ */
+export function restWords(state, { iteration, iterations }) {
+  const at = `iteration ${iteration} of ${iterations}`;
+  switch (state) {
+    case "queued": return "Waiting for a free worker" + (iteration ? `; continues after ${at}` : "");
+    case "paused": return iterations ? `Paused after ${at}; resume continues at ${Math.min(iteration + 1, iterations)}`
+      : "Paused; resume continues with the remaining suites";
+    case "cancelled": return iterations ? `Cancelled after ${at}` : "Cancelled";
+    default: return "";
+  }
+}
+
+/**
+ * "update: pass 1 of 2, micro-batch 7 of 24".
+ * @param {Phase} phase
+ * @param {import("../types.js").UpdateProgress} update
+ */
+function updateWords(phase, update) {
+  const what = UPDATE_STAGES[update.stage] ?? `pass ${update.pass_number} of ${update.passes}`;
+  const part = update.stage === "prepare" ? "thought" : "micro-batch";
+  const place = phase.total > 0
+    ? `, ${part} ${Math.min(phase.done + 1, phase.total).toLocaleString("en")} of ${phase.total.toLocaleString("en")}` : "";
+  return `update: ${what}${place}`;
+}
+
+/**
+ * Completed share of a run, 0 to 1, including the phases of the current iteration.
  * @param {Phase|null} phase
  * @param {number} iterations
  * @param {string} state
  */
 export function progress(phase, iterations, state) {
   if (state === "finished") return 1;
-  if (phase && iterations === 0 && phase.total > 0) return Math.min(1, phase.done / phase.total);
+  if (phase && iterations === 0) return Math.min(1, phaseShare(phase));
   if (!phase || iterations <= 0 || phase.iteration < 1) return 0;
-  const inside = phase.phase === "rollout" && phase.total > 0 ? (0.8 * phase.done) / phase.total
-    : phase.phase === "rollout" ? 0 : 0.8;
+  const inside = iterationParts(phase).reduce((sum, part) => sum + part.share * part.done, 0);
   return Math.min(1, (phase.iteration - 1 + inside) / iterations);
+}
+
+/** Completed share of the current phase, 0 to 1. @param {Phase} phase */
+function phaseShare(phase) {
+  if (phase.share !== null && phase.share !== undefined) return phase.share;
+  return phase.total > 0 ? Math.min(1, phase.done / phase.total) : 0;
+}
+
+/**
+ * Phases of the current iteration: name, expected share of its time, completed share; in order. Before the first iteration
+ * is measured, a rollout counts for 0.4 of it.
+ * @param {Phase} phase
+ * @returns {Array<{name: string, share: number, done: number}>}
+ */
+export function iterationParts(phase) {
+  const shares = phase.iteration_shares ?? { rollout: 0.4, update: 0.6 };
+  const current = ITERATION_PHASES.indexOf(phase.phase);
+  return Object.entries(shares).filter(([name]) => ITERATION_PHASES.includes(name)).map(([name, share]) => ({
+    name, share, done: name === phase.phase ? phaseShare(phase) : Number(ITERATION_PHASES.indexOf(name) < current),
+  }));
 }
 
 /**
@@ -102,8 +158,20 @@ export function paceWords(phase, device, state) {
   const parts = [];
   if (state === "running" && phase?.tokens_per_second) parts.push(`${Math.round(phase.tokens_per_second).toLocaleString("en")} tokens/s`);
   if (device) parts.push(device);
-  if (state === "running" && phase?.eta_seconds) parts.push(`${duration(phase.eta_seconds)} left`);
+  if (state === "running" && phase?.eta_seconds) parts.push(etaWords(phase, phase.eta_seconds));
   return parts.join(" · ");
+}
+
+/**
+ * "9 min left (8 min to 12 min)"; without the range where both ends read the same.
+ * @param {Phase} phase
+ * @param {number} seconds
+ */
+function etaWords(phase, seconds) {
+  const left = `${duration(seconds)} left`;
+  const { eta_low_seconds: low, eta_high_seconds: high } = phase;
+  if (low === null || low === undefined || high === null || high === undefined || duration(low) === duration(high)) return left;
+  return `${left} (${duration(low)} to ${duration(high)})`;
 }
 
 /**
@@ -112,17 +180,17 @@ export function paceWords(phase, device, state) {
  */
 export function outcome(result) {
   const length = `${plural(result.turns, "turn")}, ${plural(result.actions, "action")}`;
+  if (result.end === "interrupted" && !result.success) return `interrupted after ${length}`;
   if (result.success === null || result.success === undefined) return `playing: ${length}`;
   if (result.success) return `solved in ${length}`;
   if (result.lost_at) {
-    return `stuck at turn ${result.lost_at.turn + 1}, action ${result.lost_at.action + 1}: ${result.lost_at.reason}`;
+    return `lost at turn ${result.lost_at.turn + 1}, action ${result.lost_at.action + 1}: ${result.lost_at.reason}`;
   }
   switch (result.end) {
     case "terminated": return `failed after ${length}`;
     case "turns": return `out of turns after ${length}`;
     case "actions": return `out of actions after ${length}`;
     case "truncated": return `cut off after ${length}`;
-    case "interrupted": return `interrupted after ${length}`;
     default: return `not solved in ${length}`;
   }
 }
@@ -134,13 +202,19 @@ export function memberWords(member) {
     case "waiting": return "waiting";
     case "playing": return `playing, ${plural(member.turns, "turn")} so far${format}`;
     case "success": return `solved in ${plural(member.turns, "turn")}${format}`;
+    case "interrupted": return `interrupted after ${plural(member.turns, "turn")}${format}`;
     default: return `failed after ${plural(member.turns, "turn")}${format}`;
   }
 }
 
-/** "g3 · 11": group and trajectory, counted from 0 as in the journal. @param {number} group @param {number} member */
+/** An index of the journal, which counts from 0, as people count: from 1. @param {number} index */
+export function ordinal(index) {
+  return index + 1;
+}
+
+/** "g4 · 12": group and attempt, counted from 1. @param {number} group index @param {number} member index */
 export function place(group, member) {
-  return `g${group} · ${String(member).padStart(2, "0")}`;
+  return `g${ordinal(group)} · ${String(ordinal(member)).padStart(2, "0")}`;
 }
 
 /**

@@ -17,17 +17,29 @@
   function announce() {
     const button = document.querySelector("[data-theme-toggle]");
     if (button) button.textContent = activeTheme() === "dark" ? "Light" : "Dark";
+    for (const choice of document.querySelectorAll("[data-theme-choice] input")) {
+      if (choice instanceof HTMLInputElement) choice.checked = choice.value === (root.dataset.theme ?? "");
+    }
     document.dispatchEvent(new CustomEvent("themechange"));
   }
-  document.addEventListener("click", (event) => {
-    if (!(event.target instanceof Element) || !event.target.closest("[data-theme-toggle]")) return;
-    root.dataset.theme = activeTheme() === "dark" ? "light" : "dark";
+  /** @param {string} theme "light", "dark", or "" for the system's preference */
+  function choose(theme) {
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
     try {
-      localStorage.setItem("theme", root.dataset.theme);
+      if (theme) localStorage.setItem("theme", theme);
+      else localStorage.removeItem("theme");
     } catch {
       // the choice lasts for this page only
     }
     announce();
+  }
+  document.addEventListener("click", (event) => {
+    if (!(event.target instanceof Element) || !event.target.closest("[data-theme-toggle]")) return;
+    choose(activeTheme() === "dark" ? "light" : "dark");
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target instanceof HTMLInputElement && event.target.closest("[data-theme-choice]")) choose(event.target.value);
   });
   dark.addEventListener("change", announce);
   document.addEventListener("DOMContentLoaded", announce);

@@ -1,19 +1,20 @@
 // @ts-check
-/** Chart as an image file, with its title and legend. The server exports CSV. */
+/** A chart as an image file, with its title and legend, and the download of files. */
 
-import { css } from "../board/colours.js";
+import { css } from "../../board/colours.js";
 
 const MARGIN = 14;
-const HEAD = 26;
+const HEAD = 42;
+
+/** @typedef {{title: string, subtitle: string, legend: Array<{label: string, color: string, dash?: number[]}>}} Caption */
 
 /**
  * Render a chart with background, title, legend, plot and axes.
  * @param {any} plot of uPlot
- * @param {string} title
- * @param {Array<{label: string, color: string, dash?: number[]}>} legend
+ * @param {Caption} caption
  * @returns {Promise<Blob|null>}
  */
-export function renderImage(plot, title, legend) {
+export function renderImage(plot, { title, subtitle, legend }) {
   if (!plot) return Promise.resolve(null);
   const source = /** @type {HTMLCanvasElement} */ (plot.ctx.canvas);
   const scale = devicePixelRatio;
@@ -28,6 +29,9 @@ export function renderImage(plot, title, legend) {
   context.fillStyle = css("--ink");
   context.font = "600 13px system-ui, sans-serif";
   context.fillText(title, MARGIN, MARGIN + 12);
+  context.font = "11px system-ui, sans-serif";
+  context.fillStyle = css("--soft");
+  context.fillText(subtitle, MARGIN, MARGIN + 28, source.width / scale);
   context.drawImage(source, MARGIN, MARGIN + HEAD, source.width / scale, source.height / scale);
   context.font = "11px system-ui, sans-serif";
   legend.forEach(({ label, color, dash }, index) => {

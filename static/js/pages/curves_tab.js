@@ -1,7 +1,8 @@
 // @ts-check
 /** Curves tab of a run: charts, alarm and checkpoint marks, live values. */
 
-import { trajectoryFilter, ChartPage, bindToolbar } from "./chart_page.js";
+import { trajectoryFilter, ChartPage } from "../curves/chart_page.js";
+import { bindTools } from "../curves/controls/toolbar.js";
 import { need, setText } from "../ui/dom.js";
 
 /** @typedef {import("../types.js").Event} Event */
@@ -12,12 +13,16 @@ const root = document.querySelector("[data-curves]");
 function start(root) {
   const slug = root.dataset.run ?? "";
   const status = need(document, "[data-curve-words]");
-  const board = new ChartPage(root, [{ slug, label: "Value", color: "--accent", shown: true }], {
+  const catalog = JSON.parse(need(document, "#metric-catalog").textContent ?? "{}");
+  const board = new ChartPage(root, [{ slug, label: "Value", color: "--accent", shown: true }], catalog, {
     announce: (words) => setText(status, words),
-    address: ({ name }, iteration) => `${root.dataset.trajectories}?${trajectoryFilter(name, iteration)}`,
+    address: (name, iteration) => `${root.dataset.trajectories}?${trajectoryFilter(name, iteration)}`,
   });
   board.marks = JSON.parse(document.getElementById("marks")?.textContent ?? "null");
-  bindToolbar(board, document);
+  bindTools(board, {
+    subtitle: root.dataset.title ?? "",
+    csv: (names) => `${root.dataset.csv}?${new URLSearchParams(names.map((name) => ["names", name]))}`,
+  });
   document.addEventListener("runevents", (message) => {
     for (const event of /** @type {CustomEvent<Event[]>} */ (message).detail) take(board, slug, event);
   });
@@ -56,7 +61,7 @@ function take(board, slug, event) {
 
 /** @param {ChartPage} board @param {string} name */
 function hasMetric(board, name) {
-  return board.cards.some((card) => card.name === name || Object.values(card.partners).includes(name));
+  return name in board.catalog || Object.values(board.catalog).some(({ partners }) => Object.values(partners).includes(name));
 }
 
 if (root instanceof HTMLElement) start(root);

@@ -1,0 +1,126 @@
+// @ts-check
+/** Toolbar of a page of charts. Its state is kept in the address. */
+
+import { groupLabel, groupsOf } from "../chart_lines.js";
+import { showLegend } from "./chart_legend.js";
+import { bindEnlarged } from "./enlarged_chart.js";
+import { bindPins } from "./pinned_charts.js";
+import { beginsWord } from "./word_filter.js";
+import { need } from "../../ui/dom.js";
+
+/** @typedef {import("../chart.js").Axis} Axis */
+/** @typedef {import("../chart_page.js").ChartPage} ChartPage */
+
+/**
+ * Connect everything around the charts of this page: pins, toolbar and the dialog of one large chart.
+ * @param {ChartPage} board
+ * @param {Parameters<typeof bindEnlarged>[2]} options
+ */
+export function bindTools(board, options) {
+  bindPins(board, need(board.root, "[data-pinned]"));
+  bindToolbar(board, document);
+  bindEnlarged(board, /** @type {HTMLDialogElement} */ (need(document, "[data-chart-dialog]")), options);
+  need(document, "[data-combine]").addEventListener("click", () => {
+    board.onEnlarge({ names: [Object.keys(board.catalog)[0]], own: false, watched: false });
+    need(document, "[data-more-metrics]").focus();
+  });
+}
+
+/**
+ * Connect the toolbar: smoothing, axis, logarithmic scale, averages, filter, zoom. Its state is kept in the address.
+ * @param {ChartPage} board
+ * @param {Document} page
+ */
+function bindToolbar(board, page) {
+  const smoothing = /** @type {HTMLInputElement} */ (need(page, "[data-smoothing]"));
+  const log = /** @type {HTMLInputElement} */ (need(page, "[data-log]"));
+  const axis = /** @type {HTMLSelectElement} */ (need(page, "[data-axis]"));
+  const filter = /** @type {HTMLInputElement} */ (need(page, "[data-filter]"));
+  const whole = need(page, "[data-whole]");
+  const average = page.querySelector("[data-average]");
+  const address = new URLSearchParams(location.search);
+
+  const averaged = () => average instanceof HTMLInputElement && average.checked;
+  function saveToAddress() {
+    const now = new URLSearchParams(location.search);
+    const values = { smoothing: smoothing.value === "0.6" ? "" : smoothing.value, x: axis.value === "iteration" ? "" : axis.value, log: log.checked ? "1" : "", metric: filter.value.trim(), seeds: averaged() ? "mean" : "" };
+    for (const [name, value] of Object.entries(values)) {
+      if (value) now.set(name, value);
+      else now.delete(name);
+    }
+    history.replaceState(null, "", `${location.pathname}${now.size ? "?" + now : ""}${location.hash}`);
+  }
+  const folds = /** @type {HTMLDetailsElement[]} */ ([...page.querySelectorAll("details[data-section], [data-section] details")]);
+  /** @type {Set<HTMLDetailsElement>|null} those that were open before the filter */ let openBefore = null;
+  /** Open what holds a chart that was found; without words, as it was before. @param {boolean} searching */
+  function unfold(searching) {
+    if (searching) openBefore ??= new Set(folds.filter((fold) => fold.open));
+    for (const fold of folds) {
+      const found = searching && fold.querySelector(".chart:not([hidden])") !== null;
+      fold.open = found || (openBefore?.has(fold) ?? fold.open);
+    }
+    if (!searching) openBefore = null;
+  }
+  function applyFilter() {
+    const words = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const card of board.cards) {
+      if (!card.root.closest("[data-section]")) continue; // enlarged
+      const text = `${card.plan.names.join(" ")} ${card.root.querySelector("h3")?.textContent ?? ""}`.toLowerCase();
+      card.root.hidden = !words.every((word) => beginsWord(text, word));
+      if (!card.root.hidden) count += 1;
+    }
+    for (const section of page.querySelectorAll("[data-section]")) {
+      /** @type {HTMLElement} */ (section).hidden = !section.querySelector(".chart:not([hidden])");
+    }
+    unfold(words.length > 0);
+    need(page, "[data-none]").hidden = count > 0;
+    return count;
+  }
+  const initial = Number(address.get("smoothing") ?? "0.6");
+  if (initial >= 0 && initial < 1) smoothing.value = String(initial);
+  if (["iteration", "tokens", "seconds"].includes(address.get("x") ?? "")) axis.value = /** @type {string} */ (address.get("x"));
+  log.checked = address.get("log") === "1";
+  filter.value = address.get("metric") ?? "";
+  applyFilter();
+  function applyAverage() {
+    board.set({ average: averaged() });
+    const list = page.querySelector("[data-seed-legend]");
+    if (!(list instanceof HTMLElement)) return;
+    list.hidden = !averaged();
+    showLegend(list, groupsOf(board.sources.filter((source) => source.shown), true).map((group) => ({ ...group[0], label: groupLabel(group) })));
+  }
+  if (average instanceof HTMLInputElement) {
+    average.checked = board.canAverage && address.get("seeds") === "mean";
+    average.addEventListener("change", () => {
+      applyAverage();
+      saveToAddress();
+    });
+    board.root.addEventListener("sourceschanged", applyAverage);
+  }
+  board.set({ smoothing: Number(smoothing.value), log: log.checked });
+  applyAverage();
+  board.set({ axis: /** @type {Axis} */ (axis.value) });
+  smoothing.addEventListener("input", () => board.set({ smoothing: Number(smoothing.value) }));
+  smoothing.addEventListener("change", saveToAddress);
+  log.addEventListener("change", () => {
+    board.set({ log: log.checked });
+    saveToAddress();
+  });
+  axis.addEventListener("change", () => {
+    board.set({ axis: /** @type {Axis} */ (axis.value) });
+    saveToAddress();
+  });
+  filter.addEventListener("input", () => {
+    const count = applyFilter();
+    board.announce(`${count} ${count === 1 ? "metric" : "metrics"}`);
+    saveToAddress();
+  });
+  whole.addEventListener("click", () => board.zoom(null));
+  page.addEventListener("chartspinned", () => applyFilter());
+  board.root.addEventListener("zoomed", (event) => {
+    whole.hidden = /** @type {CustomEvent} */ (event).detail === null;
+  });
+  const [low, high] = (address.get("range") ?? "").split("~").map(Number);
+  if (high > low) board.zoom({ low, high });
+}

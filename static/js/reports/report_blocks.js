@@ -1,0 +1,81 @@
+// @ts-check
+/** Blocks of a report: replaces only those that changed, so that players keep their place; read-outs of its charts. */
+
+import { svg } from "../ui/dom.js";
+
+/** @typedef {{label: string, points: [number, string, number][]}} Reading iteration, value as text, place in the drawing */
+
+/**
+ * Show new blocks in place of the old ones. Blocks with the same key stay the same nodes.
+ * @param {HTMLElement} root
+ * @param {string} markup HTML of the server, as in templates/reports/_blocks.html
+ */
+export function showBlocks(root, markup) {
+  const made = document.createElement("template");
+  made.innerHTML = markup;
+  /** @type {Element | null} */
+  let at = root.firstElementChild;
+  for (const block of [...made.content.children]) {
+    const key = block.getAttribute("data-key");
+    let same = at;
+    while (same && same.getAttribute("data-key") !== key) same = same.nextElementSibling;
+    if (!same) {
+      root.insertBefore(block, at);
+      readings(block);
+      continue;
+    }
+    while (at && at !== same) {
+      const next = at.nextElementSibling;
+      at.remove();
+      at = next;
+    }
+    at = same.nextElementSibling;
+  }
+  while (at) {
+    const next = at.nextElementSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+/** Show the values below the pointer in the charts inside `root`. @param {ParentNode} root */
+export function readings(root) {
+  for (const chart of root.querySelectorAll("[data-chart]")) {
+    const data = chart.querySelector("script[type='application/json']");
+    const plot = chart.querySelector("svg");
+    if (data && plot) follow(chart, plot, JSON.parse(data.textContent ?? "[]"));
+  }
+}
+
+/**
+ * @param {Element} chart
+ * @param {SVGSVGElement} plot
+ * @param {Reading[]} lines
+ */
+function follow(chart, plot, lines) {
+  const cursor = plot.querySelector(".cursor") ?? plot.appendChild(svg("path", { class: "cursor" }));
+  const values = [...chart.querySelectorAll("[data-last]")];
+  const where = chart.querySelector("[data-where]");
+  const all = lines.flatMap((line) => line.points);
+
+  /** @param {PointerEvent} event */
+  const show = (event) => {
+    const box = plot.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * 1000;
+    const nearest = all.reduce((best, point) => (Math.abs(point[2] - x) < Math.abs(best[2] - x) ? point : best), all[0]);
+    if (!nearest) return;
+    cursor.setAttribute("d", `M${nearest[2]} 0V300`);
+    lines.forEach((line, index) => {
+      const point = line.points.find(([at]) => at === nearest[0]);
+      if (values[index]) values[index].textContent = point ? point[1] : "–";
+    });
+    if (where) where.textContent = `iteration ${nearest[0]}`;
+  };
+  const rest = () => {
+    cursor.setAttribute("d", "");
+    for (const value of values) value.textContent = value.getAttribute("data-last");
+    if (where) where.textContent = "last value";
+  };
+  plot.addEventListener("pointermove", show);
+  plot.addEventListener("pointerleave", rest);
+}
