@@ -2,6 +2,7 @@
 
     python -m bench.explorer             # 25,000 trajectories and 128,000 turns in the run, 5,000 more in the others
     python -m bench.explorer --quick     # a tenth of it
+    python -m bench.explorer --large     # 100,000 trajectories in the run, filters only
     python -m bench.explorer --explain   # print PostgreSQL's query plans as well
     python -m bench.explorer --ingest    # cost of the search column and of indexes for the ingest
 
@@ -36,9 +37,14 @@ FILTERS = (
     "environment=Sokoban",
     "split=eval",
     "suite=Sokoban",
-    "group=3",
+    "group_number=4",
     "outcome=success",
     "outcome=lost",
+    "reason=box_corner",
+    "break_turn=2&claims=false",
+    "false_claim_kinds=box_position",
+    "mark=blunder",
+    "truth_min=50",
     "reward_min=3",
     "turns_max=4",
     "tokens_min=200",
@@ -100,6 +106,7 @@ def filtered(run: Run) -> list[dict[str, Any]]:
     from django.http import QueryDict
 
     from webapp.explorer.counts import facts
+    from webapp.explorer.facets import survey
     from webapp.explorer.trajectory_filters import Filters, filter_trajectories, page
 
     result = []
@@ -110,14 +117,16 @@ def filtered(run: Run) -> list[dict[str, Any]]:
         if errors:
             raise SystemExit(f"{query}: {errors}")
         trajectories = filter_trajectories(run, filters).select_related("group")
-        usual, by_reward, counted = timed(
+        usual, by_reward, counted, surveyed = timed(
             lambda trajectories=trajectories: page(trajectories, "-iteration", None, SIZE),
             lambda trajectories=trajectories: page(trajectories, "-reward", None, SIZE),
             lambda filters=filters: facts(run, filters),
+            lambda filters=filters: survey(run, filters),
         )
         counts = facts(run, filters)
         number = f"more than {counts.found:,}" if counts.more else f"{counts.found:,}"
-        result.append({"filter": text or "none", "found": number, "page": usual, "reward": by_reward, "facts": counted})
+        times = {"page": usual, "reward": by_reward, "facts": counted, "facets": surveyed}
+        result.append({"filter": text or "none", "found": number} | times)
     return result
 
 
@@ -151,6 +160,7 @@ def explain(run: Run) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed of the explorer: search, sorting, pagination, counts.")
     parser.add_argument("--quick", action="store_true", help="a tenth of it")
+    parser.add_argument("--large", action="store_true", help="100,000 trajectories, filters only")
     parser.add_argument("--explain", action="store_true", help="print the query plans")
     parser.add_argument("--ingest", action="store_true", help="cost of the search column and of indexes for the ingest")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
@@ -168,24 +178,27 @@ def main() -> None:
         run = fill(
             do_create_team("Agents", ada),
             ada,
-            runs=200 // share,
-            trajectories=30_000 // share,
-            turns=153_600 // share,
-            largest=25_000 // share,
+            runs=20 if options.large else 200 // share,
+            trajectories=102_000 if options.large else 30_000 // share,
+            turns=300_000 if options.large else 153_600 // share,
+            largest=100_000 if options.large else 25_000 // share,
         )[0]
         own = Turn.objects.filter(trajectory__run=run).count()
         size = (
             f"{Trajectory.objects.filter(run=run).count():,} trajectories and {own:,} turns in the run, "
             f"{Trajectory.objects.count():,} and {Turn.objects.count():,} in all"
         )
-        ordered, filters = sorts(run), filtered(run)
+        ordered, filters = [] if options.large else sorts(run), filtered(run)
         print(f"{machine.describe()}\n\n{size}; milliseconds, p50 / p95 of {ROUNDS}\n")
         print("| order | first page | deep page | the same by OFFSET | ratio |\n| --- | ---: | ---: | ---: | ---: |")
         for row in ordered:
             print(f"| {row['sort']} | {row['first']} | {row['deep']} | {row['offset']} | {row['ratio']:.2f} |")
-        print("\n| filter | found | page | page by reward | facts |\n| --- | ---: | ---: | ---: | ---: |")
+        print(
+            "\n| filter | found | page | page by reward | facts | facets |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+        )
         for row in filters:
-            print(f"| {row['filter']} | {row['found']} | {row['page']} | {row['reward']} | {row['facts']} |")
+            times = " | ".join(str(row[name]) for name in ("page", "reward", "facts", "facets"))
+            print(f"| {row['filter']} | {row['found']} | {times} |")
         if options.explain:
             explain(run)
     if options.json:

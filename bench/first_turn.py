@@ -3,8 +3,8 @@
     python -m bench.first_turn              # with the caches of this machine's pip and npm
     python -m bench.first_turn --no-cache   # every package downloaded anew
 
-Clones HEAD into a temporary folder, runs `make demo` there, follows the printed link in a headless Chromium, then stops
-and removes everything.
+Clones HEAD into a temporary folder, runs `make demo` there, logs in by the printed link in a headless Chromium, then
+stops and removes everything.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def look(link: str, screenshot: Path | None) -> tuple[float, float]:
             page = chromium.new_page()
             page.set_default_timeout(START_TIMEOUT * 1000)
             page.goto(link)
+            page.get_by_role("button", name="Log in as").click()
             if not re.search(r"/runs/\w+/", urlsplit(page.url).path):
                 page.locator('a[href*="/runs/"]:not([href$="/new"])').first.click()
             page.locator("[data-stage]").wait_for()

@@ -92,7 +92,7 @@ def main() -> int:
         from bench.lib.site.db_fixture import fill
         from tests.webapp.addresses import ADDRESSES, patterns
         from tests.webapp.conftest import People
-        from tests.webapp.full_site_fixture import furnished
+        from tests.webapp.full_site_fixture import create_full_site
         from trainer.config.run import RunConfig
         from webapp.runs.models import Run
         from webapp.teams.actions import do_create_team, do_create_user
@@ -110,7 +110,7 @@ def main() -> int:
             environment="Sokoban",
             iterations=4,
         )
-        world = furnished(People(team, owner, viewer, outsider), small)
+        world = create_full_site(People(team, owner, viewer, outsider), small)
         filled = fill(team, owner, runs=runs, trajectories=trajectories, turns=turns, largest=options.run)
         with connection.cursor() as cursor:
             cursor.execute("CHECKPOINT")  # flush the inserted rows to disk before measuring

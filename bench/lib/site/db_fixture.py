@@ -29,6 +29,13 @@ class Game:
 
     end: dict[str, Any]
     turns: list[tuple[float, bool, str]]
+    true_claims: int = 0
+    false_claims: int = 0
+    worst_mark: int = 0
+
+
+KINDS = ("box_position", "direction", "own_position", "target_position", "wall")
+"""Kinds of the false claims, of which each game has as many as it has false claims."""
 
 
 def fill(
@@ -73,7 +80,8 @@ def played_games(mean_turns: float) -> list[Game]:
                 text = json.dumps(record | {"seq": 1, "time": 1_760_000_000.0}, ensure_ascii=False)
                 turns.setdefault(event.trajectory, []).append((event.reward, event.format_valid, text))
             elif isinstance(event, events.TrajectoryFinished):
-                games.append(Game(event.model_dump(), turns[event.trajectory]))
+                facts = (len(games) % 4, len(games) % 3, len(games) % 5 - 1)  # claims, and marks from "not judged"
+                games.append(Game(event.model_dump(), turns[event.trajectory], *facts))
     games.sort(key=lambda game: len(game.turns))
     while len(games) > TRAJECTORIES and sum(len(game.turns) for game in games) / len(games) < mean_turns:
         games.pop(0)
@@ -229,6 +237,7 @@ def _trajectories(run: Run, share: int, games: Sequence[Game], words: Words, dra
 
 
 def _trajectory(run: Run, group: Group, member: int, game: Game, seq: int) -> Trajectory:
+    from webapp.trajectories.end_reasons import end_reason
     from webapp.trajectories.models import Trajectory
 
     end = game.end
@@ -248,6 +257,13 @@ def _trajectory(run: Run, group: Group, member: int, game: Game, seq: int) -> Tr
         token_count=end["tokens"],
         format_error=any(not valid for _, valid, _ in game.turns),
         lost_at=end["lost_at"],
+        lost_turn=end["lost_at"] and end["lost_at"]["turn"],
+        end_reason=end_reason(end["end"], end["success"], end["lost_at"], end["error"]),
+        true_claims=game.true_claims,
+        false_claims=game.false_claims,
+        false_claim_kinds=sorted(KINDS[(len(game.turns) + number) % len(KINDS)] for number in range(game.false_claims)),
+        worst_mark=game.worst_mark,
+        first_mistake_turn=0 if game.worst_mark > 1 else None,
         last_seq=seq,
         finished_seq=seq,
     )

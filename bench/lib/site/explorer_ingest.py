@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ITERATIONS, ROUNDS = 20, 7
 WITHOUT = "ALTER TABLE trajectories_turn DROP COLUMN words"
 WITH = (
-    "ALTER TABLE trajectories_turn ADD COLUMN words tsvector GENERATED ALVARIANTS AS (to_tsvector('simple'::regconfig, "
+    "ALTER TABLE trajectories_turn ADD COLUMN words tsvector GENERATED ALWAYS AS (to_tsvector('simple'::regconfig, "
     "coalesce(left(event->>'thought', 50000), '') || ' ' || coalesce(left(event->>'answer', 50000), ''))) STORED",
     "CREATE INDEX turn_words ON trajectories_turn USING gin (words)",
 )

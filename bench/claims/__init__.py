@@ -1,0 +1,1 @@
+"""Precision of the claims read in thoughts: `python -m bench.claims [--json PATH] [--errors]`."""

@@ -1,0 +1,5 @@
+"""Entry point of `python -m bench.claims`."""
+
+from bench.claims.precision import main
+
+main()

@@ -1,0 +1,1 @@
+"""Fuzzer of the whole site: `python -m bench.fuzz`."""

@@ -1,0 +1,202 @@
+"""Take the pictures of README and documentation.
+
+    python -m bench.pictures                                # trains a short run, takes all pictures into docs/images
+    python -m bench.pictures --keep-run DIR                 # keeps its journal
+    python -m bench.pictures --journal var/runs/RUN         # shows that run (of `make demo`, say) instead of training
+    python -m bench.pictures --only player result           # some of them
+
+It starts an own instance of the product, trains the pocket policy on two cores (about three minutes, same settings
+and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the
+run's journal up to the middle of a rollout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.pictures.compress import save
+from bench.pictures.scenes import SCENES, THEMES, Scene, Trajectory, beginning, learned_puzzle, most_telling_loss
+from bench.soak.instance import Instance
+from trainer.journal.protocol import JOURNAL_FILE
+
+OUT = Path(__file__).resolve().parents[2] / "docs" / "images"
+PRESET = "sokoban-starpo_s-pocket"
+TITLE = "Sokoban, StarPO-S, pocket policy"
+OVERRIDES = {
+    "iterations": 20,
+    "rollout.groups": 8,
+    "evaluation.every": 4,
+    "evaluation.prompts": 64,
+    "checkpoint.every": 10,
+}
+LIVE_AT = 8
+"""Iteration in whose rollout the live page is taken."""
+TRAINING_TIMEOUT = 900.0
+WIDTH, SCALE = 1440, 2
+LIVE = Scene("live", lambda run, lost, learned: f"/runs/{run}/", height=960, wait=".board svg")
+SETTLE_MS = 900
+"""Time for fonts, charts and transitions."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take the pictures. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ["live", *(scene.name for scene in SCENES)]
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
+    parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
+    parser.add_argument("--keep-run", type=Path, help="folder for a copy of the trained run's journal")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="pictures to take (default: all)")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="echoscope-pictures-") as folder:
+        instance = Instance(Path(folder) / "home", slots=1)
+        instance.start()
+        try:
+            with _browser() as browser:
+                camera = Camera(browser, instance, options.out)
+                run = _import(instance, options.journal) if options.journal else _train(instance)
+                journal = (options.journal or instance.home / "runs" / run) / JOURNAL_FILE
+                if "live" in options.only:
+                    camera.take("live", f"/runs/{_unfinished(instance, journal)}/", LIVE)
+                _take_scenes(instance, camera, run, options.only)
+            if options.keep_run:
+                options.keep_run.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(journal, options.keep_run)
+        finally:
+            instance.stop()
+    print(f"{time.monotonic() - began:.0f} s")
+    return 0
+
+
+class Camera:
+    """Takes pictures of pages as a signed-in user, once in each theme."""
+
+    def __init__(self, browser: Any, instance: Instance, out: Path) -> None:
+        name, _, value = instance.cookie.partition("=")
+        self.out = out
+        self._contexts = {}
+        for theme in THEMES:
+            context = browser.new_context(
+                base_url=instance.url,
+                viewport={"width": WIDTH, "height": LIVE.height},
+                device_scale_factor=SCALE,
+                color_scheme=theme,
+                reduced_motion="reduce",
+            )
+            context.add_cookies([{"name": name, "value": value, "url": instance.url}])
+            self._contexts[theme] = context
+
+    def take(self, name: str, path: str, scene: Scene) -> None:
+        """Write the picture of a page in both themes; both pages are opened first, to show the same moment."""
+        pages = {theme: context.new_page() for theme, context in self._contexts.items()}
+        for page in pages.values():
+            page.set_viewport_size({"width": WIDTH, "height": scene.height})
+            page.goto(path)
+        for page in pages.values():
+            page.locator(scene.wait).first.wait_for(timeout=30_000)
+            for key in scene.keys:
+                page.keyboard.press(key)
+            page.mouse.move(0, 0)
+            page.wait_for_timeout(SETTLE_MS)
+        for theme, page in pages.items():
+            part = page.locator(scene.part).first if scene.part else None
+            png = part.screenshot() if part is not None and part.count() else page.screenshot()
+            file = self.out / f"{name}-{theme}.webp"
+            print(f"{file.name}: {save(png, file) / 1000:.0f} kB")
+            page.close()
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    from bootstrap.browser import find
+
+    path = find()
+    if path is None:
+        raise SystemExit("There is no Chromium here: `make test` installs one, CHROMIUM names one.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+def _train(instance: Instance) -> str:
+    """Train the run to its end. Returns its slug."""
+    run = str(instance.request("POST", "/runs", {"preset": PRESET, "overrides": OVERRIDES})["slug"])
+    instance.request("PATCH", f"/runs/{run}", {"title": TITLE})
+    deadline = time.monotonic() + TRAINING_TIMEOUT
+    while (now := instance.request("GET", f"/runs/{run}"))["state"] != "finished":
+        if now["state"] in ("failed", "cancelled", "stopped"):
+            raise RuntimeError(f"the run is {now['state']}: {now['failure']}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the run has not finished within {TRAINING_TIMEOUT:.0f} s")
+        time.sleep(0.5)
+    return run
+
+
+def _import(instance: Instance, folder: Path) -> str:
+    """Show a kept journal. Returns the slug of its run."""
+    return _push(instance, (folder / JOURNAL_FILE).read_bytes(), growing=False)
+
+
+def _unfinished(instance: Instance, journal: Path) -> str:
+    """Show the journal up to the middle of a rollout, as of a run that goes on. Returns the slug of that run."""
+    return _push(instance, beginning(journal.read_bytes(), LIVE_AT), growing=True)
+
+
+def _push(instance: Instance, content: bytes, *, growing: bool) -> str:
+    answer = httpx.post(
+        f"{instance.url}/api/runs/import?growing={str(growing).lower()}",
+        content=content,
+        headers={"Authorization": f"Bearer {instance.token}", "Content-Type": "application/x-ndjson"},
+        timeout=120,
+    )
+    answer.raise_for_status()
+    run = str(answer.json()["slug"])
+    _send_rest(instance, run, content, answer.json()["journal"]["offset"], growing=growing)
+    instance.request("PATCH", f"/runs/{run}", {"title": TITLE})
+    return run
+
+
+def _send_rest(instance: Instance, run: str, content: bytes, offset: int, *, growing: bool) -> None:
+    """Send what a request left unread because its time was over."""
+    while offset < len(content):
+        answer = httpx.put(
+            f"{instance.url}/api/runs/{run}/journal?offset={offset}&growing={str(growing).lower()}",
+            content=content[offset:],
+            headers={"Authorization": f"Bearer {instance.token}", "Content-Type": "application/x-ndjson"},
+            timeout=120,
+        )
+        answer.raise_for_status()
+        offset = answer.json()["journal"]["offset"]
+
+
+def _take_scenes(instance: Instance, camera: Camera, run: str, names: Sequence[str]) -> None:
+    lost = most_telling_loss(_trajectories(instance, run, "train"))
+    learned = learned_puzzle(_trajectories(instance, run, "eval"))
+    for scene in SCENES:
+        if scene.name in names:
+            camera.take(scene.name, scene.path(run, lost, learned), scene)
+
+
+def _trajectories(instance: Instance, run: str, split: str) -> list[Trajectory]:
+    found: list[Trajectory] = []
+    cursor = ""
+    while True:
+        page = instance.request("GET", f"/runs/{run}/trajectories?split={split}&limit=100{cursor}")
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={page['next_cursor']}"

@@ -1,0 +1,123 @@
+"""What the pictures show: which page, which part of it, and which trajectories tell most."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+Trajectory = Mapping[str, Any]
+"""A trajectory of the API's lists."""
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A page of the finished run and the part of it that is shown.
+
+    Attributes:
+        name: of the files, before the theme.
+        path: address on the site, made from the run's slug, a lost trajectory and one of a puzzle that was learned.
+        part: CSS selector; the whole window where the page has no such part.
+        height: of the window.
+        keys: pressed before the picture is taken.
+        wait: CSS selector that must be visible first.
+    """
+
+    name: str
+    path: Callable[[str, Trajectory, Trajectory], str]
+    part: str = ""
+    height: int = 900
+    keys: tuple[str, ...] = ()
+    wait: str = "main"
+
+
+def fatal_position(lost: Trajectory) -> str:
+    """Query of the player at the action that lost the trajectory."""
+    at = lost["lost_at"]
+    return f"?turn={at['turn'] + 1}&action={at['action'] + 1}" if at else ""
+
+
+SCENES = (
+    Scene(
+        "player",
+        lambda run, lost, learned: f"/t/{lost['slug']}{fatal_position(lost)}",
+        height=860,
+        wait=".board svg",
+    ),
+    Scene("result", lambda run, lost, learned: f"/runs/{run}/", part=".result", wait=".result"),
+    Scene(
+        "filmstrip",
+        lambda run, lost, learned: f"/t/{learned['slug']}/prompt",
+        part="[data-film]",
+        keys=("End",),
+        wait="[data-film] .board svg",
+    ),
+    Scene("curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
+    Scene("explorer", lambda run, lost, learned: f"/runs/{run}/trajectories?split=train", wait="table"),
+)
+"""Of the finished run; the live page is taken while it trains."""
+
+
+def most_telling_loss(trajectories: Iterable[Trajectory]) -> Trajectory:
+    """A trajectory that was lost by a move in its middle: a thought before it, and others after it.
+
+    Raises LookupError without any lost one.
+    """
+    lost = [one for one in trajectories if one["lost_at"]]
+    if not lost:
+        raise LookupError("no trajectory of this run was lost by a move; train for more iterations")
+
+    def order(one: Trajectory) -> tuple[int, int, str]:
+        turn = one["lost_at"]["turn"]
+        return (abs(turn - 2) + (turn == 0) * 3, -one["iteration"], one["key"])
+
+    return min(lost, key=order)
+
+
+def learned_puzzle(trajectories: Iterable[Trajectory]) -> Trajectory:
+    """A trajectory of the evaluation puzzle that was failed longest and then stayed solved, else of the first puzzle.
+
+    Raises LookupError without evaluations.
+    """
+    puzzles: dict[tuple[str, int], list[Trajectory]] = defaultdict(list)
+    for one in trajectories:
+        if one["split"] == "eval":
+            puzzles[one["suite"], one["group"]].append(one)
+    if not puzzles:
+        raise LookupError("this run has no evaluation")
+
+    def order(found: list[Trajectory]) -> tuple[int, int, int]:
+        solved = [one["status"] == "success" for one in sorted(found, key=lambda one: one["iteration"])]
+        changes = sum(before != after for before, after in pairwise(solved))
+        learned = not solved[0] and solved[-1]
+        return (not learned, changes, abs(2 * sum(solved) - len(solved)))
+
+    best = min(puzzles.values(), key=order)
+    return max(best, key=lambda one: one["iteration"])
+
+
+def beginning(journal: bytes, iteration: int) -> bytes:
+    """The lines of a journal up to the middle of the turns of that iteration's rollout; all of a shorter one."""
+    lines = journal.splitlines(keepends=True)
+    kinds = [json.loads(line) for line in lines]
+    begin = next(
+        (
+            number
+            for number, event in enumerate(kinds)
+            if event["type"] == "group_started" and event["iteration"] == iteration and event["split"] == "train"
+        ),
+        None,
+    )
+    if begin is None:
+        return journal
+    turns = []
+    for number in range(begin, len(lines)):
+        if kinds[number]["type"] == "turn":
+            turns.append(number)
+        elif kinds[number]["type"] == "groups_scored":
+            break
+    return b"".join(lines[: turns[len(turns) // 2] + 1]) if turns else journal

@@ -1,0 +1,1 @@
+"""Soak test of the whole product: `python -m bench.soak`."""

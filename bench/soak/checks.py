@@ -1,0 +1,135 @@
+"""Checks of a disturbed run: journal, database and the clients' events agree, every event exactly once and in order.
+
+Pure functions; each returns the faults it found as sentences.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MOST = 5  # faults of one kind that are listed
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A power cut: while `rebuilds` was current, the journal was cut so that `lines` whole lines were left."""
+
+    rebuilds: int
+    lines: int
+
+
+@dataclass
+class Received:
+    """Consecutive events of one client, between two snapshots.
+
+    Attributes:
+        rebuilds: that of the snapshot before them: the number of times that the run had been rebuilt.
+        after: last event that the snapshot contained.
+        events: (seq, digest) in the order of arrival.
+    """
+
+    rebuilds: int
+    after: int
+    events: list[tuple[int, str]] = field(default_factory=list)
+
+
+def digest(event: Mapping[str, Any]) -> str:
+    """Digest of an event as the journal and the frames both hold it: without slugs and token arrays."""
+    kept = {name: value for name, value in event.items() if name != "slugs"}
+    if event.get("type") == "trajectory_tokens":
+        kept = {name: kept[name] for name in ("seq", "type", "trajectory", "tokens") if name in kept}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def journal_digests(path: Path) -> tuple[list[str], list[str]]:
+    """Digests of all lines, and faults: an unreadable line, a number that is not the line's, a line without an end."""
+    digests, faults = [], []
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        faults.append("the journal ends within a line")
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            faults.append(f"line {number} of the journal is not JSON")
+            digests.append("")
+            continue
+        if event.get("seq") != number:
+            faults.append(f"line {number} of the journal has the number {event.get('seq')}")
+        digests.append(digest(event))
+    return digests, faults[:MOST]
+
+
+def attempts(path: Path) -> list[int]:
+    """Numbers of the attempts in the order of the journal."""
+    return [
+        event["attempt"] for event in map(json.loads, path.read_bytes().splitlines()) if event["type"] == "run_started"
+    ]
+
+
+def frame_faults(frames: Iterable[tuple[int, int, str]], journal: Sequence[str]) -> list[str]:
+    """Compare the stored frames (first, last, text), in the order of `first`, with the digests of the journal."""
+    faults = []
+    expected = 1
+    for first, last, text in frames:
+        if first != expected:
+            what = "lost" if first > expected else "stored twice"
+            low, high = sorted((first, expected))
+            faults.append(f"events {low} to {high - 1} are {what} in the database")
+        events = json.loads(text)["events"]
+        if [event["seq"] for event in events] != list(range(first, last + 1)):
+            faults.append(f"the frame of events {first} to {last} holds {[event['seq'] for event in events]}")
+        faults += [
+            f"event {event['seq']} of the database is not that of the journal"
+            for event in events
+            if not 0 < event["seq"] <= len(journal) or digest(event) != journal[event["seq"] - 1]
+        ]
+        expected = last + 1
+    if expected != len(journal) + 1:
+        faults.append(f"the database ends at event {expected - 1}, the journal at {len(journal)}")
+    return faults[:MOST]
+
+
+def client_faults(
+    segments: Iterable[Received], journal: Sequence[str], cuts: Iterable[Cut], rebuilds: int
+) -> list[str]:
+    """Compare the events of one client with the journal.
+
+    Args:
+        segments: what it received between its snapshots.
+        journal: digests of the final journal.
+        cuts: power cuts of the run. Events after a cut were replaced by others with the same numbers.
+        rebuilds: number of rebuilds of the run at the end.
+    """
+    cuts, faults = list(cuts), []
+    for segment in segments:
+        kept = [cut.lines for cut in cuts if cut.rebuilds >= segment.rebuilds]
+        sound = len(journal) if segment.rebuilds == rebuilds else min(kept, default=len(journal))
+        previous = segment.after
+        for seq, content in segment.events:
+            if seq != previous + 1:
+                what = "missed" if seq > previous + 1 else "received twice or out of order"
+                faults.append(f"a client {what} an event: {seq} came after {previous}")
+            if seq <= sound and (seq > len(journal) or content != journal[seq - 1]):
+                faults.append(f"a client received event {seq}, which is not that of the journal")
+            previous = seq
+    return faults[:MOST]
+
+
+def reached_end(segments: Sequence[Received], journal: Sequence[str]) -> bool:
+    """Whether the client's last event is the journal's."""
+    if not segments:
+        return False
+    last = segments[-1]
+    return (last.events[-1][0] if last.events else last.after) == len(journal)
+
+
+def weights_digest(folder: Path) -> str:
+    """SHA-256 of the newest checkpoint's weights; empty if there is none."""
+    newest = sorted(folder.glob("checkpoints/[0-9]*/model.safetensors"))
+    return hashlib.sha256(newest[-1].read_bytes()).hexdigest() if newest else ""

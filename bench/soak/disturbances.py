@@ -1,0 +1,344 @@
+"""Disturbances: what is killed, frozen, cut or slowed, and when the product has recovered from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.soak.checks import Cut
+from bench.soak.instance import children, is_alive
+from bench.soak.network import Weather
+from bench.soak.observer import RunState
+from bench.soak.recovery import Disturbance
+from bench.soak.scene import Scene
+from trainer.journal.protocol import JOURNAL_FILE
+
+LONG_FREEZE = 26.0  # seconds, longer than a lease
+DEATH_TIMEOUT = 10.0
+
+Maker = Callable[[Scene, random.Random], Disturbance | None]
+"""Begins a disturbance; None if it is not possible now."""
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_dead(pid: int) -> None:
+    deadline = time.monotonic() + DEATH_TIMEOUT
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _runs_on(scene: Scene, *workers: str) -> list[RunState]:
+    """Runs of these workers, or of any, that train now: those that begin or wait would show nothing."""
+    held = {run.slug for each in scene.open for run in each.affected}
+    runs = [run for run in scene.running() if run.state == "running" and run.slug not in held]
+    return [run for run in runs if not workers or run.worker.startswith(workers)]
+
+
+def _kill_part(kind: str, name: str) -> Maker:
+    """SIGKILL of a program that is restarted by its supervisor."""
+
+    def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
+        pid = scene.part(name)
+        if pid is None:
+            return None
+        affected = {
+            "Worker": _runs_on(scene, "worker@"),
+            "second worker": _runs_on(scene, "second@"),
+            "Web": [],
+            "second web": [],
+            "Clock": [],
+        }.get(name, _runs_on(scene))
+        connections = scene.connections(name)
+        if not _signal(pid, signal.SIGKILL):
+            return None
+
+        def is_back() -> bool:
+            return scene.part(name) not in (None, pid) and scene.answers(name, connections)
+
+        return Disturbance(kind, is_back, affected)
+
+    return begin
+
+
+def _freeze_part(kind: str, name: str, longest: float) -> Maker:
+    """SIGSTOP of a program, SIGCONT later."""
+
+    def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
+        seconds = dice.uniform(0.5, longest)
+        pid = scene.part(name)
+        if pid is None or not _signal(pid, signal.SIGSTOP):
+            return None
+
+        def undo() -> None:
+            _signal(pid, signal.SIGCONT)
+
+        affected = _runs_on(scene) if name in {"PostgreSQL", "Redis", "Worker"} else []
+        return Disturbance(kind, lambda: scene.answers(name, -1), affected, undo, time.monotonic() + seconds)
+
+    return begin
+
+
+def _trainer(scene: Scene, run: RunState) -> int | None:
+    """Process id of the run's trainer, if it is running."""
+    try:
+        pid = int(json.loads((scene.folder(run.slug) / "trainer.pid").read_text())["pid"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return pid if is_alive(pid) else None
+
+
+def _pool_child(scene: Scene, trainer: int) -> int | None:
+    """Process id of the pool child that supervises this trainer."""
+    workers = [pid for name in ("Worker", "second worker") if (pid := scene.part(name)) is not None]
+    for worker in workers:
+        for child in children(worker):
+            if trainer in children(child):
+                return child
+    return None
+
+
+def _choose(scene: Scene, dice: random.Random) -> tuple[RunState, int] | None:
+    """A running run that no other disturbance holds up, and its trainer."""
+    position = dice.random()
+    held = {run.slug for each in scene.open for run in each.affected}
+    runs = [(run, pid) for run in scene.running() if run.slug not in held and (pid := _trainer(scene, run))]
+    return runs[int(position * len(runs))] if runs else None
+
+
+def kill_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGKILL of a trainer. The product allows three in a row without an iteration between them."""
+    chosen = _choose(scene, dice)
+    if chosen is None:
+        return None
+    run, pid = chosen
+    if run.iteration <= scene.crash_iterations.get(run.slug, -1) or not _signal(pid, signal.SIGKILL):
+        return None
+    scene.crash_iterations[run.slug] = run.iteration
+    return Disturbance("kill the trainer", lambda: scene.next_attempt(run), [run])
+
+
+def freeze_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGSTOP of a trainer."""
+    seconds = dice.uniform(0.5, 5)
+    chosen = _choose(scene, dice)
+    if chosen is None or not _signal(chosen[1], signal.SIGSTOP):
+        return None
+    run, pid = chosen
+
+    def undo() -> None:
+        _signal(pid, signal.SIGCONT)
+
+    return Disturbance("freeze the trainer", lambda: True, [run], undo, time.monotonic() + seconds)
+
+
+def kill_pool_child(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGKILL of the worker's process that supervises a run; the lease of the run has to expire."""
+    chosen = _choose(scene, dice)
+    child = _pool_child(scene, chosen[1]) if chosen else None
+    if chosen is None or child is None or not _signal(child, signal.SIGKILL):
+        return None
+    run = chosen[0]
+    return Disturbance("kill the pool child", lambda: scene.next_attempt(run), [run])
+
+
+def _freeze_pool_child(kind: str, longest: float, shortest: float) -> Maker:
+    def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
+        seconds = dice.uniform(shortest, longest)
+        chosen = _choose(scene, dice)
+        child = _pool_child(scene, chosen[1]) if chosen else None
+        if chosen is None or child is None or not _signal(child, signal.SIGSTOP):
+            return None
+
+        def undo() -> None:
+            _signal(child, signal.SIGCONT)
+
+        return Disturbance(kind, lambda: True, [chosen[0]], undo, time.monotonic() + seconds)
+
+    return begin
+
+
+def cut_power(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """Kill everything of a run and cut its journal somewhere after the last sync, which precedes each checkpoint."""
+    position = dice.random()
+    chosen = _choose(scene, dice)
+    child = _pool_child(scene, chosen[1]) if chosen else None
+    if chosen is None or child is None or not (scene.folder(chosen[0].slug) / JOURNAL_FILE).exists():
+        return None
+    if not _signal(child, signal.SIGSTOP):
+        return None
+    run, trainer = chosen
+    _signal(trainer, signal.SIGKILL)
+    _wait_dead(trainer)
+    lines = cut_journal(scene.folder(run.slug), position)
+    if lines is not None:
+        scene.cuts.setdefault(run.slug, []).append(Cut(run.rebuilds, lines))
+    _signal(child, signal.SIGKILL)
+    return Disturbance("cut the power of a run", lambda: scene.next_attempt(run), [run])
+
+
+def cut_journal(folder: Path, position: float) -> int | None:
+    """Cut the journal at a random byte of what no sync covers. Returns the whole lines left; None if all is covered.
+
+    Args:
+        position: 0 to 1, share of the unsynced bytes that stay.
+    """
+    path = folder / JOURNAL_FILE
+    data = path.read_bytes()
+    covered, synced, offset = 0, 0, 0
+    for line in data.splitlines(keepends=True):
+        if b'"type":"checkpoint"' in line:
+            synced, covered = offset, json.loads(line)["iteration"]
+        offset += len(line)
+    newest = max((int(path.parent.name) for path in folder.glob("checkpoints/[0-9]*/state.json")), default=0)
+    if newest > covered:  # it was completed, and the journal synced, without the event yet
+        return None
+    size = synced + int(position * (len(data) - synced))
+    os.truncate(path, size)
+    return data[:size].count(b"\n")
+
+
+def kill_backend(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGKILL of a PostgreSQL backend, after which PostgreSQL ends all others and recovers."""
+    return _on_backend(scene, dice, "kill a PostgreSQL backend", signal.SIGKILL, 0)
+
+
+def end_backend(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGTERM of a PostgreSQL backend, as pg_terminate_backend does."""
+    return _on_backend(scene, dice, "end a PostgreSQL backend", signal.SIGTERM, 0)
+
+
+def freeze_backend(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGSTOP of a PostgreSQL backend."""
+    return _on_backend(scene, dice, "freeze a PostgreSQL backend", signal.SIGSTOP, dice.uniform(0.5, 5))
+
+
+def _on_backend(
+    scene: Scene, dice: random.Random, kind: str, number: signal.Signals, seconds: float
+) -> Disturbance | None:
+    position, postmaster = dice.random(), scene.part("PostgreSQL")
+    backends = [pid for pid, line in children(postmaster).items() if "127.0.0.1(" in line] if postmaster else []
+    if not backends:
+        return None
+    pid = backends[int(position * len(backends))]
+    affected = _runs_on(scene)
+    if not _signal(pid, number):
+        return None
+
+    def undo() -> None:
+        _signal(pid, signal.SIGCONT)
+
+    frozen = number == signal.SIGSTOP
+    back = scene.observer.round
+    return Disturbance(
+        kind,
+        lambda: scene.observer.round > back,
+        affected,
+        undo if frozen else None,
+        time.monotonic() + seconds if frozen else 0.0,
+    )
+
+
+def kill_watchdog(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGKILL of the watchdog. It is not restarted; without it, programs still die with their parent."""
+    pid = scene.instance.watchdog()
+    if pid is None or not _signal(pid, signal.SIGKILL):
+        return None
+    return Disturbance("kill the watchdog", lambda: True, _runs_on(scene))
+
+
+def kill_supervisor(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGKILL of `manage.py up`; its operator starts it again once its programs have gone."""
+    process = scene.instance.process
+    if process is None or process.poll() is not None or scene.open:
+        return None
+    affected = _runs_on(scene)
+    process.kill()
+    process.wait()
+    scene.restart_when_possible = True
+    return Disturbance("kill manage.py up", lambda: not scene.restart_when_possible, affected, exclusive=True)
+
+
+def _network(kind: str, name: str, weather: Weather | None, longest: float = 0.0) -> Maker:
+    """Weather of the second machine's way to a server, or a reset of all its connections."""
+
+    def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
+        seconds = dice.uniform(1, max(1.0, longest))
+        proxy = scene.proxies[name]
+        affected = _runs_on(scene, "second@")
+        if weather is None:
+            scene.call(proxy.reset())
+            return Disturbance(kind, scene.second.web_is_ready, affected)
+        if any(each.kind == kind for each in scene.open):
+            return None
+        scene.call(proxy.set_weather(weather))
+
+        def undo() -> None:
+            scene.call(proxy.set_weather(Weather.FINE))
+
+        return Disturbance(kind, scene.second.web_is_ready, affected, undo, time.monotonic() + seconds)
+
+    return begin
+
+
+KINDS: dict[str, tuple[int, Maker]] = {
+    "kill the trainer": (10, kill_trainer),
+    "freeze the trainer": (5, freeze_trainer),
+    "kill the pool child": (4, kill_pool_child),
+    "freeze the pool child": (4, _freeze_pool_child("freeze the pool child", 5, 0.5)),
+    "freeze the pool child beyond its lease": (
+        1,
+        _freeze_pool_child("freeze the pool child beyond its lease", LONG_FREEZE + 4, LONG_FREEZE),
+    ),
+    "cut the power of a run": (5, cut_power),
+    "kill the web server": (7, _kill_part("kill the web server", "Web")),
+    "freeze the web server": (4, _freeze_part("freeze the web server", "Web", 4)),
+    "kill the worker": (3, _kill_part("kill the worker", "Worker")),
+    "freeze the worker": (3, _freeze_part("freeze the worker", "Worker", 5)),
+    "kill the clock": (4, _kill_part("kill the clock", "Clock")),
+    "freeze the clock": (3, _freeze_part("freeze the clock", "Clock", 5)),
+    "kill Redis": (6, _kill_part("kill Redis", "Redis")),
+    "freeze Redis": (4, _freeze_part("freeze Redis", "Redis", 5)),
+    "kill PostgreSQL": (4, _kill_part("kill PostgreSQL", "PostgreSQL")),
+    "freeze PostgreSQL": (3, _freeze_part("freeze PostgreSQL", "PostgreSQL", 5)),
+    "kill a PostgreSQL backend": (4, kill_backend),
+    "end a PostgreSQL backend": (6, end_backend),
+    "freeze a PostgreSQL backend": (4, freeze_backend),
+    "kill the second worker": (3, _kill_part("kill the second worker", "second worker")),
+    "kill the second web server": (4, _kill_part("kill the second web server", "second web")),
+    "freeze the second web server": (3, _freeze_part("freeze the second web server", "second web", 4)),
+    "slow PostgreSQL": (3, _network("slow PostgreSQL", "PostgreSQL", Weather.SLOW, 8)),
+    "silent PostgreSQL": (3, _network("silent PostgreSQL", "PostgreSQL", Weather.SILENT, 6)),
+    "reset PostgreSQL connections": (5, _network("reset PostgreSQL connections", "PostgreSQL", None)),
+    "slow Redis": (3, _network("slow Redis", "Redis", Weather.SLOW, 8)),
+    "silent Redis": (3, _network("silent Redis", "Redis", Weather.SILENT, 6)),
+    "reset Redis connections": (5, _network("reset Redis connections", "Redis", None)),
+    "kill the watchdog": (1, kill_watchdog),
+    "kill manage.py up": (2, kill_supervisor),
+}
+"""Name, weight in the plan, and how it begins."""
+ALONE = {"kill manage.py up"}
+"""Kinds that begin only once the product has recovered from all others, which therefore wait for them."""
+
+
+def plan(seed: int) -> Iterator[tuple[str, int]]:
+    """An endless order of (name, seed of its own choices): each kind once, then by weight."""
+    dice = random.Random(seed)
+    first = list(KINDS)
+    dice.shuffle(first)
+    for name in first:
+        yield name, dice.randrange(2**32)
+    names, weights = list(KINDS), [weight for weight, _ in KINDS.values()]
+    while True:
+        yield dice.choices(names, weights)[0], dice.randrange(2**32)

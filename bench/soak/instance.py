@@ -1,0 +1,311 @@
+"""An own instance of the whole product on loopback, and a second machine with a wrong clock and a bad network."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from webapp.services import programs
+from webapp.services.addresses import LOOPBACK, ROOT, Addresses, free_port, is_free, stored_addresses
+from webapp.services.child_process import Program, kill_group, spawn, stop
+from webapp.services.unprivileged_user import child_setup
+
+START_TIMEOUT = 180.0
+STOP_TIMEOUT = 150.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+ACCOUNT = """
+import secrets
+from django.conf import settings
+from django.test import Client
+from webapp.teams.actions import do_create_team, do_create_token, do_create_user
+user = do_create_user("bench", secrets.token_urlsafe(12))
+team = do_create_team("Bench", user)
+_, secret = do_create_token(team, user, "bench", ["read", "write"])
+client = Client()
+client.force_login(user)
+name = settings.SESSION_COOKIE_NAME
+print("account", secret, f"{name}={client.cookies[name].value}")
+"""
+
+
+class InstanceError(RuntimeError):
+    """The product does not start or stop. The message contains its terminal."""
+
+
+def processes_of(home: Path) -> dict[int, str]:
+    """Command lines of the running processes of this data folder, by process id; zombies are left out.
+
+    A process belongs to the folder if its environment, its arguments or its working directory names it.
+    """
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            if command and (
+                str(home).encode() in command
+                or f"ECHOSCOPE_DATA_DIR={home}".encode() in (entry / "environ").read_bytes().split(b"\0")
+                or (entry / "cwd").resolve().is_relative_to(home)
+            ):
+                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue
+    return found
+
+
+def children(pid: int) -> dict[int, str]:
+    """Command lines of the running children of a process, by process id."""
+    found = {}
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            for word in file.read_text().split():
+                line = Path(f"/proc/{word}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if line:
+                    found[int(word)] = line.strip()
+        except OSError:
+            continue
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@dataclass
+class Instance:
+    """`manage.py up` of an own data folder, restarted by its operator when it was killed.
+
+    Attributes:
+        home: the data folder.
+        port: of its web server, the same after each start.
+        token: of an API client that may write.
+        cookie: of a user who may see the runs.
+    """
+
+    home: Path
+    slots: int = 2
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+    token: str = ""
+    cookie: str = ""
+    starts: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+        return kept | {
+            "ECHOSCOPE_DATA_DIR": str(self.home),
+            "ECHOSCOPE_PORT": str(self.port),
+            "ECHOSCOPE_MAX_RUNS": str(self.slots),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @property
+    def addresses(self) -> Addresses | None:
+        return stored_addresses(self.home)
+
+    def launch(self) -> None:
+        """Start `manage.py up` without waiting for it. Call it from the main thread, which it must not outlive."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._mark = self._terminal.stat().st_size if self._terminal.exists() else 0
+        with self._terminal.open("ab") as terminal:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up", "--no-browser"],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=terminal,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=child_setup(None, signal.SIGTERM),
+            )
+        self.starts += 1
+
+    @property
+    def _terminal(self) -> Path:
+        return self.home / "terminal.txt"
+
+    def terminal(self) -> str:
+        """What the newest start has printed."""
+        return self._terminal.read_bytes()[self._mark :].decode(errors="replace")
+
+    def is_ready(self) -> bool:
+        """Whether the newest start has finished. Raises InstanceError if it ended instead."""
+        if self.process is None or self.process.poll() is not None:
+            raise InstanceError(f"manage.py up ended:\n{self.terminal()}")
+        return "Ctrl-C stops everything" in self.terminal()
+
+    def can_launch(self) -> bool:
+        """Whether what an earlier start left behind has gone: its port, and its programs."""
+        return is_free(self.port) and not [pid for pid, line in processes_of(self.home).items() if "postgres" in line]
+
+    def start(self) -> None:
+        """Start it, wait until it is ready, and create an account at the first time. Raises InstanceError."""
+        self.launch()
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self.is_ready():
+            if time.monotonic() > deadline:
+                raise InstanceError(f"manage.py up is not ready after {START_TIMEOUT:.0f} s:\n{self.terminal()}")
+            time.sleep(0.1)
+        if not self.token:
+            output = self.manage("shell", code=ACCOUNT)
+            found = re.search(r"^account (\S+) (\S+)$", output, re.MULTILINE)
+            if found is None:
+                raise InstanceError(f"no account could be created:\n{output}")
+            self.token, self.cookie = found[1], found[2]
+
+    def manage(self, *words: str, code: str | None = None) -> str:
+        """Output of a management command. Raises InstanceError if it fails."""
+        argv = [sys.executable, "manage.py", *words]
+        done = subprocess.run(
+            argv, cwd=ROOT, env=self.environment, input=code, capture_output=True, text=True, timeout=START_TIMEOUT
+        )
+        if done.returncode:
+            raise InstanceError(f"manage.py {words[0]} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def pid(self, program: str) -> int | None:
+        """Process id of PostgreSQL, Redis, Web, Worker or Clock, if it is running."""
+        try:
+            pid = int(json.loads((self.home / "running.json").read_text())["programs"][program])
+        except (OSError, ValueError, KeyError):
+            return None
+        return pid if is_alive(pid) else None
+
+    def watchdog(self) -> int | None:
+        """Process id of the supervisor's watchdog, if it is running."""
+        if self.process is None:
+            return None
+        found = [pid for pid, line in children(self.process.pid).items() if "watchdog.py" in line]
+        return found[0] if found else None
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        """JSON answer of an API operation. Raises httpx.HTTPError."""
+        answer = httpx.request(
+            method,
+            f"{self.url}/api{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {self.token}", **(headers or {})},
+            timeout=15,
+        )
+        answer.raise_for_status()
+        return answer.json()
+
+    def stop(self) -> str:
+        """Stop it as Ctrl-C does. Returns a fault: it did not stop in time; empty if it did."""
+        if self.process is None or self.process.poll() is not None:
+            return ""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return f"manage.py up did not stop within {STOP_TIMEOUT:.0f} s"
+        return ""
+
+
+@dataclass
+class SecondMachine:
+    """A worker and a web server beside the instance's own, with other ways to its PostgreSQL and Redis.
+
+    Attributes:
+        ports: of the proxies to PostgreSQL and Redis.
+        clock_error: seconds by which the worker's clock is ahead.
+    """
+
+    instance: Instance
+    ports: tuple[int, int]
+    clock_error: float
+    port: int = field(default_factory=free_port)
+    running: dict[str, tuple[Program, subprocess.Popen[bytes]]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    def start(self) -> None:
+        """Start both programs. Call it from the main thread, which they must not outlive."""
+        for program in self._programs():
+            self.running[program.name] = program, spawn(program)
+
+    def _programs(self) -> list[Program]:
+        addresses = self.instance.addresses
+        assert addresses is not None
+        there = replace(addresses, postgres_port=self.ports[0], redis_port=self.ports[1])
+        home = self.instance.home
+        env = self.instance.environment | {
+            "DATABASE_URL": there.postgres(home).url(),
+            "REDIS_URL": there.redis(home).url(),
+            "ECHOSCOPE_MAX_RUNS": "1",
+            "ECHOSCOPE_URL": self.url,
+        }
+        worker = programs.worker(env, home / "log")
+        argv = ["second@%h" if word == "worker@%h" else word for word in worker.argv]
+        argv[argv.index("--concurrency") + 1] = "1"
+        clock = [sys.executable, "-m", "bench.soak.wrong_clock", str(self.clock_error), *argv[2:]]
+        return [
+            replace(worker, name="second worker", argv=clock, log=home / "log" / "worker2.log"),
+            replace(programs.web(LOOPBACK, self.port, env, home / "log"), name="second web", log=home / "log/web2.log"),
+        ]
+
+    def pid(self, name: str) -> int | None:
+        """Process id of "second worker" or "second web", if it is running."""
+        if name not in self.running:
+            return None
+        process = self.running[name][1]
+        return process.pid if process.poll() is None else None
+
+    def tend(self) -> None:
+        """Restart what has died, as an orchestrator does. Call it from the main thread."""
+        for name, (program, process) in list(self.running.items()):
+            if process.poll() is not None:
+                kill_group(process.pid)
+                self.running[name] = program, spawn(program)
+
+    def web_is_ready(self) -> bool:
+        return programs.answers(LOOPBACK, self.port)
+
+    def stop(self) -> None:
+        for program, process in self.running.values():
+            stop(program, process)
+        self.running.clear()
+
+
+def kill_leftovers(home: Path) -> list[str]:
+    """Kill what still runs of this data folder. Returns the command lines."""
+    left = processes_of(home)
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return list(left.values())
+
+
+def new_title() -> str:
+    """Unique title of a run."""
+    return f"soak {secrets.token_hex(4)}"

@@ -1,0 +1,280 @@
+"""The disturbed product: its runs, clients and proxies, and the disturbances under way."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psycopg
+import redis
+
+from bench.soak.checks import Cut, reached_end
+from bench.soak.clients import Follower, Manner
+from bench.soak.instance import Instance, SecondMachine
+from bench.soak.network import Proxy
+from bench.soak.observer import Observer, RunState
+from bench.soak.recovery import Disturbance
+from trainer.config.run import RunConfig
+
+T = TypeVar("T")
+
+RECOVERY_TIMEOUT = 240.0
+"""Seconds after which the product counts as stuck."""
+CLIENTS = (Manner.STEADY, Manner.DROPS, Manner.STALLS)
+CLOCK_ERROR = 3600.0
+LAUNCH_INTERVAL = 1.0
+
+
+@dataclass
+class Scene:
+    """An instance with everything around it. All methods but `call` are for the main thread.
+
+    Attributes:
+        configs: configurations of the runs, launched in turn.
+        slots: runs that are queued or running at a time.
+        cuts: power cuts by run.
+        crash_iterations: iteration of a run at the newest kill of its trainer.
+    """
+
+    home: Path
+    configs: list[RunConfig]
+    seed: int
+    slots: int = 3
+    instance: Instance = field(init=False)
+    cuts: dict[str, list[Cut]] = field(default_factory=dict)
+    crash_iterations: dict[str, int] = field(default_factory=dict)
+    open: list[Disturbance] = field(default_factory=list)
+    closed: list[Disturbance] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    launched: dict[str, int] = field(default_factory=dict)
+    """Index of the configuration by title."""
+    followers: list[Follower] = field(default_factory=list)
+    restart_when_possible: bool = False
+    accepts_runs: bool = True
+
+    def __post_init__(self) -> None:
+        self.instance = Instance(self.home)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="clients", daemon=True)
+        self._dice = random.Random(self.seed + 1)
+        self._pending: tuple[str, int] | None = None
+        self._next_launch = 0.0
+        self._restarting = False
+        self._tasks: list[Future[None]] = []
+
+    def start(self) -> None:
+        """Start the product, its second machine and the clients' loop."""
+        self.instance.start()
+        self._thread.start()
+        self.proxies = {
+            "PostgreSQL": Proxy(lambda: self._port("postgres_port")),
+            "Redis": Proxy(lambda: self._port("redis_port")),
+        }
+        for proxy in self.proxies.values():
+            self.call(proxy.start())
+        ports = self.proxies["PostgreSQL"].port, self.proxies["Redis"].port
+        self.second = SecondMachine(self.instance, ports, CLOCK_ERROR)
+        self.second.start()
+        self.observer = Observer(self.instance)
+
+    def _port(self, name: str) -> int | None:
+        addresses = self.instance.addresses
+        return None if addresses is None else int(getattr(addresses, name))
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Result of a coroutine in the clients' loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    # ---- what disturbances use
+
+    def running(self) -> list[RunState]:
+        """Runs with a trainer or about to have one."""
+        return [run for run in self.observer.runs.values() if run.state in ("starting", "running")]
+
+    def folder(self, slug: str) -> Path:
+        return self.home / "runs" / slug
+
+    def next_attempt(self, before: RunState) -> bool:
+        """Whether the run has begun another attempt since then, or ended."""
+        run = self.observer.runs.get(before.slug)
+        return run is not None and (run.ended or run.attempt > before.attempt)
+
+    def part(self, name: str) -> int | None:
+        """Process id of a program of either machine."""
+        return self.second.pid(name) if name.startswith("second") else self.instance.pid(name)
+
+    def connections(self, name: str) -> int:
+        """Admitted connections of the clients so far, to the web server of that name."""
+        return sum(follower.connections for follower in self.followers if self._server_of(follower) == name)
+
+    def _server_of(self, follower: Follower) -> str:
+        return "second web" if follower.url() == self.second.url else "Web"
+
+    def answers(self, name: str, connections: int) -> bool:
+        """Whether a program answers; a web server also has to have admitted a client again, if there are any."""
+        addresses = self.instance.addresses
+        if addresses is None:
+            return False
+        if name in ("Web", "second web"):
+            ready = self.second.web_is_ready() if name == "second web" else _is_up(self.instance.url)
+            awaited = any(not each.stopped and self._server_of(each) == name for each in self.followers)
+            return ready and (connections < 0 or not awaited or self.connections(name) > connections)
+        if name == "Redis":
+            client = redis.Redis(
+                port=addresses.redis_port, password=addresses.redis_password, socket_timeout=1, socket_connect_timeout=1
+            )
+            try:
+                return bool(client.ping())
+            except redis.RedisError:
+                return False
+            finally:
+                client.close()
+        if name == "PostgreSQL":
+            try:
+                self.observer.connect().close()
+            except psycopg.Error:
+                return False
+        return True
+
+    # ---- the main loop
+
+    def tick(self) -> None:
+        """Tend everything once: ends of disturbances, recoveries, restarts, runs and clients."""
+        now = time.monotonic()
+        self.second.tend()
+        self._restart()
+        for each in list(self.open):
+            self._check(each, now)
+        self._follow_runs()
+        if self.accepts_runs:
+            self._launch(now)
+
+    def _check(self, each: Disturbance, now: float) -> None:
+        if each.undo is not None and not each.ended:
+            if now < each.until:
+                return
+            each.undo()
+            each.ended = time.monotonic()
+        runs = self.observer.runs
+        if each.recovered() and all(
+            before.slug in runs and runs[before.slug].is_ahead_of(before) for before in each.affected
+        ):
+            each.recovered_at = time.monotonic()
+        elif now - (each.ended or each.began) > RECOVERY_TIMEOUT:
+            held = ", ".join(before.slug for before in each.affected if not runs[before.slug].is_ahead_of(before))
+            self.faults.append(
+                f"stuck: {each.kind} was not recovered from after {RECOVERY_TIMEOUT:.0f} s "
+                f"({'runs ' + held if held else 'the program does not answer'})"
+            )
+        else:
+            return
+        self.open.remove(each)
+        self.closed.append(each)
+
+    def _restart(self) -> None:
+        if not self.restart_when_possible:
+            return
+        if not self._restarting:
+            if self.instance.can_launch():
+                self.instance.launch()
+                self._restarting = True
+        elif self.instance.is_ready():
+            self.restart_when_possible = self._restarting = False
+
+    def _launch(self, now: float) -> None:
+        """Launch the next run, through the API with an idempotency key, if a slot is free."""
+        if now < self._next_launch or self.restart_when_possible:
+            return
+        self._next_launch = now + LAUNCH_INTERVAL
+        waiting = [run for run in self.observer.runs.values() if not run.ended]
+        unseen = self.launched.keys() - {run.title for run in self.observer.runs.values()}
+        if self._pending is None:
+            if len(waiting) + len(unseen) >= self.slots:
+                return
+            self._pending = f"soak {len(self.launched) + 1} {secrets.token_hex(3)}", len(self.launched)
+        title, number = self._pending
+        index = number % len(self.configs)
+        config = self.configs[index].model_copy(update={"name": title}).model_dump(mode="json")
+        try:
+            self.instance.request("POST", "/runs", {"config": config}, {"Idempotency-Key": title})
+        except httpx.HTTPError:
+            return  # the same request is repeated
+        self.launched[title] = index
+        self._pending = None
+
+    def _follow_runs(self) -> None:
+        followed = {follower.slug for follower in self.followers}
+        for run in list(self.observer.runs.values()):
+            if run.slug in followed:
+                continue
+            for number, manner in enumerate(CLIENTS):
+                base = self.second.url if number % 2 else self.instance.url
+                follower = Follower(
+                    lambda base=base: base,
+                    run.slug,
+                    self.instance.cookie,
+                    manner,
+                    random.Random(self._dice.randrange(2**32)),
+                )
+                self.followers.append(follower)
+                self._tasks.append(asyncio.run_coroutine_threadsafe(follower.follow(), self._loop))
+
+    def stop_followers_at(self, journals: dict[str, list[str]]) -> bool:
+        """Stop clients that have the last event of their run's journal. True once all have stopped."""
+        for follower in self.followers:
+            digests = journals.get(follower.slug)
+            if digests is not None and reached_end(follower.segments, digests):
+                follower.stopped = True
+        return all(follower.stopped for follower in self.followers)
+
+    def undo_all(self) -> None:
+        """End the disturbances that still last."""
+        for each in self.open:
+            if each.undo is not None and not each.ended:
+                each.undo()
+                each.ended = time.monotonic()
+
+    def stop(self) -> None:
+        """Stop everything, however far the start came."""
+        self.undo_all()
+        for follower in self.followers:
+            follower.stopped = True
+        for task in self._tasks:
+            task.cancel()
+        for part in ("second", "observer"):
+            if hasattr(self, part):
+                getattr(self, part).stop()
+        if fault := self.instance.stop():
+            self.faults.append(fault)
+        if self._thread.is_alive():
+            for proxy in self.proxies.values():
+                self.call(proxy.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
+
+
+def _is_up(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", timeout=2).status_code < 500
+    except httpx.HTTPError:
+        return False
+
+
+def wait(scene: Scene, condition: Callable[[], bool], seconds: float) -> bool:
+    """Tend the scene until the condition holds. False after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        scene.tick()
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,351 @@
+"""Soak test: random disturbances of the whole product, after which nothing may be lost, doubled, stuck or left over.
+
+    python -m bench.soak --kills 20
+    python -m bench.soak --kills 500 --seed 7 --json soak.json    # in well under an hour on two idle cores
+
+It starts an own instance on loopback in a temporary folder, with a second worker and web server whose clock is an hour
+ahead and whose ways to PostgreSQL and Redis are proxies. Small runs train in turn while processes are killed and
+frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, and clients of the websockets
+drop, stall and reconnect. The order follows from --seed; the moments depend on the machine. At the end every run has
+finished with the weights of an undisturbed run of the same seed; its journal, its rows in the database and the events
+that clients received agree; and no process is left. Otherwise the exit code is 1 and the folder is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from bench.soak import checks
+from bench.soak.disturbances import ALONE, KINDS, plan
+from bench.soak.instance import InstanceError, kill_leftovers, processes_of
+from bench.soak.recovery import Disturbance
+from bench.soak.scene import Scene, wait
+from trainer.config.run import RunConfig
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.paths import POCKET_CHECKPOINT
+from trainer.studies import machine
+from webapp.services.unprivileged_user import child_setup
+
+FINISH_TIMEOUT = 600.0
+CATCH_UP_TIMEOUT = 90.0
+DEFERRED = 8
+"""Disturbances that wait until they are possible, while later ones come first."""
+
+
+@dataclass
+class Outcome:
+    """Result of a soak test."""
+
+    seconds: float = 0.0
+    disturbances: list[Disturbance] = field(default_factory=list)
+    runs: int = 0
+    attempts: int = 0
+    rebuilds: int = 0
+    events: int = 0
+    received: int = 0
+    drops: int = 0
+    stalls: int = 0
+    starts: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def configs(iterations: int, seeds: int) -> list[RunConfig]:
+    """Small runs of the pocket policy with different seeds."""
+    made = []
+    for seed in range(11, 11 + seeds):
+        config = RunConfig.model_validate(
+            {
+                "environment": {"name": "FrozenLake"},
+                "iterations": iterations,
+                "seed": seed,
+                "policy": {"model": str(POCKET_CHECKPOINT), "threads": 1},
+                "rollout": {"groups": 2, "group_size": 2, "max_turns": 2, "max_response_tokens": 32},
+                "optimizer": {"mini_batch_trajectories": 4},
+                "algorithm": {"estimator": "grpo"},
+                "evaluation": {"prompts": 2, "every": 10},
+                "checkpoint": {"every": 1, "keep": 2},
+            }
+        )
+        made.append(config)
+    return made
+
+
+def reference_weights(config: RunConfig, folder: Path) -> str:
+    """SHA-256 of the weights after an undisturbed run. Raises InstanceError if it fails."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(config.model_dump_json())  # JSON is YAML
+    argv = [sys.executable, "-m", "trainer", "train", "--config", str(folder / "config.json"), "--out", str(folder)]
+    done = subprocess.run(
+        argv,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        preexec_fn=child_setup(None, signal.SIGTERM),
+    )
+    if done.returncode:
+        raise InstanceError(f"the undisturbed run of seed {config.seed} failed:\n{done.stdout}{done.stderr}")
+    digest = checks.weights_digest(folder)
+    shutil.rmtree(folder)
+    return digest
+
+
+def disturb(scene: Scene, kills: int, seed: int, pause: float) -> None:
+    """Begin `kills` disturbances in the order of the plan, `pause` seconds apart on average."""
+    order, rhythm = plan(seed), random.Random(seed + 2)
+    deferred: list[tuple[str, int]] = []
+    begun = 0
+    while begun < kills:
+        until = time.monotonic() + rhythm.uniform(0.3, 1.7) * pause
+        while time.monotonic() < until or any(each.exclusive for each in scene.open):
+            scene.tick()
+            time.sleep(0.05)
+        made = _begin(scene, deferred, order)
+        if made is not None:
+            scene.open.append(made)
+            begun += 1
+            if begun % 10 == 0:
+                report_progress(scene, begun, kills)
+
+
+def _begin(scene: Scene, deferred: list[tuple[str, int]], order: Iterator[tuple[str, int]]) -> Disturbance | None:
+    """The first disturbance of the plan that is possible now; the others are kept for later."""
+    busy = {each.kind for each in scene.open}
+    for position in range(DEFERRED):
+        if position == len(deferred):
+            deferred.append(next(order))
+        name, own_seed = deferred[position]
+        if name in busy:
+            continue
+        made = KINDS[name][1](scene, random.Random(own_seed))
+        if made is not None:
+            del deferred[position]
+            return made
+        if name in ALONE and position == 0:
+            return None
+    return None
+
+
+def report_progress(scene: Scene, begun: int, kills: int) -> None:
+    finished = sum(run.ended for run in scene.observer.runs.values())
+    took = [each.recovery for each in scene.closed if each.recovery is not None]
+    median = f", recovery {statistics.median(took):.1f} s (median)" if took else ""
+    print(
+        f"{time.strftime('%H:%M:%S')}  {begun} of {kills} disturbances, {finished} runs ended, "
+        f"{len(scene.faults)} faults{median}",
+        flush=True,
+    )
+
+
+def settle(scene: Scene) -> None:
+    """Let everything recover and all runs end."""
+    scene.undo_all()
+    scene.accepts_runs = False
+    if not wait(scene, lambda: not scene.open, FINISH_TIMEOUT):
+        scene.faults.append("some disturbances were not recovered from")
+    runs = scene.observer.runs
+    titles = {run.title for run in runs.values()}
+    if missing := scene.launched.keys() - titles:
+        scene.faults.append(f"{len(missing)} launched runs are not in the database")
+
+    def ended() -> bool:
+        return bool(scene.observer.runs) and all(run.ended for run in scene.observer.runs.values())
+
+    if not wait(scene, ended, FINISH_TIMEOUT):
+        stuck = [run.slug for run in scene.observer.runs.values() if not run.ended]
+        scene.faults.append(f"stuck: the runs {', '.join(stuck)} have not ended after {FINISH_TIMEOUT:.0f} s")
+
+
+def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
+    """Check every run: state, weights, journal, database, clients."""
+    journals = {}
+    for run in scene.observer.runs.values():
+        path = scene.folder(run.slug) / JOURNAL_FILE
+        if not path.exists():
+            continue
+        journals[run.slug], faults = checks.journal_digests(path)
+        outcome.faults += [f"run {run.slug}: {fault}" for fault in faults]
+        numbers = checks.attempts(path)
+        outcome.attempts += len(numbers)
+        if numbers != list(range(1, len(numbers) + 1)):
+            outcome.faults.append(f"run {run.slug}: its attempts are {numbers}")
+    if not wait(scene, lambda: scene.stop_followers_at(journals), CATCH_UP_TIMEOUT):
+        outcome.faults += [
+            f"run {each.slug}: a client that {each.manner} ends at event {each.cursor}, the journal at "
+            f"{len(journals.get(each.slug, []))}"
+            for each in scene.followers
+            if not each.stopped
+        ]
+    with scene.observer.connect() as connection:
+        for run in scene.observer.runs.values():
+            faults = [] if run.state == "finished" else [f"is {run.state}: {run.failure or run.journal_error}"]
+            expected = weights[scene.launched.get(run.title, 0)]
+            if run.state == "finished" and checks.weights_digest(scene.folder(run.slug)) != expected:
+                faults.append("its final weights differ from those of the undisturbed run")
+            journal = journals.get(run.slug, [])
+            faults += checks.frame_faults(frames(connection, run.slug), journal)
+            faults += turn_faults(connection, run.slug, scene.folder(run.slug) / JOURNAL_FILE)
+            for follower in scene.followers:
+                if follower.slug == run.slug:
+                    cuts = scene.cuts.get(run.slug, [])
+                    faults += checks.client_faults(follower.segments, journal, cuts, run.rebuilds)
+                    if follower.refused:
+                        faults.append(f"a client was refused {follower.refused} times")
+            outcome.faults += [f"run {run.slug}: {fault}" for fault in faults]
+            outcome.runs += 1
+            outcome.rebuilds += run.rebuilds
+            outcome.events += len(journal)
+    outcome.received = sum(len(part.events) for each in scene.followers for part in each.segments)
+    outcome.drops = sum(each.drops for each in scene.followers)
+    outcome.stalls = sum(each.stalls for each in scene.followers)
+
+
+def frames(connection: psycopg.Connection[Any], slug: str) -> list[tuple[int, int, str]]:
+    """Stored frames of a run: first, last, text."""
+    return connection.execute(
+        "SELECT first_seq, last_seq, frame FROM runs_eventbatch AS batch JOIN runs_run AS run ON run.id = batch.run_id "
+        "WHERE run.slug = %s ORDER BY first_seq",
+        [slug],
+    ).fetchall()
+
+
+def turn_faults(connection: psycopg.Connection[Any], slug: str, path: Path) -> list[str]:
+    """Compare the stored turns with those of the journal that no later attempt superseded."""
+    from tests.system.run_observer import valid_turns
+
+    rows = connection.execute(
+        "SELECT turn.seq FROM trajectories_turn AS turn JOIN trajectories_trajectory AS t ON t.id = turn.trajectory_id "
+        "JOIN runs_run AS run ON run.id = t.run_id WHERE run.slug = %s ORDER BY turn.seq",
+        [slug],
+    ).fetchall()
+    stored, valid = [row[0] for row in rows], valid_turns(path) if path.exists() else []
+    if stored == valid:
+        return []
+    missing, extra = sorted(set(valid) - set(stored)), sorted(set(stored) - set(valid))
+    return [
+        f"its turns differ from those of the journal: {len(missing)} missing {missing[:3]}, "
+        f"{len(extra)} too many {extra[:3]}, {len(stored) - len(set(stored))} twice"
+    ]
+
+
+def soak(kills: int, seed: int, made: list[RunConfig], pause: float, slots: int, home: Path) -> Outcome:
+    """Run the whole test with runs of these configurations in the folder `home`. Ends what it started, also when
+    interrupted.
+    """
+    began = time.monotonic()
+    outcome = Outcome()
+    weights = [reference_weights(config, home / "reference") for config in made]
+    print(f"{time.strftime('%H:%M:%S')}  undisturbed runs are done", flush=True)
+    scene = Scene(home / "data", made, seed, slots)
+    try:
+        scene.start()
+        print(f"{time.strftime('%H:%M:%S')}  the product is at {scene.instance.url}, data in {scene.home}", flush=True)
+        wait(scene, lambda: any(run.iteration for run in scene.observer.runs.values()), 120)
+        disturb(scene, kills, seed, pause)
+        settle(scene)
+        compare(scene, weights, outcome)
+    finally:
+        scene.stop()
+        deadline = time.monotonic() + 10
+        while (left := processes_of(home)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        if left:
+            outcome.faults.append(f"processes were left over: {'; '.join(kill_leftovers(home))}")
+    outcome.faults += scene.faults
+    outcome.disturbances = scene.closed + scene.open
+    outcome.starts = scene.instance.starts
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def table(outcome: Outcome) -> str:
+    """Recovery times by kind of disturbance."""
+    rows: dict[str, list[Disturbance]] = defaultdict(list)
+    for each in outcome.disturbances:
+        rows[each.kind].append(each)
+    lines = ["| disturbance | times | recovery: median | max |", "| --- | ---: | ---: | ---: |"]
+    for kind in [*sorted(rows), "all"]:
+        group = outcome.disturbances if kind == "all" else rows[kind]
+        took = [each.recovery for each in group if each.recovery is not None]
+        figures = f"{statistics.median(took):.1f} s | {max(took):.1f} s" if took else "– | –"
+        lines.append(f"| {kind} | {len(group)} | {figures} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the soak test, print the table and the faults."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20, help="number of disturbances")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=2.5, help="mean seconds between two disturbances")
+    parser.add_argument("--iterations", type=int, default=40, help="iterations of each run")
+    parser.add_argument("--seeds", type=int, default=3, help="different runs, each with an undisturbed one to compare")
+    parser.add_argument("--runs", type=int, default=3, help="runs that are waiting or training at a time")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if not Path("/proc/self/task").exists():
+        parser.error("this command needs Linux: it finds processes through /proc")
+    home = Path(tempfile.mkdtemp(prefix="echoscope-soak-"))
+    home.chmod(0o755)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    print(f"{machine.describe()}; seed {options.seed}", flush=True)
+    try:
+        outcome = soak(
+            options.kills, options.seed, configs(options.iterations, options.seeds), options.pause, options.runs, home
+        )
+    except KeyboardInterrupt:
+        shutil.rmtree(home, ignore_errors=True)
+        print("Interrupted; everything that was started has ended.")
+        return 130
+    print(f"\n{table(outcome)}\n")
+    print(
+        f"{len(outcome.disturbances)} disturbances in {outcome.seconds / 60:.1f} minutes; {outcome.runs} runs with "
+        f"{outcome.attempts} attempts, {outcome.rebuilds} rebuilds after cuts and {outcome.events:,} events; clients "
+        f"received {outcome.received:,} events, dropped {outcome.drops} times and stalled {outcome.stalls} times; "
+        f"{outcome.starts} starts of manage.py up."
+    )
+    for fault in outcome.faults:
+        print(f"FAULT: {fault}")
+    if options.json:
+        options.json.write_text(json.dumps(figures(outcome, options.seed), indent=2) + "\n")
+    if outcome.faults:
+        print(f"{len(outcome.faults)} faults; everything is kept in {home}")
+        return 1
+    shutil.rmtree(home, ignore_errors=True)
+    print("No event lost, doubled or reordered; all weights as without disturbances; no process left over.")
+    return 0
+
+
+def figures(outcome: Outcome, seed: int) -> dict[str, Any]:
+    """The outcome for the JSON file; times in seconds since the first disturbance."""
+    first = min((each.began for each in outcome.disturbances), default=0.0)
+    listed = sorted(outcome.disturbances, key=lambda each: each.began)
+    return {
+        "machine": machine.describe(),
+        "seed": seed,
+        **asdict_without(outcome),
+        "disturbances": [
+            {"kind": each.kind, "at": round(each.began - first, 2), "recovery": each.recovery} for each in listed
+        ],
+    }
+
+
+def asdict_without(outcome: Outcome) -> dict[str, Any]:
+    """Fields of the outcome but its disturbances, which hold functions."""
+    return {name: value for name, value in vars(outcome).items() if name != "disturbances"}

@@ -1,0 +1,1 @@
+"""Response times of visitors during a training run: `python -m bench.visitors`."""
