@@ -29,7 +29,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 
 FROM python:${PYTHON}-slim AS site
 RUN useradd --system --uid 10001 --create-home --home-dir /home/echoscope echoscope \
-    && install -d -o echoscope -g echoscope /data
+    && install -d -m 0700 -o echoscope -g echoscope /data
 ENV PATH=/opt/echoscope/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     ECHOSCOPE_DATA_DIR=/data \
@@ -42,13 +42,14 @@ COPY trainer trainer
 COPY webapp webapp
 COPY templates templates
 COPY static static
+# Whose X-Forwarded-For is believed: uvicorn reads FORWARDED_ALLOW_IPS, by default 127.0.0.1.
 # Compile now: the user echoscope has no write access to /app.
 RUN python -m compileall -q bootstrap envs trainer webapp
 COPY --from=pages /pages/node_modules/uplot/dist/uPlot.esm.js /pages/node_modules/uplot/dist/uPlot.min.css static/vendor/uplot/
 USER echoscope
 VOLUME /data
 EXPOSE 8000
-CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--proxy-headers"]
+CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--log-level", "warning", "--limit-concurrency", "2000", "--timeout-keep-alive", "20", "--proxy-headers"]
 
 FROM site AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
