@@ -21,7 +21,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from tests.chromium import browser
 from tests.patience import SECONDS
 from tests.running_product import live_stack
-from webapp.services.addresses import free_port
+from webapp.services.addresses import ROOT, free_port
 from webapp.services.child_process import Program, spawn, stop, wait_ready
 from webapp.services.postgres import Postgres
 from webapp.services.redis import Redis
@@ -50,6 +50,28 @@ def pytest_configure() -> None:
     """
     django.setup()
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+PROCESSES = (
+    "browser",
+    "setup",
+    "system",
+    *(f"webapp/{folder}" for folder in ("live", "management", "services", "worker")),
+    "webapp/runs/test_object_storage.py",
+)
+"""Tests that start and kill real processes or drive a browser: the only ones with a second try."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Repeat a failure of a test with real processes once; the summary lists it as RERUN with its failure.
+
+    The time of their steps depends on the machine's load. All other tests, the numeric ones above all, count at once.
+    """
+    if not config.pluginmanager.hasplugin("rerunfailures"):  # in vLLM's environment
+        return
+    for item in items:
+        if item.path.relative_to(ROOT / "tests").as_posix().startswith(PROCESSES):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_unconfigure() -> None:

@@ -91,8 +91,8 @@ def start(home: Path, *words: str, extra: Mapping[str, str] | None = None) -> Li
         name: re.search(pattern, text)
         for name, pattern in {
             "url": r"Echoscope is at\s+(\S+)",
-            "login": r"signed in:\s+(\S+)",
-            "account": r"sign in as (\S+) with the password (\S+)",
+            "login": r"to log in:\s+(\S+)",
+            "account": r"log in as (\S+) with the password (\S+)",
         }.items()
     }
     assert found["url"] is not None, text

@@ -5,8 +5,10 @@ For tests that visit many pages once; interaction with a server is tested agains
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import pytest
 from django.db import connection
 from django.test import Client
 from playwright.sync_api import BrowserContext, Route
@@ -15,7 +17,19 @@ from webapp.settings import ROOT
 
 ORIGIN = "http://pages.localhost"  # which browsers trust like https
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FORWARDED = {"hx-request", "x-seen"}
 _DROPPED = {"content-length", "content-encoding", "set-cookie"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables_beside_the_browser() -> Iterator[None]:
+    """For modules that import it: Playwright's event loop runs in this thread, where Django refuses queries.
+
+    Nothing is concurrent.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        yield
 
 
 def serve(context: BrowserContext, client: Client) -> None:
@@ -36,7 +50,8 @@ def serve(context: BrowserContext, client: Client) -> None:
             return
         path_and_query = f"{address.path}?{address.query}" if address.query else address.path
         try:
-            response = client.get(path_and_query, HTTP_HOST="localhost")
+            htmx = {name: value for name, value in route.request.headers.items() if name in _FORWARDED}
+            response = client.get(path_and_query, HTTP_HOST="localhost", headers=htmx)
             body = b"".join(response.streaming_content) if response.streaming else response.content
         finally:
             connection.close()  # the browser's callbacks have their own connection

@@ -16,9 +16,9 @@ from trainer.config.run import RunConfig
 pytestmark = pytest.mark.browser
 
 
-def imported(stack: LiveStack, folder: Path, title: str) -> str:
+def imported(stack: LiveStack, folder: Path, title: str, seed: int = 0) -> str:
     """Slug of an imported run of twelve iterations."""
-    config = RunConfig(iterations=12)
+    config = RunConfig(iterations=12, seed=seed)
     config.rollout.groups, config.rollout.group_size = 2, 2
     recorded_journal.write(folder, config, 12)
     output = stack.manage("import_journal", str(folder), "--title", title, "--user", stack.username)
@@ -55,10 +55,16 @@ def test_curves_zoom_support_the_keyboard_and_link_to_trajectories(
     entropy.focus()
     page.keyboard.press("End")
     expect(page.locator("[data-curve-words]")).to_contain_text("iteration 12")
+    page.get_by_role("button", name="Enlarge Entropy").click()
+    dialog = page.get_by_role("dialog", name="Entropy")
+    expect(dialog.locator("canvas")).to_be_visible()
     with page.expect_download() as saved:
-        page.get_by_role("button", name="PNG picture of Entropy").click()
+        dialog.get_by_role("button", name="PNG").click()
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
-    entropy.focus()
+    with page.expect_download() as values:
+        dialog.get_by_role("button", name="CSV").click()
+    assert Path(values.value.path()).read_text().startswith("iteration,tokens,seconds,entropy/mean\n")
+    dialog.locator("[data-plot]").focus()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/trajectories\?iteration=12&split=train"))

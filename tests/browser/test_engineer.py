@@ -52,6 +52,7 @@ def test_a_custom_environment_fails_with_a_reason_is_fixed_and_its_policy_downlo
 
     # launch it
     page.goto("/runs/new")
+    page.get_by_role("button", name="Open all").click()
     page.locator('[name="environment.name"]').select_option("KeyDoor")
     expect(page.locator("#environment-settings")).to_contain_text("lava", ignore_case=True)
     for name, value in (SMALL | {"name": "Keys", "policy.model": str(POCKET_CHECKPOINT)}).items():

@@ -48,8 +48,8 @@ def test_a_new_result_is_drawn_and_announced_while_the_tab_is_open(
     link.focus()
     live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=4, success=0.75))
     expect(rows).to_have_count(before + 1)
-    expect(rows.last).to_contain_text("75.0 %")
-    expect(page.locator("[data-results-announcement]")).to_have_text("Sokoban: 75.0 % after iteration 4.")
+    expect(rows.last).to_contain_text("75.0%")
+    expect(page.locator("[data-results-announcement]")).to_have_text("Sokoban: 75.0% after iteration 4.")
     expect(link).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/trajectories?split=eval&suite=Sokoban&iteration=2")
@@ -68,7 +68,7 @@ def test_an_interrupted_request_is_retried(live_stack: LiveStack, signed_in: Cal
 
     page.route(f"**/runs/{slug}/evaluation", once, times=1)
     live_stack.manage("shell", input=CONTINUE.format(slug=slug, iteration=6, success=0.25))
-    expect(page.locator("#exams tbody tr").last).to_contain_text("25.0 %")
+    expect(page.locator("#exams tbody tr").last).to_contain_text("25.0%")
     assert len(cut) == 1
 
 

@@ -42,7 +42,7 @@ def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     facts, rows = page.locator("[data-facts]"), page.locator("[data-row]")
 
     page.get_by_label("Outcome").select_option("Solved")
-    expect(facts).to_contain_text("100.0 % solved")
+    expect(facts).to_contain_text("100.0% solved")
     page.wait_for_url("**/trajectories?outcome=success")
     page.get_by_role("searchbox").fill("corner")
     page.wait_for_url("**/trajectories?outcome=success&text=corner")
@@ -84,7 +84,7 @@ def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     expect(page.locator("[data-new]")).to_be_hidden()
 
     rows.nth(0).click()
-    page.get_by_role("link", name="full group and prompt").click()
+    page.get_by_role("link", name="All about this puzzle").click()
     page.get_by_role("link", name="compare thoughts").first.click()
     expect(page.get_by_role("heading", name="Thoughts side by side")).to_be_visible()
     live_stack.manage("shell", input=END.format(slug=slug))

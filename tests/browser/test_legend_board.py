@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from envs.base import GridBoard, Symbol
+from tests.running_product import wait_for
 from webapp.settings import ROOT
 
 ORIGIN = "http://board.test"
@@ -52,7 +53,7 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
 
     context.route("**/*", serve)
     shown.goto(f"{ORIGIN}/")
-    shown.wait_for_function("window.view")
+    wait_for(lambda: shown.evaluate("Boolean(window.view)"), "the view", lambda: str(faults))
     yield shown
     context.close()
     assert not faults

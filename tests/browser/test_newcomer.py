@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.launching import ENDLESS, launch
+from tests.browser.launching import ENDLESS, cancel, launch
 from tests.running_product import LiveStack
 from trainer.paths import POCKET_CHECKPOINT
 
@@ -22,7 +22,8 @@ def test_from_the_form_to_a_shared_link(
     page.goto("/runs/new")
     field = page.get_by_label("Iterations", exact=False).first
     field.fill("many")
-    expect(page.locator("#f-iterations-error")).to_have_text("must be a whole number, not 'many'")
+    expect(page.locator("#f-iterations-error")).to_have_text("must be a whole number above 0, not 'many'")
+    expect(page.locator("#check")).to_contain_text("Iterations must be a whole number above 0")
     expect(field).to_have_attribute("aria-invalid", "true")
     field.fill("3")
     expect(page.locator("#f-iterations-error")).to_have_text("")
@@ -82,6 +83,21 @@ def test_from_the_form_to_a_shared_link(
     assert stranger.request.get(shared).status == 404
 
 
+def test_the_one_time_link_opens_its_page_with_one_click(
+    new_context: Callable[..., BrowserContext], live_stack: LiveStack
+) -> None:
+    code = (
+        "from webapp.teams.first_login import link\nfrom webapp.teams.models import User\n"
+        "print(link(User.objects.earliest('pk'), '/environments'))"
+    )
+    path = re.findall(r"/welcome/\S+", live_stack.manage("shell", input=code))[-1]
+    page = new_context().new_page()
+    page.goto(path)
+    expect(page.get_by_role("button", name="Log in as")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/environments$"))
+
+
 def a_trajectory(page: Page, run: str) -> str:
     """The path of a trajectory of that run."""
     page.goto(run)
@@ -95,13 +111,17 @@ def test_the_run_page_catches_up_after_a_reconnect(signed_in: Callable[..., Page
     before = page.locator("[data-phase]").inner_text()
     page.evaluate("window.loaded = 'once'")
     page.context.set_offline(True)
-    expect(page.locator("[data-connection]")).to_be_visible()
+    expect(page.locator("[data-connection]")).to_contain_text("Offline")
     page.context.set_offline(False)
     expect(page.locator("[data-connection]")).to_be_hidden()
     expect(page.locator("[data-phase]")).not_to_have_text(before)
     expect(page.locator("[data-phase]")).to_contain_text(re.compile(r"Iteration ([2-9]|\d\d+) of"))
     assert page.evaluate("window.loaded") == "once", "it was loaded again instead of catching up"
-    page.get_by_role("button", name="Cancel").click()
+    cancel(page)
+    expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("The cancellation is undone")).to_be_visible()
+    cancel(page)
     expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")
 
 
@@ -111,11 +131,11 @@ def test_the_live_page_is_operable_by_keyboard(played: str, signed_in: Callable[
     page.locator(".wall-cells").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    expect(page.locator("[data-stage-title]")).to_have_text("Group 1 · trajectory 0")
-    expect(page.locator("[data-wall-words]")).to_contain_text("Group 1, trajectory 0:")
+    expect(page.locator("[data-stage-title]")).to_have_text("Evaluation puzzle 2")
+    expect(page.locator("[data-wall-words]")).to_contain_text("Puzzle 2:")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("]")
-    expect(page.locator("[data-stage-title]")).to_have_text("Group 2 · trajectory 0")
+    expect(page.locator("[data-stage-title]")).to_have_text("Evaluation puzzle 3")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")

@@ -11,9 +11,11 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 import envs
+from tests.running_product import wait_for
 from webapp.settings import ROOT
 
 ORIGIN = "http://player.test"
+TEMPLATES = ROOT / "templates" / "trajectories"
 KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "ico": "image/x-icon"}
 
 
@@ -66,7 +68,10 @@ def played() -> dict[str, Any]:
 
 
 def document(trajectory: dict[str, Any]) -> str:
-    template = (ROOT / "templates" / "trajectories" / "_player.html").read_text()
+    template = (TEMPLATES / "_player.html").read_text()
+    for part in ("_speeds.html", "_play_and_back.html"):
+        included = (TEMPLATES / part).read_text()
+        template = re.sub(rf'{{% include "trajectories/{part}".*?%}}', lambda _, text=included: text, template)
     markup = re.sub(r"{%.*?%}", "", re.sub(r"{% if board_text %}.*?{% endif %}", "", template))
     markup = re.sub(r"{{.*?}}", "", markup.replace("{{ view }}", "all").replace(" hidden>", ">"))
     styles = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
@@ -101,7 +106,7 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
 
     context.route("**/*", serve)
     shown.goto(f"{ORIGIN}/")
-    shown.wait_for_function("window.player")
+    wait_for(lambda: shown.evaluate("Boolean(window.player)"), "the player", lambda: str(faults))
     yield shown
     context.close()
     assert not faults

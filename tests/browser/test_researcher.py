@@ -19,12 +19,13 @@ def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed
     page.get_by_role("link", name="Clone", exact=True).click()
     expect(page.get_by_role("heading", name="Clone of A newcomer's run")).to_be_visible()
     facts = page.locator("#launch-facts")
-    expect(facts).to_contain_text("Same as A newcomer's run")
+    expect(facts).to_contain_text("No changes from A newcomer's run")
+    page.get_by_role("button", name="Open all").click()
     page.locator('[name="algorithm.clip_high"]').fill("0.2")
-    expect(facts).to_contain_text("1 setting differs from A newcomer's run")
+    expect(facts).to_contain_text("1 change from A newcomer's run")
     expect(facts.get_by_role("link", name="algorithm.clip_high")).to_be_visible()
     page.locator('[name="name"]').fill("Without clip-higher")
-    expect(facts).to_contain_text("2 settings differ")
+    expect(facts).to_contain_text("2 changes from A newcomer's run")
     page.get_by_role("button", name="Launch", exact=True).click()
     page.wait_for_url(re.compile(r"/runs/(?!new)\w+/$"))
     clone = page.url
@@ -32,13 +33,15 @@ def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed
 
     # side by side
     page.get_by_role("link", name="Compare with …").click()
-    page.get_by_role("checkbox", name="A newcomer's run").first.check()
+    page.locator(f'input[name="runs"][value="{played.split("/")[2]}"]').check()  # others may bear the same name
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("heading", name="Compare 2 runs")).to_be_visible()
     differences = page.locator("#settings tbody tr:not(.group)")
     expect(differences).to_have_count(1)
     expect(differences).to_contain_text("0.28")
-    expect(page.locator('[data-metric="reward/mean"] canvas')).to_be_visible()
+    reward = page.locator('[data-metric="reward/mean"]')
+    reward.scroll_into_view_if_needed()  # charts are drawn when they come into view
+    expect(reward.locator("canvas")).to_be_visible()
     expect(page.locator(".plays [data-play]")).to_have_count(2)
 
     # the trajectories behind a number
@@ -48,6 +51,11 @@ def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed
     plot.focus()
     page.keyboard.press("End")
     expect(page.locator("[data-curve-words]")).to_contain_text("at 3")
+    page.keyboard.press("Enter")
+    large = page.get_by_role("dialog", name="Mean reward").locator("[data-plot]")
+    expect(large.locator("canvas")).to_be_visible()
+    large.focus()
+    page.keyboard.press("End")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/trajectories\?iteration=3&split=train"))
     expect(page.locator("[data-facts]")).to_contain_text("8 found")

@@ -1,4 +1,4 @@
-"""Token view in a real browser, on a shared page: keyboard access and no layout shift."""
+"""Token view and claims in a real browser, on a shared page: keyboard access and no layout shift."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django import Settings
 
+from tests.browser.served import tables_beside_the_browser
 from tests.webapp.conftest import people, run
 from tests.webapp.page_requests import Visitors, play, who
 from webapp.runs.models import Run
@@ -17,19 +18,11 @@ from webapp.settings import ROOT
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import TokenArrays, Trajectory
 
-__all__ = ["people", "run", "who"]
+__all__ = ["people", "run", "tables_beside_the_browser", "who"]
 
 ORIGIN = "http://tokens.localhost"  # which browsers trust like https
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 Open = Callable[[Trajectory], Page]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tables_beside_the_browser() -> Iterator[None]:
-    """Playwright's event loop runs in this thread, where Django refuses queries. Nothing is concurrent."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        yield
 
 
 @pytest.fixture
@@ -111,6 +104,33 @@ def test_tokens_are_readable_by_keyboard(trajectory: Trajectory, opened: Open) -
     expect(page.get_by_label("Token view")).to_be_focused()
     page.keyboard.press("t")
     assert page.locator(".turn .thought").all_inner_texts() == thoughts
+
+
+def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory, opened: Open) -> None:
+    for turn in trajectory.turns.all():
+        false = {"start": 2, "end": 9, "true": False, "actual": "it is elsewhere", "cells": [[1, 1]]}
+        claims = [{"start": 0, "end": 1, "true": True, "cells": [[1, 1], [1, 2]]}, false | {"actual_cells": [[2, 2]]}]
+        turn.event = turn.event | {"thought": "😀 box 1,1.", "claims": claims}
+        turn.save(update_fields=["event"])
+    page = opened(trajectory)
+    true, wrong = page.locator(".turn").first.locator(".claim").all()
+    expect(wrong).to_have_text("box 1,1")
+    expect(wrong).to_have_accessible_name("box 1,1 – False: it is elsewhere.")
+    wrong.hover()
+    expect(page.locator("rect.lit.wrong")).to_have_count(1)
+    expect(page.locator("rect.lit.actual")).to_have_count(1)
+    assert "it is elsewhere" in wrong.evaluate("node => getComputedStyle(node, '::after').content")
+    page.mouse.move(0, 0)
+    expect(page.locator("rect.lit")).to_have_count(0)
+    true.focus()
+    expect(page.locator("rect.lit.right")).to_have_count(2)
+    page.keyboard.press("Tab")
+    expect(wrong).to_be_focused()
+    expect(page.locator("rect.lit.wrong")).to_have_count(1)
+    page.keyboard.press("End")
+    expect(page.locator("[data-position]")).not_to_contain_text("before its actions")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-position]")).to_contain_text("before its actions")
 
 
 def test_shades_change_with_the_metric_without_layout_shift(trajectory: Trajectory, opened: Open) -> None:

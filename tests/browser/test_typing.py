@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.launching import ENDLESS, launch
+from tests.browser.launching import ENDLESS, cancel, launch
 from tests.running_product import wait_for
 from trainer.paths import POCKET_CHECKPOINT
 
@@ -35,5 +35,5 @@ def test_a_thought_streams_while_it_is_generated(signed_in: Callable[..., Page])
     for earlier, later in pairwise(texts):
         assert later.startswith(earlier.rstrip()[:20]), "a thought only grows"
         assert len(later) > len(earlier)
-    page.get_by_role("button", name="Cancel").click()
+    cancel(page)
     expect(page.locator(".state").first).to_have_attribute("data-state", "cancelled")

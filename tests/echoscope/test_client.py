@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import tarfile
 import threading
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -14,8 +16,10 @@ from pytest_django.live_server_helper import LiveServer
 
 from echoscope.client import Client
 from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
+from echoscope.studies import Studies
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
+from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
 from webapp.api.root import api
 from webapp.runs.models import Run
 from webapp.services.addresses import free_port
@@ -75,6 +79,23 @@ def test_results_of_a_run_are_typed(client: Client, run_on_site: Run) -> None:
     assert (detail.trajectory, len(detail.turns)) == (found[0], found[0].turns)
 
 
+def test_a_run_is_edited_and_its_model_downloaded(client: Client, run_on_site: Run, tmp_path: Path) -> None:
+    slug = run_on_site.slug
+    assert client.update(slug, notes="See **iteration 2**").notes == "See **iteration 2**"
+    assert client.control(slug, "cancel").state == "cancelled"
+    assert client.control(slug, "undo-cancel").state == "queued"
+    with pytest.raises(NotFound, match="neither on this machine nor in storage"):
+        client.download_model(slug, 2, tmp_path / "model.tar")
+    assert list(tmp_path.iterdir()) == []
+    checkpoint = run_on_site.folder / checkpoint_path(2)
+    checkpoint.mkdir(parents=True)
+    (checkpoint / CHECKPOINT_STATE).write_text("{}")
+    (checkpoint / "model.safetensors").write_bytes(b"weights")
+    archive = client.download_model(slug, 2, tmp_path / "model.tar")
+    with tarfile.open(archive) as tar:
+        assert [name.rpartition("/")[2] for name in tar.getnames()] == ["model.safetensors"]
+
+
 def test_a_trajectory_is_shared_and_the_link_revoked(client: Client, run_on_site: Run) -> None:
     play(run_on_site, 1)
     found = Trajectory.objects.filter(run=run_on_site)[0]
@@ -95,7 +116,7 @@ def test_environments_presets_and_workers_are_listed(client: Client, people_on_s
 
 def test_the_client_has_a_method_for_every_operation() -> None:
     """Each path and method of the API occurs in the client's source."""
-    source = inspect.getsource(Client)
+    source = inspect.getsource(Client) + inspect.getsource(Studies)
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/")))
     for path in document["paths"]:
         fixed = [part for part in path.split("/") if part and "{" not in part]

@@ -97,10 +97,12 @@ def test_sokoban_symbols_and_names_match_the_reference():
     assert tuple(rules["action_ids"].values()) == envs.spec("Sokoban").actions
 
 
-def test_sokoban_rooms_match_the_difficulty_of_the_reference():
-    statistics = part("sokoban", "generation_statistics", "6x6_1box_search_depth300")
-    published = statistics["shortest_solution_len_first_200"]
-    env = envs.make("Sokoban")
+@pytest.mark.parametrize(
+    ("name", "rooms"), [("Sokoban", "6x6_1box_search_depth300"), ("LargeSokoban", "8x8_2boxes_search_depth10")]
+)
+def test_sokoban_rooms_match_the_difficulty_of_the_reference(name, rooms):
+    published = part("sokoban", "generation_statistics", rooms)["shortest_solution_len_first_200"]
+    env = envs.make(name)
     lengths = []
     for seed in range(400):
         env.reset(seed=seed)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,12 @@ import pytest
 import yaml
 from django.urls import resolve
 
-from webapp.services.addresses import ROOT
+from tests.running_product import wait_for
+from webapp.celery import app
+from webapp.services.addresses import ROOT, free_port
+from webapp.services.redis import Redis
+from webapp.services.redis import binary as redis_program
+from webapp.worker import liveness, run_limits
 from webapp.worker.supervisor import Intervals
 
 FOLDER = ROOT / "deploy/kubernetes"
@@ -56,9 +66,38 @@ def test_variables_of_the_manifests_are_read_by_the_code_and_explained() -> None
     text = "\n".join(path.read_text() for path in [*FOLDER.iterdir(), ROOT / "compose.yaml", ROOT / "compose.gpu.yaml"])
     code, recorded = source(), "\n".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     for name in set(VARIABLE.findall(text)) - OUTSIDE:
-        stem, _, ending = name.rpartition("_")
-        assert name in code or (f'"{stem}"' in code and f'_{ending}"' in code), f"nothing reads {name}"
+        splits = [(name[:at], name[at:]) for at, letter in enumerate(name) if letter == "_"]
+        prefixed = any(f'"{stem}"' in code and f'{ending}"' in code for stem, ending in splits)
+        assert name in code or prefixed, f"nothing reads {name}"
         assert name in recorded, f"{name} is explained nowhere"
+
+
+LOCAL = {
+    "ECHOSCOPE_DATA_DIR",  # a volume at /data
+    "ECHOSCOPE_DB_POOL",  # set by asgi.py
+    "ECHOSCOPE_DEBUG",
+}
+
+
+def test_compose_passes_on_every_variable_of_the_settings() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    code = (ROOT / "webapp/settings.py").read_text()
+    read = set(VARIABLE.findall(" ".join(re.findall(r'(?:env\.\w+|environ\.get)\(\s*"\w+"', code))))
+    assert len(read) > 30
+    missing = read - LOCAL - {"ECHOSCOPE_OIDC", *compose["services"]["web"]["environment"]}
+    assert not missing, f"compose.yaml does not pass on {sorted(missing)} to the site"
+    quotas = {name for name in read if name.startswith("ECHOSCOPE_MAX_")}
+    assert quotas <= compose["services"]["worker"]["environment"].keys(), "workers take runs from the queue by them"
+
+
+def test_variables_that_compose_passes_on_empty_have_their_defaults() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    empty = {name: "" for name, value in compose["services"]["web"]["environment"].items() if value == f"${{{name}:-}}"}
+    assert len(empty) > 30
+    code = "from webapp import settings as s; print(s.ECHOSCOPE_ALERT_PORTS, s.ECHOSCOPE_UPLOAD_MB)"
+    for environment in (os.environ | empty, {k: v for k, v in os.environ.items() if k not in empty}):
+        done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
+        assert done.stdout.startswith("['80', '443', '8443'] 256.0"), done.stderr
 
 
 def test_required_secrets_are_in_the_example() -> None:
@@ -89,6 +128,16 @@ def test_every_deployment_has_volumes_labels_and_limits(name: str, whole: dict[s
     for container in pod["containers"]:
         assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in containers(pod):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
     if "echoscope" in pod["containers"][0]["image"]:
         assert pod["securityContext"]["runAsUser"] == 10001
         assert "useradd --system --uid 10001" in (ROOT / "Dockerfile").read_text()
@@ -103,6 +152,8 @@ def test_services_target_listening_ports() -> None:
         for port in service["spec"]["ports"]:
             assert port.get("targetPort", port["port"]) in ports
     web = pods["web"]["containers"][0]
+    assert "*" not in web["command"], "only the proxy's X-Forwarded-For may be believed"
+    assert documents("settings.yaml")[0]["data"]["FORWARDED_ALLOW_IPS"] not in {"", "*"}
     assert web["ports"][0]["containerPort"] == int(web["command"][web["command"].index("--port") + 1])
 
 
@@ -150,12 +201,157 @@ def test_exactly_one_scheduler_is_deployed() -> None:
     assert (clock["spec"]["replicas"], clock["spec"]["strategy"]["type"]) == (1, "Recreate")
 
 
-def test_compose_passes_the_same_variables_to_every_service() -> None:
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    ours = {name: one for name, one in services.items() if name not in {"postgres", "redis"}}
-    assert {"web", "worker", "clock", "prepare"} <= ours.keys()
-    assert len({str(one["environment"]) for one in ours.values()}) == 1
-    assert {"ECHOSCOPE_STORAGE", "ECHOSCOPE_STORAGE_ENDPOINT"} <= ours["worker"]["environment"].keys()
+SITE_SECRETS = {"ECHOSCOPE_SECRET_KEY", "ECHOSCOPE_EMAIL_URL", "ECHOSCOPE_METRICS_TOKEN", "POSTGRES_PASSWORD"}
+
+
+def compose() -> dict[str, Any]:
+    services: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    return services
+
+
+def test_compose_passes_the_same_variables_to_the_sites_services() -> None:
+    site = [compose()[name] for name in ("web", "clock", "prepare")]
+    assert len({str(one["environment"]) for one in site}) == 1
+    worker = compose()["worker"]["environment"]
+    assert {"DATABASE_URL", "REDIS_URL", "ECHOSCOPE_STORAGE", "ECHOSCOPE_STORAGE_ENDPOINT"} <= worker.keys()
+    assert not SITE_SECRETS & worker.keys()
+    assert set(run_limits.DEFAULTS) <= worker.keys()
+
+
+def test_workers_in_pods_get_no_secret_of_the_site() -> None:
+    for name, _, pod in workloads():
+        if name.startswith("worker"):
+            (box,) = pod["containers"]
+            secrets = [source["secretRef"]["name"] for source in box["envFrom"] if "secretRef" in source]
+            assert secrets == ["echoscope-run-secrets"], "the other one would hold all secrets"
+            assert not SITE_SECRETS & {variable["name"] for variable in box["env"]}
+
+
+def test_compose_services_are_hardened() -> None:
+    for name, service in compose().items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert any(place.partition(":")[0] == "/tmp" for place in service["tmpfs"]), name
+    assert compose()["web"]["environment"]["FORWARDED_ALLOW_IPS"] != "*"
+
+
+def test_a_compose_worker_sees_runs_and_models_only() -> None:
+    mounts = {mount["target"]: mount["volume"]["subpath"] for mount in compose()["worker"]["volumes"]}
+    assert mounts == {"/data/runs": "runs", "/data/models": "models"}
+    assert "mkdir -p /data/runs /data/models" in compose()["prepare"]["command"][2]
+
+
+def redis_commands() -> Iterator[tuple[str, str]]:
+    yield "compose", compose()["redis"]["command"][2].replace("$$", "$")
+    yield "kubernetes", {name: pod for name, _, pod in workloads()}["redis"]["containers"][0]["command"][2]
+
+
+@pytest.mark.parametrize(("name", "command"), list(redis_commands()), ids=["compose", "kubernetes"])
+def test_redis_requires_the_password_of_the_secrets(name: str, command: str, tmp_path: Path) -> None:
+    """The real command with the embedded server's program, on another port."""
+    (tmp_path / "redis-server").symlink_to(redis_program())
+    port = free_port()
+    own = command.replace("dir /tmp", f"dir {tmp_path}\nbind 127.0.0.1\nport {port}")
+    variables = {"REDISCLI_AUTH": "letters", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with subprocess.Popen(["sh", "-c", own], env=variables, stdout=subprocess.DEVNULL) as server:
+        try:
+            allowed = Redis(tmp_path, port, "letters")
+            wait_for(allowed.answers, "Redis")
+            assert not Redis(tmp_path, port, "other").answers()
+        finally:
+            server.terminate()
+
+
+def policies() -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one["spec"] for one in documents("network.yaml")}
+
+
+def allows(policy: dict[str, Any], app: str) -> bool:
+    """Whether the policy selects the pods of that app."""
+    selector = policy["podSelector"]
+    expressions = selector.get("matchExpressions", [])
+    return selector.get("matchLabels", {}).get("app", app) == app and all(app in one["values"] for one in expressions)
+
+
+def reached(app: str) -> set[str]:
+    """Apps and networks that pods of an app may connect to."""
+    targets = set()
+    for policy in policies().values():
+        for rule in policy.get("egress", []) if allows(policy, app) else []:
+            for peer in rule["to"]:
+                names = peer.get("podSelector", {}).get("matchLabels", {}).values()
+                targets |= {*names, *([peer["ipBlock"]["cidr"]] if "ipBlock" in peer else [])}
+    return targets
+
+
+def test_network_policies_refuse_what_they_do_not_list() -> None:
+    deny = policies()["default-deny"]
+    assert (deny["podSelector"], deny["policyTypes"]) == ({}, ["Ingress", "Egress"])
+    assert "ingress" not in deny
+    assert "egress" not in deny
+    servers, outside = {"postgres", "redis"}, {"0.0.0.0/0", "::/0"}
+    expected = {"web": servers | outside, "clock": servers | outside, "prepare": servers}
+    expected |= {"worker-cpu": servers | outside, "worker-gpu": servers | outside, "postgres": set(), "redis": set()}
+    assert {name: reached(name) for name, _, _ in workloads()} == expected
+
+
+def test_runs_reach_neither_the_cluster_nor_the_metadata_service() -> None:
+    (rule,) = policies()["outside-of-runs"]["egress"]
+    closed = [ip_network(one) for peer in rule["to"] for one in peer["ipBlock"]["except"]]
+    for address in ("10.1.2.3", "172.20.0.1", "192.168.1.1", "169.254.169.254", "127.0.0.1", "fd00::1", "fe80::1"):
+        assert any(ip_address(address) in network for network in closed), address
+    assert rule["ports"] == [{"port": 443}]
+
+
+def test_only_the_proxy_reaches_the_pages_and_only_the_site_its_servers() -> None:
+    (web,) = policies()["web"]["ingress"]
+    assert [list(peer) for peer in web["from"]] == [["namespaceSelector"]]
+    for name, port in (("postgres", 5432), ("redis", 6379)):
+        (rule,) = policies()[name]["ingress"]
+        assert rule["ports"] == [{"port": port}]
+        (peer,) = rule["from"]
+        apps = set(peer["podSelector"]["matchExpressions"][0]["values"])
+        assert apps == {name for name, _, _ in workloads()} - {"postgres", "redis"}
+
+
+def test_workers_take_no_commands_from_redis_and_have_another_probe() -> None:
+    assert app.conf.worker_enable_remote_control is False
+    probe = ["python", "-I", "-S", liveness.__file__.removeprefix(f"{ROOT}/")]
+    assert compose()["worker"]["healthcheck"]["test"] == ["CMD", *probe]
+    for name, _, pod in workloads():
+        if name.startswith("worker"):
+            (box,) = pod["containers"]
+            assert box["livenessProbe"]["exec"]["command"] == probe
+            assert liveness.VARIABLE in {variable["name"] for variable in box["env"]}
+
+
+def test_the_probe_judges_the_age_of_the_heartbeats_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "alive"
+    liveness.touch()
+    monkeypatch.setenv(liveness.VARIABLE, str(file))
+    probe = [sys.executable, "-I", "-S", liveness.__file__]
+    assert b"No such file" in subprocess.run(probe, capture_output=True).stderr
+    liveness.touch()
+    assert subprocess.run(probe).returncode == 0
+    old = file.stat().st_mtime - liveness.MAX_AGE - 1
+    os.utime(file, (old, old))
+    done = subprocess.run(probe, capture_output=True)
+    assert (done.returncode, b"last heartbeat was" in done.stderr) == (1, True)
+    monkeypatch.setenv(liveness.VARIABLE, str(tmp_path / "missing" / "alive"))
+    liveness.touch()
+
+
+def test_djangos_checks_for_deployments_have_no_complaint(tmp_path: Path) -> None:
+    variables = {
+        "ECHOSCOPE_HTTPS": "1",
+        "ECHOSCOPE_SECRET_KEY": secrets.token_urlsafe(50),
+        "ECHOSCOPE_DATA_DIR": str(tmp_path),
+        "ECHOSCOPE_ALLOWED_HOSTS": "echoscope.example.org",
+    }
+    argv = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+    done = subprocess.run(argv, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_compose_gives_a_worker_time_for_its_checkpoint() -> None:

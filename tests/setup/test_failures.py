@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import socket
@@ -18,8 +20,10 @@ from bootstrap.__main__ import outdated_message
 from bootstrap.progress import SetupError
 from tests import running_product
 from tests.patience import SECONDS
-from webapp.services import addresses, startup
+from webapp.core.private_files import DataFolderError, make_private
+from webapp.services import addresses, programs, startup
 from webapp.services.addresses import ROOT
+from webapp.services.child_process import Program, spawn
 from webapp.services.lock import AlreadyRunning, Lock
 from webapp.services.startup import StartupError
 
@@ -101,7 +105,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # a test may still hold the lock
 
 
 def test_a_full_disk_is_refused_before_any_start(small_disk: Path) -> None:
@@ -114,9 +118,108 @@ def test_a_full_disk_is_refused_before_any_start(small_disk: Path) -> None:
         timeout=SECONDS,
     )
     assert done.returncode == 1
-    assert "MB free; 500 MB are needed to start. Nothing was started" in done.stderr
+    assert "MB free; 200 MB are needed to start. Nothing was started" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (small_disk / "var" / "postgres").exists()
+
+
+def test_a_site_that_was_started_before_needs_less_space(small_disk: Path) -> None:
+    (small_disk / "static").mkdir()
+    with pytest.raises(StartupError, match="MB free; 50 MB are needed to start"):
+        startup.check_space(small_disk)
+
+
+def test_a_full_disk_leaves_the_notes_of_a_running_site_as_they_are(small_disk: Path) -> None:
+    lock = Lock(small_disk)
+    lock.take()
+    assert lock.note(url="http://localhost:8123") is None
+    chosen = addresses.choose(small_disk)
+    redis = chosen.redis(small_disk)
+    redis.configure()
+    note, configuration = ((small_disk / name).read_text() for name in ("running.json", "redis/redis.conf"))
+    with (small_disk / "large").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(1_000_000)):
+            pass
+    monitor = startup.DiskMonitor(small_disk, lock, "http://localhost:8123")
+    monitor({"Web": 17})  # a restarted program has another process id, which cannot be recorded
+    redis.configure()
+    assert addresses.choose(small_disk) == chosen
+    assert (small_disk / "running.json").read_text() == note
+    assert (small_disk / "redis/redis.conf").read_text() == configuration
+    (small_disk / "large").unlink()
+    monitor._next = 0.0
+    monitor({"Web": 17})
+    assert json.loads((small_disk / "running.json").read_text())["programs"] == {"Web": 17}
+
+
+def test_a_program_starts_without_a_log_on_a_full_disk(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,nr_inodes=2", str(small_disk)], check=True)
+    (small_disk / "last").touch()
+    program = Program(
+        name="Program",
+        argv=[sys.executable, "-c", "print('hello')"],
+        log=small_disk / "log" / "program.log",
+        ready=lambda: True,
+    )
+    assert spawn(program).wait(SECONDS) == 0
+
+
+def test_worker_and_clock_print_no_banner_which_would_end_them_on_a_full_disk(tmp_path: Path) -> None:
+    for program in (programs.worker({}, tmp_path), programs.clock({}, tmp_path)):
+        assert "--quiet" in program.argv
+
+
+def test_a_read_only_data_folder_is_explained_in_a_sentence(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT,
+        env=running_product.clean_environment(small_disk),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 1
+    assert f"The data folder {small_disk} cannot be written: Read-only file system." in done.stderr
+    assert "ECHOSCOPE_DATA_DIR=/another/folder" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_read_only_folder_with_a_key_is_explained_by_the_lock(small_disk: Path) -> None:
+    (small_disk / "secret_key").write_text("x")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(DataFolderError, match="cannot be written: Read-only file system"):
+        Lock(small_disk).take()
+
+
+class TestPrivateFolders:
+    def test_a_new_or_existing_folder_is_closed_to_other_accounts(self, tmp_path: Path) -> None:
+        old = tmp_path / "old"
+        old.mkdir(mode=0o755)
+        old.chmod(0o755)
+        for folder in (old, tmp_path / "new"):
+            make_private(folder)
+            assert folder.stat().st_mode & 0o777 == 0o700
+
+    @pytest.mark.parametrize("mode", [0o1777, 0o2770])
+    def test_a_folder_shared_on_purpose_is_left_alone(self, tmp_path: Path, mode: int) -> None:
+        tmp_path.chmod(mode)
+        make_private(tmp_path)
+        assert tmp_path.stat().st_mode & 0o7777 == mode
+
+    def test_a_started_lock_closes_the_data_folder(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o755)
+        Lock(tmp_path).take()
+        assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+    @pytest.mark.parametrize(
+        "start",
+        ["import sys, manage; sys.argv = ['manage.py', 'version']; manage.main()", "import webapp.asgi, webapp.celery"],
+    )
+    def test_every_program_writes_private_files(self, start: str) -> None:
+        code = f"import os; {start}; print(oct(os.umask(0)))"
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+        assert done.stdout.splitlines()[-1:] == ["0o77"], done.stderr
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ LAUNCH = """
 import json
 from trainer.config.run import RunConfig
 from trainer.paths import POCKET_CHECKPOINT
-from webapp.runs.actions import do_create_run
+from webapp.runs.launch.creation import do_create_run
 from webapp.teams.models import Team, User
 config = RunConfig.model_validate(json.loads({settings!r}))
 config.policy.model = str(POCKET_CHECKPOINT)
@@ -71,12 +71,12 @@ def test_kills_lose_and_duplicate_no_turn_and_the_page_catches_up(
         stack = watched.stack
         kill_and_recover(watched, program, partial(stack.kill, program), partial(stack.pid, program))
 
-    watched.stack.manage("shell", input=STOP)
+    assert watched.page.evaluate("window.loaded") == "once", "it was loaded again instead of catching up"
+    watched.stack.manage("shell", input=STOP)  # an ended run's page loads again, with its result
     wait_for(lambda: watched.state() == "stopped", "the run to stop", watched.explain)
     watched.stack.manage("shell", input=CONTINUE)
     wait_for(lambda: watched.state() == "finished", "the run to finish", watched.explain)
     expect(watched.page.locator(".state").first).to_have_attribute("data-state", "finished")
-    assert watched.page.evaluate("window.loaded") == "once", "the page was loaded again instead of catching up"
     assert not faults
     assert_tables_equal_the_journal(watched)
 

@@ -49,4 +49,5 @@ def test_the_numbers_of_purposes_never_change():
         ("CRITIC", 7),
         ("REWIND", 8),
         ("ADAPTER", 9),
+        ("DIAGNOSTICS", 10),
     ]

@@ -66,7 +66,7 @@ class Actor:
         self.journal.write(events.RunFinished(reason="completed", iteration=self.done, message="Done."))
 
     def stream_thoughts(self) -> None:
-        """Stream tokens of watched trajectories over the pipe until requested to stop."""
+        """Stream tokens of watched trajectories and the progress of an update until requested to stop."""
         pipe = int(os.environ["ECHOSCOPE_LIVE_FD"])
         self.journal.write(journal_builder.group(1, 0, ["a", "b"]))
         words = 0
@@ -76,6 +76,8 @@ class Actor:
             for name in watched:
                 line = {"trajectory": "a" if name == "*" else name, "turn": 0, "text": "word " * words}
                 os.write(pipe, (json.dumps(line) + "\n").encode())
+            phase = {"phase": "update", "iteration": 1, "done": words % 8, "total": 8, "time": time.time()}
+            os.write(pipe, (json.dumps({"phase": phase}) + "\n").encode())
             time.sleep(0.05)
         self.interrupted()
 

@@ -11,11 +11,18 @@ from django.urls import reverse
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
 from webapp.alerts.actions import do_create_rule, do_test_rule
-from webapp.alerts.models import Rule
+from webapp.alerts.models import AlertAddress, Rule
 from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import Mention
+from webapp.notifications.models import Notification
+from webapp.reports.actions import do_create_report, do_delete_report
 from webapp.runs.models import Run
-from webapp.teams.actions import do_create_token, do_create_user, do_invite, do_set_role
+from webapp.saved_views.actions import do_save_view
+from webapp.saved_views.models import SavedView
+from webapp.studies.actions import do_create_study
+from webapp.studies.study_plan import planned
+from webapp.studies.study_spec import CatalogueSpec
+from webapp.teams.actions import do_create_token, do_create_user, do_invite, do_revoke_token, do_set_role
 from webapp.teams.models import Membership, User
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
@@ -74,6 +81,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
         channel=Rule.Channel.EMAIL,
         addresses=["team@example.org"],
     )
+    address = AlertAddress.objects.create(team=people.team, email="team@example.org")
     delivery = do_test_rule(rule)
     known: dict[str, Any] = {
         "slug": run.slug,
@@ -96,10 +104,13 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "untag",
         "comment",
         "prompt",
+        "film",
         "thoughts",
+        "trajectory-embed",
+        "film-preview",
     )
     known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
-    known |= {"other": other.slug, "kind of run-export": "jsonl", "token": link.token}
+    known |= {"kind of film": "png", "other": other.slug, "kind of run-export": "jsonl", "token": link.token}
     of_team = (
         "team",
         "team-settings",
@@ -125,11 +136,33 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "delivery-again",
     )
     known |= {f"slug of {name}": rule.slug for name in of_rule} | {"delivery_slug": delivery.slug}
+    body = f"What **broke**?\n\n/t/{trajectory.slug}\n\n/runs/{run.slug}/evaluation\n\n/runs/{run.slug}/curves\n"
+    report = do_create_report(people.team, people.owner, "Where it broke", body, frozenset())
+    deleted = do_create_report(people.team, people.owner, "Gone", "", frozenset())
+    do_delete_report(deleted)
+    of_report = ("", "-blocks", "-picture", "-edit", "-visibility", "-archive", "-delete", "-history", "-revision")
+    known |= {f"slug of report{name}": report.slug for name in (*of_report, "-restore", "-export")}
+    known |= {"slug of report-undelete": deleted.slug, "number": 1, "kind of report-export": "html"}
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    known |= {f"slug of study{name}": study.slug for name in ("", "-export", "-visibility", "-request")}
+    known |= {"kind of study-export": "markdown", "action of study-request": "pause"}
+    known["token of alert-address"] = address.token
     known |= {"slug of comment-edit": comment.slug, "slug of comment-delete": comment.slug}
     known["slug of mention"] = Mention.objects.get(user=people.owner, comment__author=member).slug
+    notification = Notification.objects.create(
+        user=people.owner, run=run, kind="finished", key="end", title="Run finished", path="/"
+    )
+    known["slug of inbox-open"] = notification.slug
     known |= {"user_id": people.owner.pk, "token of welcome": "wrong", "uidb36": "x", "rest": "nothing"}
     known |= {"key of account_reset_password_from_key": "y", "key of account_confirm_email": "z"}
     known["provider_id"], known["iteration"] = "none", 2
     known["? of compare"] = known["? of compare-curves-data"] = f"runs={run.slug}"
     known["? of oembed"] = f"url=http://testserver/s/{link.token}"
+    view = do_save_view(people.owner, SavedView.List.TRAJECTORIES, "In corners", "reason=box_corner", people.team)
+    known["pk"] = view.pk
+    revoked, _ = do_create_token(people.team, member, "nightly", ["read"])
+    removal = do_revoke_token(revoked, people.owner)
+    assert removal is not None
+    known["slug of undo"] = removal.slug
     return FullSite(people, member, run, trajectory, known)

@@ -27,14 +27,16 @@ def started(attempt: int = 1, from_iteration: int = 0, evaluated: int = -1) -> j
     )
 
 
-def group(iteration: int, number: int, members: Sequence[str], split: str = "train") -> journal.GroupStarted:
+def group(
+    iteration: int, number: int, members: Sequence[str], split: str = "train", seed: int = 7
+) -> journal.GroupStarted:
     return journal.GroupStarted(
         iteration=iteration,
         split=split,
         suite="fixed" if split == "eval" else None,
         group=number,
         environment="Sokoban",
-        seed=7,
+        seed=seed,
         prompt="Push the box.",
         board=BOARD,
         hint=Hint(actions=["Right"], distance=1),

@@ -22,7 +22,7 @@ from webapp.runs.models import Run
 NOTHING = {"", "api-nothing"}
 """Detail of the API's 404 for an unknown operation."""
 ALL = [(name, arguments) for name, arguments in patterns() if name in ADDRESSES]
-OF_A_TEAM = ("team", "alert", "delivery", "token", "comment")
+OF_A_TEAM = ("team", "alert", "delivery", "token", "comment", "report", "study")
 
 
 @pytest.fixture
@@ -124,4 +124,4 @@ def test_every_response_forbids_inline_and_third_party_code(full_site: FullSite)
             assert "default-src 'self'" in policy, name
             assert "unsafe" not in policy, name
             framed = "frame-ancestors 'none'" not in policy
-            assert framed == (name == "embed"), f"{name}: who may frame it?"
+            assert framed == (name in {"embed", "trajectory-embed"}), f"{name}: who may frame it?"

@@ -24,10 +24,12 @@ LISTENS, LOGIN, MISSING = 0, 4403, 4404
 SOCKETS = {
     #                       owner    member   viewer   outsider anonymous
     "ws/runs/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
+    "ws/inbox/": (LISTENS, LISTENS, LISTENS, LISTENS, LOGIN),
     "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),
 }
 OPEN = {
     "ws/runs/<str:slug>/": (LISTENS,) * 5,
+    "ws/inbox/": (LISTENS, LISTENS, LISTENS, LISTENS, LOGIN),
     "ws/t/<str:slug>/": (LISTENS, LISTENS, LISTENS, MISSING, LOGIN),  # annotations are for the team only
 }
 
@@ -63,6 +65,7 @@ async def answers(full_site: FullSite) -> dict[str, tuple[int, ...]]:
     people = full_site.people
     visitors = [people.owner, full_site.member, people.viewer, people.outsider, AnonymousUser()]
     slugs = {"ws/runs/<str:slug>/": full_site.run.slug, "ws/t/<str:slug>/": full_site.trajectory.slug}
+    slugs["ws/inbox/"] = ""
     paths = {pattern: f"/{pattern.replace('<str:slug>', slug)}" for pattern, slug in slugs.items()}
     return {
         pattern: tuple(await asyncio.gather(*(connection_result(path, user) for user in visitors)))

@@ -16,6 +16,7 @@ import pytest
 import envs
 from envs.base import TextEnv
 from envs.sandbox.client import EnvironmentFailure, Sandbox
+from envs.sandbox.host_environment import host_environment
 from tests.envs.plugins import offering
 from tests.patience import SECONDS
 
@@ -241,3 +242,20 @@ def memory_of(process: int) -> float:
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
     sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     return 1024.0 * (sizes["Private_Clean"] + sizes["Private_Dirty"])
+
+
+def test_a_sandbox_receives_basic_and_declared_variables_only() -> None:
+    given = {"PATH": "/bin", "LC_ALL": "C", "HF_TOKEN": "secret", "WANDB_API_KEY": "secret", "GAME_DATA": "/game"}
+    assert set(host_environment(given)) == {"PATH", "LC_ALL"}
+    assert set(host_environment(given, ["GAME_DATA"])) == {"PATH", "LC_ALL", "GAME_DATA"}
+
+
+def test_the_process_of_an_environment_has_no_token(open_sandbox: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    opened = open_sandbox()
+    opened.make()
+    assert opened._host is not None
+    variables = Path(f"/proc/{opened._host._process.pid}/environ").read_bytes()
+    assert b"TMPDIR=/tmp" in variables
+    assert b"HF_TOKEN" not in variables

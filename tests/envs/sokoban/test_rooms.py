@@ -20,7 +20,7 @@ from envs.support.rng import SeededRng, Stream
 ROOT = Path(envs.__file__).parents[1]
 PINNED = {
     "Sokoban": "ffa1fbfd71886e10",
-    "LargeSokoban": "3ee4d7bf9a0f6c9b",
+    "LargeSokoban": "1825d72a40136cc4",
     "SokobanNewVocab": "c088c3ef21bec1af",
 }
 HASH = (
@@ -30,11 +30,22 @@ HASH = (
 )
 
 
+FORMER_LARGE = "3ee4d7bf9a0f6c9b"
+"""LargeSokoban before it had a typical length."""
+
+
+def hash_of(env):
+    texts = "\n\n".join(env.reset(seed=seed)[0] for seed in range(200))
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
 @pytest.mark.parametrize("name", PINNED)
 def test_the_rooms_of_the_first_200_seeds_are_pinned(name):
-    env = envs.make(name)
-    texts = "\n\n".join(env.reset(seed=seed)[0] for seed in range(200))
-    assert hashlib.sha256(texts.encode()).hexdigest()[:16] == PINNED[name]
+    assert hash_of(envs.make(name)) == PINNED[name]
+
+
+def test_the_former_large_rooms_can_still_be_generated():
+    assert hash_of(envs.make("LargeSokoban", {"typical_length": None})) == FORMER_LARGE
 
 
 def test_a_process_with_another_hash_seed_generates_the_same_rooms():
@@ -78,6 +89,16 @@ def test_a_room_is_closed_unsolved_and_solvable_in_the_requested_number_of_actio
     assert len(level.boxes) == len(level.targets) == boxes
     distance = solver_of(level).hint((level.player, tuple(sorted(level.boxes)))).distance
     assert shortest <= distance <= shortest + spread
+
+
+@pytest.mark.parametrize(("typical", "within"), [(2, (3, 5)), (5, (4, 6)), (90, (7, 9))])
+def test_lengths_gather_near_the_typical_one_moved_into_the_range(typical, within):
+    env, lengths = envs.make("Sokoban", {"min_length": 3, "max_length": 9, "typical_length": typical}), []
+    for seed in range(100):
+        env.reset(seed=seed)
+        lengths.append(env.hint().distance)
+    assert 3 <= min(lengths) <= max(lengths) <= 9
+    assert sum(within[0] <= length <= within[1] for length in lengths) > 70
 
 
 def test_impossible_rooms_are_refused_with_advice():

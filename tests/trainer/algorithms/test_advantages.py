@@ -28,12 +28,23 @@ def estimate(name: str, d: Dialogues, rewards: Tensor, values: Tensor) -> list[T
             return [advantages.rloo(rewards, d.groups(2), d.mask)]
         case "reinforce_plus_plus":
             return list(advantages.reinforce_plus_plus(rewards, d.mask, 0.9))
+        case "reinforce_plus_plus_verl":
+            return list(advantages.reinforce_plus_plus_verl(rewards, d.mask, 0.9))
         case "reinforce_plus_plus_baseline":
             return [advantages.reinforce_plus_plus_baseline(rewards, d.groups(2), d.mask)]
     raise AssertionError(name)
 
 
-ESTIMATORS = ["gae", "bi_level_gae", "grpo", "dr_grpo", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline"]
+ESTIMATORS = [
+    "gae",
+    "bi_level_gae",
+    "grpo",
+    "dr_grpo",
+    "rloo",
+    "reinforce_plus_plus",
+    "reinforce_plus_plus_verl",
+    "reinforce_plus_plus_baseline",
+]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -171,3 +182,52 @@ def test_a_batch_without_policy_tokens_gives_zeros(name: str) -> None:
     d = Dialogues(torch.zeros(2, 5, dtype=torch.bool), torch.full((2, 5), -1), seed=1)
     for found in estimate(name, d, d.numbers(1), d.numbers(2)):
         assert not found.any()
+
+
+def returns_by_loop(d: Dialogues, rewards: Tensor, gamma: float, *, restarts: bool) -> Tensor:
+    """Reward-to-go of every policy token by its definition: a sum over the later policy tokens of the row."""
+    wanted = torch.zeros_like(rewards, dtype=torch.float64)
+    for row, chosen in enumerate(d.mask.tolist()):
+        for t in range(len(chosen)):
+            steps = 0
+            for later in range(t, len(chosen)):
+                if not chosen[t] or (restarts and not chosen[later]):
+                    break
+                if chosen[later]:
+                    wanted[row, t] += gamma**steps * float(rewards[row, later])
+                    steps += 1
+    return wanted
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@given(d=dialogues(), gamma=SHARES)
+def test_reinforce_returns_match_a_sum_over_later_tokens(restarts: bool, d: Dialogues, gamma: float) -> None:
+    rewards = d.numbers(1).double()
+    function = advantages.reinforce_plus_plus_verl if restarts else advantages.reinforce_plus_plus
+    found, returns = function(rewards, d.mask, gamma)
+    wanted = returns_by_loop(d, rewards, gamma, restarts=restarts)
+    torch.testing.assert_close(returns, wanted, rtol=1e-9, atol=1e-9)
+    values = wanted[d.mask]
+    if len(values) > 1:
+        white = (values - values.mean()) / (values.var() + 1e-8).sqrt()
+        torch.testing.assert_close(found[d.mask], white, rtol=1e-6, atol=1e-6)
+
+
+def test_reinforce_plus_plus_credits_earlier_turns_and_its_verl_form_does_not() -> None:
+    mask = torch.tensor([[1, 1, 0, 1, 1, 0, 1, 1], [1, 1, 0, 1, 1, 0, 1, 1]])
+    rewards = torch.zeros(2, 8)
+    rewards[0, 7] = 10.0
+    found, returns = advantages.reinforce_plus_plus(rewards, mask, 1.0)
+    assert returns[0].tolist() == [10, 10, 0, 10, 10, 0, 10, 10]
+    assert found[0, 0] > 0 > found[1, 0]
+    found, returns = advantages.reinforce_plus_plus_verl(rewards, mask, 1.0)
+    assert returns[0].tolist() == [0, 0, 0, 0, 0, 0, 10, 10]
+    assert found[0, 0] == found[1, 0] < 0, "the good trajectory's first turn is treated as the bad one's"
+
+
+@given(d=dialogues(), gamma=SHARES)
+def test_reinforce_returns_equal_those_of_gae_without_a_critic(d: Dialogues, gamma: float) -> None:
+    rewards = d.numbers(1)
+    _, returns = advantages.reinforce_plus_plus(rewards, d.mask, gamma)
+    _, wanted = advantages.gae(rewards, torch.zeros_like(rewards), d.mask, gamma, 1.0)
+    torch.testing.assert_close(returns, wanted, rtol=1e-4, atol=1e-5)

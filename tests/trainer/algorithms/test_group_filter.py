@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.algorithms.group_filter import FilterMethod, keep_groups, kept_count
+from trainer.algorithms.group_filter import (
+    FILTERS,
+    LOSS_SCALES,
+    FilterMethod,
+    group_stats,
+    keep_groups,
+    keep_within,
+    kept_count,
+)
 
 REWARD = st.sampled_from([-1.1, -1.0, -0.5, 0.0, 0.1, 1.0, 9.8, 10.9])
 ROLLOUTS = st.lists(st.lists(REWARD, min_size=1, max_size=6), min_size=1, max_size=12)
@@ -125,3 +135,94 @@ def test_soft_weights_are_relative_to_the_widest_spread_else_one() -> None:
     assert keep_groups(rollout, "soft", 1.0, False).weights == pytest.approx([0.5, 1.0, 0.0])
     assert keep_groups(rollout, "std", 0.5, False).weights == [1.0, 1.0, 1.0]
     assert keep_groups([FLAT, FLAT], "soft", 1.0, False).weights == [1.0, 1.0], "nothing to compare"
+
+
+SPREADS = st.lists(st.floats(0, 12) | st.sampled_from([0.0, 0.003, 0.01, 1.0]), min_size=1, max_size=10)
+
+
+def groups_of(spreads: list[float]) -> list[list[float]]:
+    """A group of two for each standard deviation."""
+    return [[0.0, spread * math.sqrt(2)] for spread in spreads]
+
+
+def stds(rollout: list[list[float]]) -> list[float]:
+    return [group_stats(rewards).std for rewards in rollout]
+
+
+def published(spreads: list[float], share: float, include_zero: bool, mode: str) -> set[int]:
+    """RAGEN-2's top-p rule, written out: sort by spread, add groups until the threshold is reached."""
+    candidates = [g for g, spread in enumerate(spreads) if include_zero or spread > 0]
+    if share >= 1 or not candidates:
+        return set(candidates)
+    order = sorted(candidates, key=lambda g: -spreads[g])
+    if mode == "linear":
+        threshold = share * sum(spreads[g] for g in candidates) - 0.01
+        total, kept = 0.0, []
+        for g in order:
+            if total >= threshold or spreads[g] <= 0:
+                break
+            total += spreads[g]
+            kept.append(g)
+        return set(kept) if total >= threshold else set()
+    weights = [math.exp(spreads[g]) for g in order]
+    for count in range(1, len(order) + 1):
+        if sum(weights[:count]) >= share * sum(weights):
+            return set(order[:count])
+    return set(order)
+
+
+@pytest.mark.parametrize("mode", ["linear", "softmax"])
+@given(spreads=SPREADS, keep=st.floats(0.01, 0.999) | st.just(1.0), drop=st.booleans())
+def test_the_top_p_filters_follow_the_published_rule(mode: str, spreads: list[float], keep: float, drop: bool) -> None:
+    rollout = groups_of(spreads)
+    spreads = stds(rollout)
+    mass = [math.exp(spread) if mode == "softmax" else spread for spread in sorted(spreads, reverse=True)]
+    threshold = keep * sum(mass) - (0.01 if mode == "linear" else 0.0)
+    for count in range(len(mass) + 1):  # sums in another order may differ in the last bit
+        if math.isclose(sum(mass[:count]), threshold, rel_tol=1e-9, abs_tol=1e-9):
+            return
+    found = keep_groups(rollout, f"top_p_{mode}", keep, drop)
+    assert {g for g, kept in enumerate(found.kept) if kept} == published(spreads, keep, not drop, mode)
+    assert found.weights == [1.0] * len(rollout)
+
+
+def test_the_linear_top_p_filter_keeps_none_where_the_total_spread_is_tiny() -> None:
+    tiny = groups_of([0.004, 0.003, 0.002])
+    assert keep_groups(tiny, "top_p_linear", 0.9, True).kept == [False, False, False]
+    assert sum(keep_groups(tiny, "snr", 0.9, True).kept) == 1, "ours keeps at least one"
+    found = keep_groups([FLAT, FLAT], "top_p_linear", 0.9, False)
+    assert (found.kept, found.kept_share, found.kept_std) == ([False, False], 0.0, None)
+
+
+def test_the_linear_top_p_filter_has_no_floor_per_group() -> None:
+    rollout = groups_of([10.0, 0.009, 0.008, 0.007])
+    assert keep_groups(rollout, "top_p_linear", 0.9999, True).kept == [True, True, True, False]
+    assert keep_groups(rollout, "snr", 0.9999, True).kept == [True, False, False, False]
+
+
+def test_the_softmax_top_p_filter_may_keep_groups_without_spread() -> None:
+    rollout = groups_of([1.0, 0.0, 0.0, 0.0])  # shares 0.475, 0.175, 0.175, 0.175
+    assert keep_groups(rollout, "top_p_softmax", 0.6, False).kept == [True, True, False, False]
+    assert keep_groups(rollout, "top_p_softmax", 0.6, True).kept == [True, False, False, False]
+    assert keep_groups([FLAT, FLAT], "top_p_softmax", 0.9, True).kept == [False, False]
+    assert keep_groups(groups_of([5000.0, 1.0]), "top_p_softmax", 0.9, False).kept == [True, False], "no overflow"
+
+
+@pytest.mark.parametrize("method", [name for name, entry in FILTERS.items() if not entry.may_be_empty])
+@given(rollout=ROLLOUTS, keep=st.floats(0.01, 1), drop=st.booleans())
+def test_only_filters_marked_for_it_may_keep_no_group(
+    method: str, rollout: list[list[float]], keep: float, drop: bool
+) -> None:
+    assert any(keep_groups(rollout, method, keep, drop).kept)
+
+
+def test_each_environment_may_be_left_without_groups() -> None:
+    rollout = [*groups_of([5.0, 4.0]), FLAT, FLAT]
+    found = keep_within(rollout, [0, 0, 1, 1], "top_p_linear", 0.5, True)
+    assert found.kept == [True, False, False, False]
+    assert keep_within([FLAT, FLAT], [0, 1], "top_p_linear", 0.5, True).kept == [False, False]
+
+
+def test_the_loss_is_scaled_by_the_kept_share_or_its_root() -> None:
+    assert {name: scale(0.25) for name, scale in LOSS_SCALES.items()} == {"none": 1.0, "linear": 0.25, "sqrt": 0.5}
+    assert all(scale(1.0) == 1.0 for scale in LOSS_SCALES.values())

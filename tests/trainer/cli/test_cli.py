@@ -13,7 +13,7 @@ from trainer.cli import main
 from trainer.config.files import load_preset, load_yaml, preset_names
 from trainer.config.run import RunConfig
 from trainer.journal import reader
-from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.protocol import DISK_FULL, JOURNAL_FILE
 
 ROOT = Path(__file__).parents[3]
 
@@ -292,3 +292,20 @@ def test_a_policy_is_exported_and_failures_are_reported(tmp_path, capsys, traine
     ):
         assert main.main(["export", "--run", str(trained), *more]) == 2
         assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_has_an_exit_code_of_its_own(tmp_path, capsys):
+    (tmp_path / "config.yaml").symlink_to("/dev/full")
+    assert train(tmp_path) == DISK_FULL
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_disk_that_fills_up_during_training_has_it_too(tmp_path, pocket_folder):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk")
+    try:
+        assert train(tmp_path / "run", *changes(pocket_folder)) == DISK_FULL
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)

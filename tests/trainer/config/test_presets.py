@@ -54,12 +54,13 @@ def test_paper_presets_match_the_settings_table_of_the_paper(environment, varian
     config = load_preset(f"{environment}-{variant}-paper")
     rollout, algorithm, optimizer = config.rollout, config.algorithm, config.optimizer
     assert config.policy.model == "Qwen/Qwen2.5-0.5B-Instruct"
-    assert (rollout.groups, rollout.group_size, config.iterations, optimizer.mini_batch_trajectories) == (
-        8,
-        16,
-        200,
-        32,
-    )
+    assert (rollout.groups, rollout.group_size, optimizer.mini_batch_trajectories) == (8, 16, 32)
+    assert config.iterations == (100 if environment == "webshop" else 200)
+    assert (algorithm.value_coef, algorithm.tis_cap, optimizer.weight_decay) == (1.0, None, 0.01)
+    assert rollout.max_response_tokens == (500 if environment == "bandit" else 400)
+    assert config.evaluation.suites == (["BanditTest"] if environment == "bandit" else [])
+    assert config.environment.wording == ("own" if environment in ("webshop", "countdown") else "paper")
+    assert rollout.system.startswith("You're a helpful assistant.")
     assert (algorithm.gamma, algorithm.gae_lambda, algorithm.entropy_coef) == (1.0, 1.0, 0.001)
     assert (optimizer.beta1, optimizer.beta2) == (0.9, 0.999)
     assert (optimizer.policy_lr, optimizer.critic_lr) == (1e-6, 1e-5)

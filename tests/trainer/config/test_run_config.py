@@ -9,8 +9,9 @@ import yaml
 from pydantic import ValidationError
 
 from trainer.algorithms.estimators import ESTIMATORS
-from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors
+from trainer.config.files import current_settings, load_preset, load_yaml, preset_names, validation_errors
 from trainer.config.run import RunConfig
+from trainer.evaluation.suites import suites_of
 
 
 def problems(data):
@@ -47,11 +48,10 @@ def test_every_setting_has_a_help_text():
         (
             {"algorithm": {"group_filter": "best"}},
             "algorithm.group_filter",
-            "'std_rev', 'range', 'snr', 'min_p' or 'soft'",
+            "'top_p_linear', 'top_p_softmax', 'min_p' or 'soft'",
         ),
         ({"warp": 9}, "warp", "there is no setting of this name"),
         ({"name": "x" * 121}, "name", "must be at most 120 characters"),
-        ({"algorithm": {"group_filter_keep": 0.5}}, "", "filter_keep is below 1 but algorithm.group_filter is 'none'"),
         ({"rollout": {"group_size": 1}, "algorithm": {"group_filter": "std"}}, "", "needs groups of at least 2"),
     ],
 )
@@ -79,6 +79,69 @@ def test_the_digest_is_the_same_in_every_process_and_differs_with_every_setting(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert process.stdout.strip() == config.digest() != RunConfig(seed=6).digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x" * 4001, "must have at most 4000 characters, not 4001: a task belongs in environment.instruction"),
+        ("a\0b", "must not contain the control character '\\x00': remove it"),
+        ("a\x1b[0m", "must not contain the control character '\\x1b': remove it"),
+        (None, "Input should be a valid string"),
+    ],
+)
+def test_an_unusable_system_message_is_refused(text, sentence):
+    assert problems({"rollout": {"system": text}}) == [("rollout.system", sentence)]
+
+
+def test_a_system_message_is_kept_without_surrounding_white_space():
+    assert RunConfig.model_validate({"rollout": {"system": "  One.\r\nTwo.\n"}}).rollout.system == "One.\nTwo."
+    assert RunConfig.model_validate({"rollout": {"system": " \n"}}).rollout.system == ""
+
+
+@pytest.mark.parametrize(("name", "value"), [("rollout.system", "Hello."), ("environment.wording", "paper")])
+def test_a_setting_added_later_changes_the_digest_only_where_it_is_set(name, value):
+    section, _, field = name.partition(".")
+    recorded = RunConfig().model_dump()
+    del recorded[section][field]
+    before = RunConfig.model_validate(recorded).digest()
+    assert field not in RunConfig().stable_dump()[section]
+    assert before == RunConfig().digest() != RunConfig.model_validate({section: {field: value}}).digest()
+
+
+LARGE = {"environment": {"name": "LargeSokoban", "settings": {"size": 7}}}
+
+
+def test_recorded_configurations_keep_the_former_defaults_of_environments():
+    new = RunConfig.model_validate(LARGE)
+    recorded = new.model_dump(mode="json")
+    del recorded["environment"]["defaults_version"]
+    old = RunConfig.model_validate(recorded)
+    assert (old.environment.defaults_version, new.environment.defaults_version) == (1, 2)
+    assert old.environment.effective_settings() == {"size": 7, "typical_length": None}
+    assert new.environment.effective_settings() == {"size": 7}
+    assert current_settings(recorded) == old.model_dump(mode="json")
+    assert RunConfig.model_validate(old.model_dump()) == old
+    assert old.digest() == LARGE_DIGEST != new.digest()
+
+
+LARGE_DIGEST = "dcc1b4120a9ed30e"
+"""Computed before the defaults had a version."""
+
+
+@pytest.mark.parametrize("where", ["suites", "mix"])
+def test_the_version_of_defaults_counts_wherever_an_environment_changed(where):
+    data = {
+        "suites": {"evaluation": {"suites": ["LargeSokoban:boxes=1"]}},
+        "mix": {"environment": {"mix": [{"name": "LargeSokoban", "share": 0.5}]}},
+    }[where]
+    new, plain = RunConfig.model_validate(data), RunConfig()
+    old = new.model_copy(update={"environment": new.environment.model_copy(update={"defaults_version": 1})})
+    (config,) = [suite.config for suite in suites_of(old) if suite.config.environment.name == "LargeSokoban"]
+    assert config.environment.effective_settings()["typical_length"] is None
+    assert old.digest() != new.digest()
+    same = plain.model_copy(update={"environment": plain.environment.model_copy(update={"defaults_version": 1})})
+    assert same.digest() == plain.digest()
 
 
 def test_a_run_without_a_name_gets_a_descriptive_title():

@@ -10,11 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envs.base import Claim
 from tests.trainer.random_batches import Dialogues, dialogues
 from trainer.algorithms.group_filter import keep_groups
 from trainer.diagnostics import compute
+from trainer.diagnostics.reasoning import reasoning_metrics
 from trainer.diagnostics.signal_checks import CHECKS
 from trainer.journal.events import ActionRecord, Turn
+from trainer.metrics.reasoning_table import FAMILIES
 from trainer.metrics.registry import METRICS
 from trainer.metrics.trap_signals import LIMIT, PREFIX
 from trainer.rollout.trajectory import Trajectory
@@ -103,6 +106,16 @@ def test_the_metrics_of_a_small_rollout_by_hand() -> None:
         "diversity/think_distinct_2": 0.5,
         "diversity/actions_in_group": 1.0,
     }
+
+
+def test_claims_are_counted_over_turns_whose_thoughts_were_compared() -> None:
+    true, false = Claim(start=0, end=1, true=True), Claim(start=1, end=2, true=False)
+    stated = [[true, false, true], [], None, [false]]
+    turns = [turn().model_copy(update={"claims": claims}) for claims in stated]
+    found = compute.turn_metrics(turns)
+    assert (found["claims/true_share"], found["claims/per_turn"]) == (0.5, pytest.approx(4 / 3))
+    assert "claims/true_share" not in compute.turn_metrics(turns[1:3])
+    assert "claims/per_turn" not in compute.turn_metrics(turns[2:3])
 
 
 def test_a_rollout_without_trajectories_has_no_metrics() -> None:
@@ -204,37 +217,6 @@ def test_mismatch_matches_a_hand_calculation() -> None:
     assert found["mismatch/k3"] == pytest.approx(-(math.log(0.5) + math.log(1.5)) / 2)
 
 
-def test_state_specific_thoughts_have_maximal_mutual_information() -> None:
-    scores = torch.full((4, 4), -1000.0)
-    scores.fill_diagonal_(-10.0)
-    found = compute.reasoning_metrics(scores)
-    assert found == {
-        "reasoning/mutual_information": pytest.approx(math.log(4)),
-        "reasoning/conditional_entropy": pytest.approx(10.0),
-        "reasoning/retrieval_accuracy": 1.0,
-    }
-
-
-def test_a_template_has_zero_information_and_chance_accuracy() -> None:
-    found = compute.reasoning_metrics(torch.full((4, 4), -10.0))
-    assert found["reasoning/mutual_information"] == pytest.approx(0.0, abs=1e-9)
-    assert found["reasoning/retrieval_accuracy"] == 0.25
-
-
-@given(st.integers(2, 6), st.integers(0, 10_000))
-def test_mutual_information_never_exceeds_the_logarithm_of_the_number_of_prompts(n: int, seed: int) -> None:
-    scores = 50 * torch.randn(n, n, generator=torch.Generator().manual_seed(seed))
-    assert compute.reasoning_metrics(scores)["reasoning/mutual_information"] <= math.log(n) + 1e-9
-
-
-def test_impossible_scores_are_skipped_and_not_reported() -> None:
-    assert compute.reasoning_metrics(torch.zeros(1, 1)) == {}
-    assert compute.reasoning_metrics(torch.full((2, 2), math.nan)) == {}
-    assert all(math.isfinite(v) for v in compute.reasoning_metrics(torch.full((2, 2), -math.inf)).values())
-    with pytest.raises(ValueError, match="square"):
-        compute.reasoning_metrics(torch.zeros(2, 3))
-
-
 def test_wilson_interval_of_known_counts() -> None:
     assert compute.wilson(8, 10) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
     assert compute.wilson(0, 256) == (0.0, pytest.approx(0.01478, abs=1e-5))
@@ -277,5 +259,7 @@ def test_every_metric_of_the_table_is_computed_somewhere() -> None:
     terms = ("task", "entropy", "kl")
     gradients = {f"gradient/{term}" for term in terms}
     gradients |= {f"gradient/cosine_{one}_{other}" for one, other in combinations(terms, 2)}
-    assert METRICS.keys() - (tables | signals | literals | phases | gradients) == set()
+    scores, lengths = -torch.rand(9, 9), [1] * 9
+    thoughts = {name for family in FAMILIES for name in reasoning_metrics(scores, lengths, {}, family)}
+    assert METRICS.keys() - (tables | signals | literals | phases | gradients | thoughts) == set()
     assert (tables | signals) - METRICS.keys() == set()

@@ -13,13 +13,22 @@ from trainer.loops.reporter import PhaseTimer
 from trainer.rollout.response_parser import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
-ELSEWHERE = ("eval/", "echo_trap/", "hosted/")
-"""Metrics of evaluations, of the detector once it has enough values, and of hosted models."""
+ELSEWHERE = ("eval/", "echo_trap/", "hosted/", "claims/true_share", "system/")
+"""Metrics of evaluations, of the detector once it has enough values, of hosted models, of thoughts with claims, and of
+the machine."""
 ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/other",
 ]
-OF_AN_EVALUATION = ["success", "success_low", "success_high", "pass@1", "pass@2"]
+OF_AN_EVALUATION = [
+    "success",
+    "success_low",
+    "success_high",
+    "success_best_play",
+    "success_random_play",
+    "pass@1",
+    "pass@2",
+]
 
 
 def with_valid_format(response, *, think, max_actions):

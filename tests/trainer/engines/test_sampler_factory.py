@@ -31,8 +31,13 @@ def engine(**values):
     "values, problem",
     [
         ({"name": "server"}, "engine.urls is empty"),
-        ({"urls": ["gpu1:8000"]}, "addresses such as http://gpu1:8000"),
-        ({"urls": ["http://gpu1:notaport"]}, "addresses such as http://gpu1:8000"),
+        ({"urls": ["gpu1:8000"]}, "an address such as http://gpu1:8000"),
+        ({"urls": ["http://gpu1:notaport"]}, "an address such as http://gpu1:8000"),
+        ({"urls": ["http://a:1/latest/meta-data/?x=1#"]}, r"without \? and #"),
+        ({"urls": ["http://a:1/#"]}, r"without \? and #"),
+        ({"urls": ["http://a:1/?"]}, r"without \? and #"),
+        ({"urls": ["http://key@a:1"]}, "must not hold a user name or key"),
+        ({"urls": ["http://a:1\\@b:2"]}, "an address such as"),
         ({"urls": ["http://a:1", "http://a:1/v1"]}, "the same server twice"),
     ],
 )
@@ -199,11 +204,13 @@ def test_a_request_is_repeated_unchanged_after_a_restarted_server_has_its_weight
     assert server.restarts == 1
 
 
-def test_a_rejected_request_is_not_repeated(server, fake_server):
+def test_a_rejected_request_is_not_repeated_and_its_answer_goes_to_the_log_alone(server, fake_server, caplog):
     fake_server.faults = ["rejects"]
-    with pytest.raises(ServerError, match=r"rejects /v1/completions \(400\).*too long"):
+    with pytest.raises(ServerError, match=r"rejects /v1/completions \(status 400; the log holds") as refusal:
         server.complete({"prompt": [1]})
     assert len(fake_server.requests) == 1
+    assert "too long" not in str(refusal.value)
+    assert "too long" in caplog.text
 
 
 def test_a_healthy_server_that_never_completes_a_request_ends_the_run(server, fake_server):

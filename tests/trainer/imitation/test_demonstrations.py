@@ -10,11 +10,11 @@ import envs
 from envs.registry import BUILT_IN
 from tests.envs.plugins import offering
 from trainer.cli import main
+from trainer.config.rollout import SYSTEM
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.demonstration_files import demonstration_records
 from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
 from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, plan_from_hint
-from trainer.policy.chat_format import SYSTEM
 from trainer.rollout.response_parser import parse_response
 
 ENVIRONMENTS = list(BUILT_IN)
@@ -221,6 +221,33 @@ def test_settings_and_budgets_of_demonstrations_can_be_changed(tmp_path):
         record = json.loads(line)
         assert len(record["turns"][0]["state"].split("\n")) == 8
         assert all(len(turn["actions"]) == 1 for turn in record["turns"])
+
+
+@pytest.mark.parametrize("system", ["Be brief.", ""])
+def test_demonstrations_have_the_prompts_of_the_settings(tmp_path, system):
+    out = tmp_path / "rooms.jsonl"
+    change = ["--set", f"rollout.system={json.dumps(system)}", "--set", "environment.wording=paper"]
+    assert main.main(["demonstrate", "--environment", "Sokoban", "--count", "1", "--out", str(out), *change]) == 0
+    messages = json.loads(out.read_text())["messages"]
+    assert [message["content"] for message in messages if message["role"] == "system"] == ([system] if system else [])
+    first = next(message["content"] for message in messages if message["role"] == "user")
+    assert first.startswith("This is a Sokoban puzzle.")
+
+
+def test_recorded_runs_are_demonstrated_in_their_rooms():
+    new = config("LargeSokoban")
+    old = new.model_copy(update={"environment": new.environment.model_copy(update={"defaults_version": 1})})
+    rooms = [
+        [record["turns"][0]["state"] for _, record in zip(range(3), records(each), strict=False)] for each in (new, old)
+    ]
+    env = envs.make("LargeSokoban", {"typical_length": None})
+    for state, record in zip(rooms[1], records(old), strict=False):
+        assert env.reset(seed=record["initial_state_seed"])[0] in state
+    assert rooms[0] != rooms[1]
+
+
+def records(run):
+    return demonstration_records(run, 0, noise=0.0, mistake_rate=0.0)
 
 
 def test_an_environment_without_advice_cannot_be_demonstrated(tmp_path, capsys):

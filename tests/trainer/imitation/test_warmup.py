@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from trainer.config.imitation import WARMUP_COURSES, Course
 from trainer.config.run import WarmupConfig
 from trainer.imitation import warmup
+from trainer.imitation.courses import COURSES
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy import pocket
 
 
 def test_the_shipped_policy_uses_the_default_settings() -> None:
     record = json.loads((POCKET_CHECKPOINT / warmup.RECORD).read_text())
-    assert record["settings"] == WarmupConfig().model_dump()
+    assert {"course": "general", **record["settings"]} == WarmupConfig().resolved().model_dump()
     assert record["digest"] == warmup.digest(WarmupConfig())
     assert record["command"] == "python -m trainer build-pocket"
 
 
 def test_the_recipe_reproduces_the_shipped_tokenizer() -> None:
     """Independent of installed packages: a new environment must not change the pocket policy's input."""
-    made = pocket.build_tokenizer(list(warmup.corpus(WarmupConfig().seed)))
+    made = pocket.build_tokenizer(list(warmup.corpus(COURSES["general"], WarmupConfig().seed)))
     shipped = json.loads((POCKET_CHECKPOINT / "tokenizer.json").read_text())
     assert made.get_vocab() == {
         **shipped["model"]["vocab"],
         **{token["content"]: token["id"] for token in shipped["added_tokens"]},
     }
+
+
+@pytest.mark.parametrize("course", COURSES)
+def test_empty_settings_are_those_of_the_course(course: Course) -> None:
+    settings = WarmupConfig(course=course)
+    assert settings.resolved().model_dump() == {**settings.model_dump(), **WARMUP_COURSES[course]}
+    explicit = WarmupConfig(course=course, **WARMUP_COURSES[course])
+    assert warmup.digest(explicit) == warmup.digest(settings)
+    assert warmup.digest(WarmupConfig(course=course, noise=0.123)) != warmup.digest(settings)
+
+
+def test_every_course_has_a_digest_of_its_own() -> None:
+    assert len({warmup.digest(WarmupConfig(course=course)) for course in COURSES}) == len(COURSES)
+    assert warmup.digest(WarmupConfig()) == "03d0b4f8779ec322", "that of checkpoints from before there were courses"

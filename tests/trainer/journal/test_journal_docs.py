@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from envs.base import Hint
+from envs.base import Claim, Hint
 from trainer.journal.events import (
     ActionRecord,
     AnyEvent,
@@ -18,6 +18,7 @@ from trainer.journal.events import (
     GeneralizationCell,
     GroupScore,
     LostAt,
+    UpdateProgress,
 )
 from trainer.journal.reader import parse_line
 
@@ -27,7 +28,9 @@ EVENTS: dict[str, type[BaseModel]] = {
 }
 PARTS: dict[str, type[BaseModel]] = {
     "Actions": ActionRecord,
+    "Progress of an update": UpdateProgress,
     "Hints": Hint,
+    "Claims": Claim,
     "Group scores": GroupScore,
     "Evaluated policies": EvaluatedPolicy,
     "Cells of the matrix": GeneralizationCell,

@@ -19,6 +19,7 @@ LITERALS = {
 }
 """Of the contract, without values that are too common to search for."""
 ELSEWHERE = {
+    ("trainer/cli/main.py", "adapter"),  # an option of the export
     ("webapp/worker/parent_guard.py", protocol.INTERRUPTED),  # imports only the standard library
     ("trainer/studies/catalogue.py", protocol.INTERRUPTED),  # a percentage
     ("webapp/pages/runs/curve_views.py", protocol.CHECKPOINTS_FOLDER),  # marks of a curve

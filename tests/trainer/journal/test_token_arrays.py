@@ -82,7 +82,9 @@ def squeezed(raw: bytes) -> bytes:
         (squeezed(b"\x01\x0a" + bytes(6)), "reason 5"),
         (squeezed(b"\x01\x00\x01\x00\x09\x00\x00\x00"), "does not match their head"),
         (squeezed(b"\x01\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00"), "do not add up"),
-        (squeezed(bytes(100))[:-3], "truncated"),
+        (squeezed(b"\x01\x00\x01\x00\x00\x00\x00\x00" + bytes(4))[:-3], "truncated"),
+        (squeezed(b"\x01\x00\x01\x00\xff\xff\xff\xff" + bytes(4)), "too large"),
+        (squeezed(b"\x01\x00\x01\x00\x00\x00\x00\x00" + bytes(400)), "does not match their head"),
     ],
 )
 def test_invalid_data_is_reported_with_the_problem(data: bytes | str, complaint: str) -> None:

@@ -67,3 +67,49 @@ def test_groups_are_not_compared_across_environments() -> None:
 def test_a_rollout_without_trajectories_is_an_error() -> None:
     with pytest.raises(ValueError, match="no groups"):
         select_batch([], AlgorithmConfig())
+
+
+SPREAD = [[0.0, 10.0], [0.0, 1.0], [3.0, 3.0], [0.0, 4.0]]
+
+
+@pytest.mark.parametrize("scaling, factor", [("none", 1.0), ("linear", 0.5), ("sqrt", 0.5**0.5)])
+def test_weights_are_scaled_by_the_kept_share(scaling: str, factor: float) -> None:
+    algorithm = AlgorithmConfig.model_validate(
+        {"group_filter": "std", "group_filter_keep": 0.5, "filter_loss_scaling": scaling}
+    )
+    choice = select_batch(rollout(SPREAD), algorithm)
+    assert [score.kept for score in choice.scores] == [True, False, False, True]
+    assert choice.weights == pytest.approx([factor] * 4)
+
+
+def test_the_soft_filter_drops_nothing_and_is_not_scaled() -> None:
+    algorithm = AlgorithmConfig(group_filter="soft", filter_loss_scaling="linear", drop_zero_std=False)
+    choice = select_batch(rollout(SPREAD), algorithm)
+    assert choice.weights == pytest.approx([1.0, 1.0, 0.1, 0.1, 0.0, 0.0, 0.4, 0.4])
+
+
+def test_the_reason_of_a_skipped_update_is_what_is_missing() -> None:
+    flat = rollout([[1.0, 1.0], [2.0, 2.0]])
+    empty = select_batch(flat, AlgorithmConfig(estimator="gae", group_filter="top_p_linear", group_filter_keep=0.9))
+    assert (empty.skipped, empty.kept, empty.weights, empty.teaches) == ("filter", [], [], False)
+    assert [score.kept for score in empty.scores] == [False, False]
+    assert select_batch(flat, AlgorithmConfig(estimator="grpo")).skipped == "no_signal"
+    assert select_batch(flat, AlgorithmConfig(estimator="gae")).skipped is None
+
+
+@given(rewards=ROLLOUT, method=st.sampled_from(["none", "std", "soft", "top_p_softmax"]), drop=st.booleans())
+def test_with_dynamic_sampling_the_filter_sees_informative_groups_alone(
+    rewards: list[list[float]], method: str, drop: bool
+) -> None:
+    settings = {"group_filter": method, "group_filter_keep": 0.5, "drop_zero_std": drop}
+    choice = select_batch(rollout(rewards), AlgorithmConfig.model_validate(settings | {"dynamic_sampling_rounds": 3}))
+    informative = [of_group for of_group in rewards if max(of_group) > min(of_group)]
+    assert [score.group for score in choice.scores] == [10 * n for n in range(1, len(rewards) + 1)]
+    if not informative:
+        assert choice.skipped == "filter"
+        return
+    alone = select_batch(rollout(informative), AlgorithmConfig.model_validate(settings))
+    kept = iter(score.kept for score in alone.scores)
+    assert [score.kept for score in choice.scores] == [next(kept) if len(set(g)) > 1 else False for g in rewards]
+    assert choice.weights == alone.weights
+    assert choice.filtered.kept_share == alone.filtered.kept_share

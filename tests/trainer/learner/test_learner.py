@@ -264,6 +264,25 @@ def test_a_learner_restored_from_state_continues_identically(pocket_folder, tmp_
     assert torch.equal(weights(learner), weights(other))
 
 
+def test_large_cross_scores_are_computed_in_passes_of_limited_size(pocket_folder, monkeypatch):
+    learner = learner_for(pocket_folder, optimizer={"micro_batch_tokens": 64})
+    prompts, thoughts = [[11 + n] * (20 + n) for n in range(5)], [[41, 42 + n] for n in range(5)]
+    shapes, forward = [], type(learner.policy.model.base_model).forward
+
+    def counted(self, input_ids=None, **extra):
+        shapes.append(tuple(input_ids.shape))
+        return forward(self, input_ids=input_ids, **extra)
+
+    monkeypatch.setattr(type(learner.policy.model.base_model), "forward", counted)
+    limited = learner.cross_scores(prompts, thoughts)
+    assert all(rows * width <= 64 for rows, width in shapes)
+    assert sum(rows for rows, _ in shapes) == 25
+    learner.config.optimizer.micro_batch_tokens = 16_384
+    shapes.clear()
+    assert torch.allclose(learner.cross_scores(prompts, thoughts), limited, atol=1e-4)
+    assert [rows for rows, _ in shapes] == [5] * 5
+
+
 def test_thoughts_scored_alone_match_their_scores_in_the_dialogue(pocket_folder):
     learner = learner_for(pocket_folder)
     prompts, thoughts = [[11, 12, 13], [21, 22], [31, 32, 33, 34]], [[41, 42], [51, 52, 53], [61]]

@@ -14,13 +14,14 @@ from tests.trainer.policy.test_chat_format import STYLES, env_names, responses
 from tests.trainer.rollout.test_runner import player, train_request
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import LossTotals
+from trainer.config.rollout import SYSTEM
 from trainer.config.run import PolicyConfig, RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Turn
 from trainer.learner.advantage_estimation import estimate_advantages
 from trainer.learner.learner import Learner
-from trainer.policy.chat_format import SYSTEM, ChatFormat
+from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import load
 from trainer.rollout.runner import RolloutRunner
 from trainer.rollout.trajectory import collate
@@ -86,7 +87,7 @@ def test_a_window_shows_the_task_and_the_latest_turns(chat):
     assert "Turn 1:" not in text
     assert "Turn 2:" not in text
     assert text.index("Turn 3:") < text.index("thought 3") < text.index("Turn 4:")
-    assert "Reward: -0.2\nTurn 4:" in text
+    assert "Reward: -0.1\nTurn 4:" in text
     assert "Actions left: 7" in text
     assert "thought 2" not in text
     assert episode.trajectory.total_reward == pytest.approx(4 * -0.2)

@@ -12,11 +12,12 @@ from tests.trainer.loops.test_train import events, run
 from trainer.config.environment import EnvironmentConfig
 from trainer.config.run import RunConfig
 from trainer.journal.events import Evaluation, Metrics, RunStarted, Turn
-from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.protocol import JOURNAL_FILE, MODEL_FOLDER
 from trainer.loops import run_factory
 from trainer.loops.evaluate import evaluate, evaluation_config, missing, results, table
 from trainer.loops.stages import checkpoints
 from trainer.metrics.registry import spec_of
+from trainer.policy.load import ModelError
 
 
 def settings(model, **sections):
@@ -147,6 +148,26 @@ def test_a_former_journal_of_a_mixture_counts_for_the_same_settings(whole, tmp_p
     assert not results(copy, config)
 
 
+def test_a_journal_from_before_some_settings_counts_for_the_same_ones(whole, tmp_path):
+    config, folder, _ = whole
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    lines = [json.loads(line) for line in (copy / JOURNAL_FILE).read_text().splitlines()]
+    for line in lines:
+        if line["type"] == "run_started":
+            del line["config"]["rollout"]["system"], line["config"]["environment"]["defaults_version"]
+    (copy / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert len(results(copy, config)) == 3
+    large = config.evaluation.model_copy(update={"suites": ["LargeSokoban"]})
+    for line in lines:
+        if line["type"] == "run_started":
+            line["config"]["evaluation"]["suites"] = ["LargeSokoban"]
+    (copy / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    new = config.model_copy(update={"evaluation": large})
+    former = new.model_copy(update={"environment": config.environment.model_copy(update={"defaults_version": 1})})
+    assert len(results(copy, former)) == 3
+    assert not results(copy, new), "the rooms were others"
+
+
 def test_a_finished_evaluation_plays_nothing_when_resumed(whole, tmp_path):
     config, folder, _ = whole
     copy = shutil.copytree(folder, tmp_path / "copy")
@@ -159,7 +180,7 @@ def test_a_finished_evaluation_plays_nothing_when_resumed(whole, tmp_path):
 def test_the_table_shows_every_suite_and_pass_at_k(whole):
     config, folder, _ = whole
     lines = table(results(folder, config).values()).splitlines()
-    assert lines[0].startswith("| suite | prompts | success | 95 % interval | pass@2 | reward |")
+    assert lines[0].startswith("| suite | prompts | success | 95% interval | pass@2 | reward |")
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| Sokoban", "| Bandit", "| FrozenLake:size=5"]
     assert all(len(line.split("|")) == len(lines[0].split("|")) for line in lines)
     assert "| 3 × 2 |" in lines[2]
@@ -189,3 +210,17 @@ def test_weights_are_not_changed(trained, tmp_path):
     play(settings(trained), tmp_path)
     assert torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True).keys() == before.keys()
     assert checkpoints.checkpoint_iterations(trained) == [1, 2]
+
+
+def test_the_checkpoint_of_a_run_of_a_site_is_the_one_that_its_worker_has_found(trained, tmp_path, monkeypatch):
+    config = tiny.config("run:k7d2mq9x4t@2", kind="evaluate", evaluation={"prompts": 3})
+    with pytest.raises(ModelError, match=r"'run:k7d2mq9x4t@2' names a run of a site, which only the site can find"):
+        play(config, tmp_path / "elsewhere")
+    copy = shutil.copytree(trained, tmp_path / "copy")
+    monkeypatch.setenv(MODEL_FOLDER, str(copy / "checkpoints" / "000002"))
+    end = play(config, tmp_path / "evaluation")
+    last = [event for event in events(trained, Evaluation) if event.suite == "Sokoban"][-1]
+    assert (end.reason, events(tmp_path / "evaluation", Evaluation)[0].success) == ("completed", last.success)
+    (copy / "checkpoints" / "000002" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ModelError, match=r"of run:k7d2mq9x4t@2, checkpoint 2 is damaged"):
+        play(config, tmp_path / "again")

@@ -104,6 +104,17 @@ def test_each_turn_sends_the_whole_dialogue_and_rows_are_independent(tmp_path: P
     assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.parametrize("system", ["Be brief.", ""])
+def test_the_system_message_is_the_one_of_the_settings(tmp_path: Path, system: str) -> None:
+    with Server(reply_with_tokens).running() as server:
+        config = settings(server, evaluation={"prompts": 1, "suites": []})
+        rollout = config.rollout.model_copy(update={"system": system})
+        play(config.model_copy(update={"rollout": rollout}), tmp_path)
+    for body in server.bodies:
+        found = [message["content"] for message in body["messages"] if message["role"] == "system"]
+        assert found == ([system] if system else [])
+
+
 def test_reported_tokens_and_log_probabilities_are_recorded(tmp_path: Path) -> None:
     with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path)

@@ -112,8 +112,8 @@ def test_the_table_prints_a_policys_own_environment_bold():
     assert table(event).splitlines() == [
         "| policy | trained on | Bandit | BanditRev |",
         "| --- | --- | ---: | ---: |",
-        "| p | Bandit | **50.0 %** (20.0–80.0) | 50.0 % (20.0–80.0) |",
-        "| q | not known | 50.0 % (20.0–80.0) | 50.0 % (20.0–80.0) |",
+        "| p | Bandit | **50.0%** (20.0–80.0) | 50.0% (20.0–80.0) |",
+        "| q | not known | 50.0% (20.0–80.0) | 50.0% (20.0–80.0) |",
         "",
-        "Success on the same 4 prompts for every policy, with the 95 % Wilson interval.",
+        "Success on the same 4 prompts for every policy, with the 95% Wilson interval.",
     ]

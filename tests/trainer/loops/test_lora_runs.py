@@ -14,6 +14,7 @@ from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Metrics
+from trainer.journal.protocol import ADAPTER_FOLDER
 from trainer.learner.learner import Learner
 from trainer.loops.export import export
 from trainer.loops.stages import checkpoints
@@ -75,9 +76,9 @@ def test_a_checkpoint_is_a_merged_model_with_the_adapter_beside_it(whole, llama_
     changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, base.state_dict()[name])}
     assert changed
     assert all("proj" in name for name in changed), "only linear layers have learned"
-    adapted = peft.PeftModel.from_pretrained(base, str(place / checkpoints.ADAPTER))
+    adapted = peft.PeftModel.from_pretrained(base, str(place / ADAPTER_FOLDER))
     assert torch.allclose(adapted(input_ids=IDS).logits, model(input_ids=IDS).logits, atol=1e-5)
-    assert checkpoints.size(place) > checkpoints.size(place / checkpoints.ADAPTER) > 0
+    assert checkpoints.size(place) > checkpoints.size(place / ADAPTER_FOLDER) > 0
 
 
 @pytest.mark.parametrize("when", [(1, 1), (3, 2)], ids=str)
@@ -89,9 +90,7 @@ def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, whe
     assert run(config, halves).reason == "completed"
     assert numbers(halves) == numbers(unbroken)
     same_weights(weights(halves), weights(unbroken))
-    adapters = [
-        checkpoints.path_of(f, 3) / checkpoints.ADAPTER / "adapter_model.safetensors" for f in (halves, unbroken)
-    ]
+    adapters = [checkpoints.path_of(f, 3) / ADAPTER_FOLDER / "adapter_model.safetensors" for f in (halves, unbroken)]
     same_weights(*map(load_file, adapters))
     states = [torch.load(checkpoints.path_of(f, 3) / "learner.pt", weights_only=True) for f in (halves, unbroken)]
     same_weights(states[0]["critic"], states[1]["critic"])
@@ -173,7 +172,7 @@ def test_an_exported_policy_matches_the_checkpoint(whole, tmp_path, dtype):
     model, there = (AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32) for place in (out, source))
     assert torch.allclose(model(input_ids=IDS).logits, there(input_ids=IDS).logits, atol=1e-6 if dtype is None else 0.1)
     assert AutoTokenizer.from_pretrained(out).chat_template
-    assert not {file.name for file in out.iterdir()} & {"learner.pt", "state.json", checkpoints.ADAPTER}
+    assert not {file.name for file in out.iterdir()} & {"learner.pt", "state.json", ADAPTER_FOLDER}
     policy = load(out, PolicyConfig())
     chat = ChatFormat(policy.tokenizer, think=True)
     session = TransformersSampler(policy.model, chat.eos_id, policy.pad_id).session([1], SamplingParams(max_tokens=4))

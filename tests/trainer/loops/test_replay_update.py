@@ -7,6 +7,8 @@ import pytest
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import run
 from trainer.cli.main import BAD_CONFIGURATION, COMPLETED, main
+from trainer.config.rollout import SYSTEM
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.replay_update import ReplayError, replay_update
 from trainer.loops.stages import checkpoints
 
@@ -44,12 +46,17 @@ def test_a_replayed_update_gives_the_recorded_metrics(finished, iteration) -> No
 
 def test_a_windowed_prompt_is_rebuilt_and_adapters_are_loaded(pocket_folder, tmp_path) -> None:
     changes = {
-        "rollout": {"group_size": 4, "max_turns": 3, "context_turns": 1},
+        "rollout": {"group_size": 4, "max_turns": 3, "context_turns": 1, "system": "Mind the boxes."},
         "lora": {"rank": 2, "alpha": 4},
         "algorithm": {"estimator": "reinforce_plus_plus", "drop_zero_std": False},
     }
     run(tiny.config(pocket_folder, **SETTINGS | changes | {"iterations": 2}), tmp_path)
-    check_same(replay_update(tmp_path, 2))
+    same = replay_update(tmp_path, 2)
+    check_same(same)
+    journal = tmp_path / JOURNAL_FILE
+    journal.write_text(journal.read_text().replace("Mind the boxes.", SYSTEM))
+    other = replay_update(tmp_path, 2)
+    assert other.replayed["mismatch/k3"] > 100 * same.replayed["mismatch/k3"], "the run had its own system message"
 
 
 def test_the_command_prints_recorded_and_replayed_metrics(finished, capsys, monkeypatch) -> None:

@@ -72,7 +72,9 @@ def history(folder: Path) -> list[dict[str, Any]]:
                 where = place[event.trajectory]
             case Metrics():
                 data.pop("seconds")
-                values = {k: v for k, v in event.values.items() if not k.startswith(("time/", "throughput/"))}
+                values = {
+                    k: v for k, v in event.values.items() if not k.startswith(("time/", "throughput/", "system/"))
+                }
                 data["values"] = values
                 where = "train" if "reward/mean" in values else "eval", event.iteration
             case Evaluation():
@@ -127,6 +129,7 @@ def same_files(one: Path, other: Path, *, same_settings: bool = True) -> None:
     progress = [checkpoints.load_progress(folder, int(one_path.name)) for folder in (one, other)]
     for state in progress:
         state.seconds = state.checkpoint_seconds = 0.0
+        state.phase_seconds = {}
         state.config_digest = state.config_digest if same_settings else ""
     assert progress[0] == progress[1]
 

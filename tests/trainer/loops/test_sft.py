@@ -13,7 +13,7 @@ from trainer.config.run import PolicyConfig, RunConfig
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration
 from trainer.journal.events import Metrics
-from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.protocol import ADAPTER_FOLDER, JOURNAL_FILE
 from trainer.loops import run_factory, sft
 from trainer.loops.sft import demonstrations, is_usable
 from trainer.loops.stages import checkpoints
@@ -93,7 +93,7 @@ def test_a_run_stopped_during_solver_play_loses_nothing(pocket_folder, tmp_path)
 def test_all_weights_can_be_trained_as_well(pocket_folder, tmp_path):
     end = imitate(settings(pocket_folder, lora={"rank": 0}, iterations=1, evaluation={"prompts": 0}), tmp_path)
     assert end.reason == "completed"
-    assert not (checkpoints.path_of(tmp_path, 1) / checkpoints.ADAPTER).exists()
+    assert not (checkpoints.path_of(tmp_path, 1) / ADAPTER_FOLDER).exists()
 
 
 def test_an_sft_policy_can_be_trained_further_by_starpo(whole, tmp_path):

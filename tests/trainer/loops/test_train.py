@@ -30,7 +30,7 @@ from trainer.metrics.registry import spec_of
 from trainer.policy.load import ModelError, load
 
 ROOT = Path(__file__).parents[3]
-CLOCKS = ("time/", "throughput/")
+CLOCKS = ("time/", "throughput/", "system/")
 
 
 def run(config, folder, **extra):

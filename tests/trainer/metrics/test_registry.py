@@ -28,6 +28,8 @@ STABLE = [
     "turns/mean",
     "actions/mean",
     "actions/effective_rate",
+    "claims/true_share",
+    "claims/per_turn",
     "diversity/think_distinct_2",
     "diversity/think_repetition",
     "diversity/actions_in_group",
@@ -46,9 +48,13 @@ STABLE = [
     "time/evaluate",
     "echo_trap/spread",
     "echo_trap/spread_limit",
+    "system/cpu_percent",
+    "system/memory_bytes",
     "eval/fixed/success",
     "eval/fixed/success_low",
     "eval/fixed/success_high",
+    "eval/fixed/success_best_play",
+    "eval/fixed/success_random_play",
     "eval/fixed/pass@8",
 ]
 
@@ -108,7 +114,7 @@ def test_former_names_of_metrics_become_current_ones() -> None:
 
 
 def test_values_are_written_with_their_unit() -> None:
-    assert spec_of("success/rate").text(0.625) == "62.5 %"
+    assert spec_of("success/rate").text(0.625) == "62.5%"
     assert spec_of("length/response").text(31.25) == "31.2 tokens"
     assert spec_of("reward/mean").text(-1.1) == "-1.100"
     assert spec_of("update/steps").text(4) == "4 steps"

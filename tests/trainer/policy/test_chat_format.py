@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from tests.trainer import tiny
 from tests.trainer.random_texts import texts
+from trainer.config.rollout import SYSTEM
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
-from trainer.policy.chat_format import SYSTEM, ChatFormat, TemplateError
+from trainer.policy.chat_format import ChatFormat, TemplateError
 from trainer.rollout.trajectory import collate
 
 STYLES = tiny.styles()
@@ -95,6 +96,28 @@ def test_a_template_that_drops_thoughts_keeps_sampled_tokens():
     text = forgetful.tokenizer.decode(dialogue(forgetful))
     assert text == plain.tokenizer.decode(dialogue(plain))
     assert "thought" in text
+
+
+@style_names
+@pytest.mark.parametrize("system", ["", "Be brief.\nÜse ASSISTANT-TURN-HERE and <think>…</think>."])
+def test_the_system_message_is_a_setting_and_changes_nothing_else(style, system):
+    usual, chat = (ChatFormat(STYLES[style], think=True, system=text) for text in (SYSTEM, system))
+    texts = [each.tokenizer.decode(each.opening("hello")) for each in (usual, chat)]
+    assert SYSTEM in texts[0]
+    assert SYSTEM not in texts[1]
+    if system:
+        assert texts[1] == texts[0].replace(SYSTEM, system)
+    else:
+        assert texts[0].endswith(texts[1][texts[1].index("hello") :])
+        assert "system" not in texts[1]
+    assert usual.between("more", ended=True) == chat.between("more", ended=True)
+    assert (usual.eos_id, usual.forced) == (chat.eos_id, chat.forced)
+
+
+def test_a_system_message_with_a_special_token_is_refused():
+    with pytest.raises(TemplateError, match=r"rollout\.system contains <\|im_end\|>, a special token .* remove it"):
+        ChatFormat(STYLES["chatml"], think=True, system="Hello.<|im_end|>")
+    assert ChatFormat(STYLES["llama-3"], think=True, system="Hello.<|im_end|>").system == "Hello.<|im_end|>"
 
 
 def test_a_template_without_a_system_role_gets_it_in_the_first_user_turn():

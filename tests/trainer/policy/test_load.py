@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, GraniteConfig, GraniteForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, GraniteConfig, GraniteForCausalLM
 
 from trainer.config.run import PolicyConfig
+from trainer.policy import load as load_module
 from trainer.policy.critic import Critic
 from trainer.policy.load import ModelError, describe_device, load, pick_device
+
+COMMIT = "a" * 40
 
 
 @pytest.fixture
@@ -126,7 +130,12 @@ def test_a_missing_gpu_is_reported(monkeypatch):
     with pytest.raises(ModelError, match="PyTorch sees no GPU"):
         pick_device("cuda")
     assert pick_device("auto") == pick_device("cpu") == torch.device("cpu")
-    assert describe_device(torch.device("cpu")) == "CPU, 1 thread"
+
+
+@pytest.mark.parametrize(("threads", "words"), [(1, "CPU, 1 thread"), (4, "CPU, 4 threads")])
+def test_a_processor_is_described_with_its_threads(monkeypatch, threads, words):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert describe_device(torch.device("cpu")) == words
 
 
 def test_a_critic_has_its_own_weights(policy):
@@ -137,3 +146,40 @@ def test_a_critic_has_its_own_weights(policy):
     fresh = Critic(policy.model)
     assert not torch.equal(next(critic.backbone.parameters()), next(policy.model.base_model.parameters()))
     assert torch.equal(next(fresh.backbone.parameters()), next(policy.model.base_model.parameters()))
+
+
+@pytest.fixture
+def hub_files(tmp_path, monkeypatch):
+    """Folder of the files of `someone/model` in the cache of an unreachable hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    repository = tmp_path / "models--someone--model"
+    files, main = repository / "snapshots" / COMMIT, repository / "refs" / "main"
+    files.mkdir(parents=True)
+    main.parent.mkdir()
+    main.write_text(COMMIT)
+    return files
+
+
+def test_a_model_of_a_hub_is_loaded(pocket_folder, hub_files):
+    shutil.copytree(pocket_folder, hub_files, dirs_exist_ok=True)
+    assert load("someone/model", PolicyConfig()).parameters == load(pocket_folder, PolicyConfig()).parameters
+
+
+def test_an_adapter_on_a_hub_cannot_name_a_folder_of_this_machine_as_its_base(pocket_folder, hub_files):
+    """transformers would load that base model, whatever folder it is in."""
+    shutil.copy(Path(pocket_folder) / "config.json", hub_files)
+    (hub_files / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(pocket_folder)}))
+    refuse("someone/model", r"'someone/model' holds an adapter .*merge it")
+
+
+def test_an_adapter_is_refused_although_the_hub_did_not_answer_the_question(pocket_folder, hub_files, monkeypatch):
+    """The question and the download are apart: the hub may come back, or its branch change, in between."""
+    peft = pytest.importorskip("peft")
+    base = AutoModelForCausalLM.from_pretrained(pocket_folder)
+    adapter = peft.get_peft_model(base, peft.LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    adapter.save_pretrained(hub_files)
+    shutil.copy(Path(pocket_folder) / "config.json", hub_files)
+    assert load_module.find_adapter_config_file("someone/model") is not None
+    monkeypatch.setattr(load_module, "find_adapter_config_file", lambda name, **settings: None)
+    refuse("someone/model", r"'someone/model' holds an adapter .*merge it")

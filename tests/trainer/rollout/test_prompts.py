@@ -1,7 +1,17 @@
 """Prompts: opening message of a dialogue and messages of its turns."""
 
+import re
+
+import pytest
+from pydantic import ValidationError
+
 import envs
-from trainer.config.run import RolloutConfig
+from envs.registry import BUILT_IN
+from tests.trainer import tiny
+from trainer.config.files import load_preset, validation_errors
+from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
+from trainer.evaluation.suites import suites_of
+from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.prompts import opening_message, state_message
 
 
@@ -17,8 +27,11 @@ def test_the_opening_has_task_symbols_actions_format_and_limits():
     assert "77 tokens" in text
 
 
+ROLLOUT = RolloutConfig(think=False, max_actions_per_turn=1)
+
+
 def test_the_task_wording_is_configurable_and_the_thought_optional():
-    text = opening_message(envs.spec("Bandit"), RolloutConfig(think=False, max_actions_per_turn=1), "Choose well.")
+    text = opening_message(envs.spec("Bandit"), ROLLOUT, EnvironmentConfig(name="Bandit", instruction="Choose well."))
     assert text.startswith("Choose well.\n")
     assert "<think>" not in text
     assert "at most" not in text
@@ -37,3 +50,80 @@ def test_a_turn_shows_the_last_reward_before_the_state():
     assert state_message("board", turn=0, actions_left=10, last_reward=None) == "Turn 1:\nboard\nActions left: 10"
     message = state_message("board", turn=2, actions_left=4, last_reward=-0.1)
     assert message == "Reward: -0.1\nTurn 3:\nboard\nActions left: 4"
+
+
+WITH_PAPER = {
+    "Sokoban",
+    "LargeSokoban",
+    "SokobanNewVocab",
+    "Boxoban",
+    "FrozenLake",
+    "Bandit",
+    "BanditRev",
+    "BanditTest",
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_paper_wording_replaces_that_of_environments_which_the_paper_has(name):
+    spec, rollout = envs.spec(name), RolloutConfig()
+    paper = opening_message(spec, rollout, EnvironmentConfig(name="Bandit", wording="paper"))
+    own = opening_message(spec, rollout, EnvironmentConfig(name="Bandit"))
+    assert own == opening_message(spec, rollout)
+    assert bool(spec.paper_instruction) == (name in WITH_PAPER)
+    if name in WITH_PAPER:
+        assert paper == spec.paper_instruction + own.removeprefix(spec.instruction)
+    else:
+        assert paper == own
+
+
+def test_the_paper_wording_of_the_bandit_names_the_arms_in_order_and_not_their_pay():
+    env = envs.make("BanditTest")
+    orders = set()
+    for seed in range(20):
+        env.reset(seed=seed)
+        first, second = env.env_spec.actions
+        orders.add((first, second))
+        text = env.env_spec.paper_instruction
+        assert f"two arms, {first} and {second}." in text
+        assert text.endswith(f"<answer>{first}</answer> or <answer>{second}</answer>.")
+        assert not re.search("sure|rare|little|risk|certain|\\d", text)
+    assert orders == {("Librarian", "Trader"), ("Trader", "Librarian")}
+
+
+def test_the_paper_wording_of_the_lake_fits_its_ice_and_the_format_of_answers():
+    slippery, firm = (envs.make("FrozenLake", {"slippery": value}).env_spec for value in (True, False))
+    environment = EnvironmentConfig(name="FrozenLake", wording="paper")
+    assert "slippery" in slippery.paper_instruction
+    assert "slippery" not in firm.paper_instruction
+    assert "<think>To stay" in opening_message(slippery, RolloutConfig(), environment)
+    without = opening_message(slippery, RolloutConfig(think=False), environment)
+    assert "<think>" not in without
+    assert "Example of an answer: <answer>Left || Up</answer>" in without
+
+
+def test_the_paper_wording_is_refused_where_the_paper_has_no_prompt():
+    with pytest.raises(ValidationError) as refusal:
+        RunConfig.model_validate({"environment": {"name": "Countdown", "wording": "paper"}})
+    message = "environment.wording: the paper has no prompt for Countdown: choose 'own', or set environment.instruction"
+    assert validation_errors(refusal.value) == [("environment", message)]
+    mixed = {"name": "Countdown", "wording": "paper", "mix": [{"name": "Bandit", "share": 0.5}]}
+    assert RunConfig.model_validate({"environment": mixed}).environment.wording == "paper"
+
+
+def test_a_turn_after_a_broken_format_shows_the_reward_of_the_environment_alone():
+    chat = ChatFormat(tiny.styles()["pocket"], think=True)
+    config = RunConfig.model_validate({"rewards": {"format_penalty": -0.5, "terms": {"thought_present": 0.25}}})
+    episode = tiny.episode(chat, config, seed=0, options={"room": "######\n#____#\n#_PX_#\n#___O#\n#____#\n######"})
+    episode.prompt()
+    turn = episode.receive(tiny.sampled(chat, "a thought of mine</think><answer>Up || Fly</answer>"))
+    assert turn.terms == pytest.approx({"environment": -0.1, "format": -0.5, "thought_present": 0.25})
+    assert turn.reward == pytest.approx(-0.35)
+    assert episode.state.startswith("Reward: -0.1\nTurn 2:\n")
+
+
+@pytest.mark.parametrize("suite", [0, 1])
+def test_bandit_paper_presets_read_the_paper_wording_in_every_suite(suite):
+    config = suites_of(load_preset("bandit-starpo-paper"))[suite].config
+    env = envs.make(config.environment.name)
+    assert opening_message(env.env_spec, config.rollout, config.environment).startswith("This is a game with a bandit")

@@ -69,6 +69,17 @@ def test_thought_rewards_are_weighted_named_and_added(chat):
     assert episode.trajectory.total_reward == pytest.approx(turn.reward + again.reward)
 
 
+def test_claims_of_a_thought_are_compared_with_the_state_before_the_turn(chat):
+    episode = start(chat)
+    thought = "I am at 3,3. Box 3,5."
+    for verdicts in ([True, False], [False, True]):
+        turn = respond(episode, f"{thought}</think><answer>Right</answer>")
+        assert [(thought[claim.start : claim.end], claim.true) for claim in turn.claims] == [
+            ("I am at 3,3", verdicts[0]),
+            ("Box 3,5", verdicts[1]),
+        ]
+
+
 def test_a_failing_thought_reward_ends_its_trajectory_and_is_named(chat, monkeypatch):
     monkeypatch.setitem(thought_rewards.BUILT_IN_TERMS, "broken", lambda turn: float("nan"))
     config = RunConfig.model_validate({"rewards": {"terms": {"broken": 1}}})
@@ -125,12 +136,12 @@ def test_the_first_irreversible_move_is_found(chat):
     assert lost.turn == 2
 
 
-def test_the_next_prompt_has_the_reward_of_the_turn(chat):
+def test_the_next_prompt_has_the_environment_reward_of_the_turn(chat):
     episode = start(chat)
     assert "Reward" not in chat.tokenizer.decode(episode.prompt())
     episode.receive(tiny.sampled(chat, tiny.answer("Left", "Jump")))
     text = chat.tokenizer.decode(episode.prompt())
-    assert "Reward: -0.2\nTurn 2:\n" in text
+    assert "Reward: -0.1\nTurn 2:\n" in text
     assert "Actions left: 9" in text
 
 

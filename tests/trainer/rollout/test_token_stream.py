@@ -85,7 +85,7 @@ def test_a_full_pipe_drops_whole_lines_and_a_closed_one_disables_the_stream(tmp_
     assert [line["turn"] for line in lines(pipe)] == [5000]
     os.close(pipe)
     stream.send("a", 0, "no reader")
-    assert stream.pipe is None
+    assert stream.pipe.descriptor is None
     stream.send("a", 0, "still no error")
 
 

@@ -2,22 +2,30 @@
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import envs
 from trainer.cli import main
+from trainer.config.rollout import SYSTEM
+from trainer.evaluation.suites import suites_of
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
+from trainer.rollout.prompts import opening_message
 from trainer.studies import command, grid, page, results
-from trainer.studies.catalogue import STUDIES, Finding, configuration, find
+from trainer.studies.catalogue import SCALES, STUDIES, configuration, find
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
-from trainer.studies.results import EvaluationResult, Outcome, collapse, verdicts
+from trainer.studies.results import collapse
+from trainer.studies.significance import MIN_SEEDS
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +60,7 @@ def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path,
         assert reported.value in text
     for finding in study.findings:
         assert finding.words in text
-    for suite in study.suites:
+    for suite in study.all_suites:
         assert f"| {suite} |" in text
     for fact in ("machine", "wall-clock time", "seeds", f"study {name} --scale smoke"):
         assert fact in text
@@ -65,9 +73,9 @@ def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path,
 def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pocket_folder, capsys):
     assert smoke("table-4", tmp_path, pocket_folder) == 0
     sizes = {path: path.stat().st_size for path in tmp_path.rglob(JOURNAL_FILE)}
-    assert len(sizes) == 2
+    assert len(sizes) == 4
     assert smoke("table-4", tmp_path, pocket_folder, "--seeds", "2") == 0
-    assert "2 of 4 cells are already complete" in capsys.readouterr().out
+    assert "4 of 8 cells are already complete" in capsys.readouterr().out
     assert {path: path.stat().st_size for path in sizes} == sizes
     assert "| with a thought |" in (tmp_path / "table-4.md").read_text()
     assert "| seeds | 0 to 1 |" in (tmp_path / "table-4.md").read_text()
@@ -105,10 +113,10 @@ def test_a_cell_with_other_settings_is_not_continued(tmp_path, pocket_folder, ca
 def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
     cells = grid.cells(find("table-4"), "smoke", 1, tmp_path, ("policy.model=/no/such/folder",))
     with pytest.raises(
-        grid.CellFailedError, match=r"bandit/think/seed-0 failed: error: policy.model: there is no folder"
+        grid.CellFailedError, match=r"bandit_teacher/think/seed-0 failed: error: policy.model: there is no folder"
     ):
         grid.run(cells, 1, never, lambda line: None, grid.run_in_subprocess)
-    assert not (tmp_path / "bandit" / "no-think").exists()
+    assert not (tmp_path / "bandit_teacher" / "no-think").exists()
 
 
 def test_invalid_arguments_are_reported_before_anything_runs(tmp_path, capsys):
@@ -139,12 +147,69 @@ def test_the_list_shows_sizes_and_times(capsys):
 def test_cells_of_a_study_differ_only_in_the_studied_settings(name, scale, tmp_path):
     study = STUDIES[name]
     cells = grid.cells(study, scale, 2, tmp_path)
-    assert len({cell.folder for cell in cells}) == len(cells) == 2 * len(study.environments) * len(study.arms)
+    environments = study.at(scale).environments
+    assert len({cell.folder for cell in cells}) == len(cells) == 2 * len(environments) * len(study.arms)
     assert len({cell.config.digest() for cell in cells}) == len(cells)
-    shared = {(cell.config.iterations, cell.config.evaluation.prompts) for cell in cells}
-    assert len(shared) == 1
-    if scale != "smoke" and name != "table-2":
-        assert len({(c.config.rollout.groups, c.config.rollout.group_size) for c in cells}) == 1
+    assert len({cell.config.evaluation.prompts for cell in cells}) == 1
+    if scale != "smoke":
+        played = {c.config.iterations * c.config.rollout.groups * c.config.rollout.group_size for c in cells}
+        assert len(played) == 1, "all cells play as many trajectories"
+    if scale != "smoke" and name not in ("table-2", "figure-10"):
+        assert len({(c.config.iterations, c.config.rollout.groups, c.config.rollout.group_size) for c in cells}) == 1
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_cells_at_the_scale_of_the_paper_read_its_wording(name, tmp_path):
+    for cell in grid.cells(STUDIES[name], "paper", 1, tmp_path):
+        rollout = cell.config.rollout
+        for suite in suites_of(cell.config):
+            environment = suite.config.environment
+            text = opening_message(envs.spec(environment.name), rollout, environment)
+            assert text.startswith("This is a "), f"{cell.name}: {suite.name}"
+            assert ("<think>" in text) == rollout.think
+        assert rollout.system.startswith("You're a helpful assistant.")
+        assert "<think>" not in rollout.system or rollout.think
+
+
+@pytest.mark.parametrize(("name", "same"), [("figure-9", True), ("table-3", False)])
+def test_cells_recorded_before_some_settings_resume_unless_their_rooms_changed(name, same, tmp_path):
+    cell = grid.cells(find(name), "pocket", 1, tmp_path)[-1]
+    recorded = cell.config.model_dump(mode="json")
+    del recorded["rollout"]["system"], recorded["environment"]["wording"], recorded["environment"]["defaults_version"]
+    cell.folder.mkdir(parents=True)
+    (cell.folder / grid.SETTINGS).write_text(yaml.safe_dump(recorded))
+    with nullcontext() if same else pytest.raises(ValueError, match="holds a cell with other settings"):
+        grid.run([cell], 1, never, print, lambda cell, stop: None)
+
+
+def test_cells_at_other_scales_read_the_default_wording(tmp_path):
+    for cell in grid.cells(find("table-4"), "pocket", 1, tmp_path):
+        assert (cell.config.environment.wording, cell.config.rollout.system) == ("own", SYSTEM)
+
+
+def test_arms_of_figure_10_differ_in_the_age_of_their_data_alone(tmp_path):
+    study = find("figure-10")
+    for scale in ("pocket", "paper"):
+        configs = [configuration(study, scale, "sokoban", arm, 0) for arm in study.arms]
+        updates = set()
+        for arm, config in zip(study.arms, configs, strict=True):
+            assert config.algorithm.updates_per_rollout == 1, "every batch is fresh"
+            assert config.iterations * arm.stretch == configs[0].iterations
+            updates.add(config.iterations * config.rollout.trajectories / config.optimizer.mini_batch_trajectories)
+        assert len(updates) == 1
+
+
+def test_table_4_is_trained_on_other_names_than_it_is_evaluated_in(tmp_path):
+    study = find("table-4")
+    config = configuration(study, "paper", "bandit_teacher", study.arms[0], 0)
+    assert config.environment.settings == {"low_name": "Teacher", "high_name": "Engineer"}
+    assert config.evaluation.suites == ["BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"]
+    assert study.at("pocket").environments == ("sokoban",), "the pocket policy cannot spell unseen names"
+
+
+def test_every_study_has_seeds_enough_for_a_verdict():
+    for study in STUDIES.values():
+        assert all(study.seeds[scale] >= MIN_SEEDS for scale in SCALES if scale != "smoke")
 
 
 def test_findings_and_figures_of_the_paper_name_existing_arms():
@@ -152,7 +217,10 @@ def test_findings_and_figures_of_the_paper_name_existing_arms():
     for name, study in STUDIES.items():
         arms = {arm.name for arm in study.arms}
         assert {finding.arm for finding in study.findings} | {f.other for f in study.findings if f.other} <= arms
-        assert {finding.suite for finding in study.findings} <= {"", *study.suites}
+        for finding in study.findings:
+            environments = finding.environments or study.environments
+            assert set(environments) <= set(study.environments)
+            assert all(finding.suite in {"", *study.suites_of(environment)} for environment in environments)
         assert {reported.arm for reported in REPORTED[name]} <= {"", *arms}
         assert {reported.environment for reported in REPORTED[name]} <= {"", *study.environments}
 
@@ -176,56 +244,6 @@ def test_lora_uses_ten_times_the_learning_rate():
 # -- results ---------------------------------------------------------------------------------------------------------
 
 
-def outcome(arm, seed, success, curve=(), **more):
-    evaluation = EvaluationResult(10, 100, success, 0, 1)
-    curves = {"success/rate": dict(enumerate(curve, start=1))}
-    return Outcome(
-        "sokoban", arm, seed, len(curve), curves | more.pop("curves", {}), {"Sokoban": [evaluation]}, "Sokoban", **more
-    )
-
-
-def judged(claim, *outcomes, **more):
-    study = replace(
-        find("figure-9"), environments=("sokoban",), findings=(Finding("so it is", claim, "a", "b", **more),)
-    )
-    (verdict,) = verdicts(study, outcomes)
-    return verdict.word
-
-
-def test_a_difference_counts_only_beyond_two_standard_errors():
-    clear = [outcome("a", n, 0.8 + n / 100) for n in range(3)], [outcome("b", n, 0.4 + n / 100) for n in range(3)]
-    assert judged("higher", *clear[0], *clear[1]) == "yes"
-    assert judged("not_lower", *clear[0], *clear[1]) == "yes"
-    near = [outcome("a", 0, 0.55), outcome("b", 0, 0.5)]
-    assert judged("higher", *near) == "no difference seen"
-    assert judged("not_lower", *near) == "yes, within the error"
-    swapped = [replace(o, arm={"a": "b", "b": "a"}[o.arm]) for o in (*clear[0], *clear[1])]
-    assert judged("higher", *swapped) == "the opposite"
-    assert judged("not_lower", *swapped) == "no"
-    wide = [outcome("a", n, rate) for n, rate in enumerate((0.9, 0.3))], [outcome("b", n, 0.5) for n in range(2)]
-    assert judged("higher", *wide[0], *wide[1]) == "no difference seen"
-    assert judged("higher") == "inconclusive"
-
-
-def test_without_any_collapse_the_verdict_is_inconclusive():
-    steady, fallen = [0.5] * 30, [0.5] * 10 + [0.0] * 20
-    assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, steady)) == "inconclusive"
-    assert judged("collapses_later", outcome("a", 0, 0.5, steady), outcome("b", 0, 0.5, fallen)) == "yes"
-    assert judged("collapses_later", outcome("a", 0, 0.5, fallen), outcome("b", 0, 0.5, steady)) == "the opposite"
-
-
-def test_costs_and_lengths_are_compared():
-    def taking(arm, seconds, megabytes, length):
-        curves = {"time/update": {1: seconds}, "length/think": dict(enumerate(length, start=1))}
-        return outcome(arm, 0, 0.5, curves=curves, megabytes=megabytes)
-
-    pair = [taking("a", 10.0, 50.0, [9, 9, 4, 3]), taking("b", 20.0, 100.0, [5, 5, 5, 5])]
-    assert judged("less_update_time", *pair) == "yes"
-    assert judged("less_memory", *pair) == "yes"
-    assert judged("falls", *pair, metric="length/think") == "yes"
-    assert judged("less_memory", outcome("a", 0, 0.5), outcome("b", 0, 0.5)) == "inconclusive"
-
-
 @pytest.mark.parametrize(
     "success, at",
     [
@@ -246,6 +264,29 @@ def test_a_collapse_is_a_lasting_fall_below_half_of_the_best(success, at):
 def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor):
     at = collapse(success)
     assert at is None or (5 < at + 4 <= len(success) and max(success) >= 0.1)
+
+
+def simulated(course, groups, size, rng):
+    """Success of each iteration: groups of equally hard attempts, puzzles of very different difficulty."""
+    difficulty = [rng.beta(3 * rate, 3 * (1 - rate), groups) for rate in course]
+    return [float(rng.binomial(size, rates).mean()) / size for rates in difficulty]
+
+
+@pytest.mark.parametrize("rate", [0.08, 0.12, 0.2])
+@pytest.mark.parametrize("iterations", [40, 200])
+def test_flat_runs_are_rarely_called_collapsed(rate, iterations):
+    rng = np.random.default_rng([int(100 * rate), iterations])
+    runs = [collapse(simulated([rate] * iterations, 8, 16, rng)) for _ in range(150)]
+    assert sum(at is not None for at in runs) / len(runs) < 0.06
+    fallen = [rate] * (iterations // 2) + [rate / 8] * (iterations - iterations // 2)
+    runs = [collapse(simulated(fallen, 8, 16, rng)) for _ in range(50)]
+    assert sum(at is not None for at in runs) / len(runs) > 0.5
+
+
+def test_the_first_iterations_alone_are_no_best():
+    """One good iteration at the start is a fifth of a window, not a mean of its own."""
+    assert collapse([0.45] + [0.06] * 39) is None
+    assert collapse([0.9, 0.9] + [0.01] * 3 + [0.02] * 35) == 7, "two of five are"
 
 
 def test_the_last_attempt_at_an_iteration_counts(tmp_path):

@@ -14,7 +14,8 @@ from pytest_django import Settings
 from tests.webapp.alerts.receiver import Receiver, listening
 from tests.webapp.conftest import People
 from webapp.alerts.actions import do_create_rule
-from webapp.alerts.models import Rule
+from webapp.alerts.models import AlertAddress, Rule
+from webapp.teams.models import Team
 
 Make = Callable[..., Rule]
 
@@ -33,6 +34,11 @@ def receiver() -> Iterator[Receiver]:
         yield started
 
 
+def confirm(team: Team, address: str) -> None:
+    """The owner of the address permits the team's alerts."""
+    AlertAddress.objects.update_or_create(team=team, email=address.lower(), defaults={"confirmed_at": timezone.now()})
+
+
 @pytest.fixture
 def make_rule(people: People) -> Make:
     """A rule of the owner, in force since an hour ago."""
@@ -45,6 +51,8 @@ def make_rule(people: People) -> Make:
             "addresses": ["team@example.org"],
             "since": timezone.now() - timedelta(hours=1),
         } | settings
+        for address in given["addresses"]:
+            confirm(given.get("team", people.team), address)
         return do_create_rule(given.pop("team", people.team), given.pop("author", people.owner), **given)
 
     return make

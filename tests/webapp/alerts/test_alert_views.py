@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.alerts.conftest import Make
 from tests.webapp.alerts.receiver import Receiver
@@ -52,6 +52,14 @@ def test_a_rule_is_created_from_the_form(who: Visitors) -> None:
     assert "Collapse" in text_of(who.viewer, "/alerts")
 
 
+@pytest.mark.parametrize("mail", [True, False])
+def test_a_new_rule_begins_with_a_channel_that_works(mail: bool, who: Visitors, settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = mail
+    page = text_of(who.owner, "/alerts/new")
+    assert contains(page, '<option value="inbox" selected>')
+    assert ("E-mail (not configured)" in page) is not mail
+
+
 def test_the_secret_is_shown_once_to_the_creator_of_the_rule(who: Visitors) -> None:
     who.owner.post("/alerts/new", ANSWERS)
     rule = Rule.objects.get()
@@ -83,6 +91,7 @@ def test_readers_see_the_destination_without_its_secret_path(who: Visitors, make
         ({"events": []}, "Choose at least one event."),
         ({"name": ""}, "This field is required."),
         ({"url": "http://127.0.0.2/"}, "private network"),
+        ({"url": "https://hooks.example.org:6379/"}, "not to 6379"),
         ({"url": "ftp://example.org"}, "must begin with https"),
         ({"channel": "email", "addresses": ""}, "Enter at least one address."),
         ({"channel": "email", "addresses": "ada, b@example.org"}, "ada is not an e-mail address."),
@@ -154,9 +163,12 @@ def test_outsiders_get_404_and_anonymous_users_the_login(who: Visitors, make_rul
 
 def test_a_rule_is_not_created_in_a_team_with_read_access_only(who: Visitors, make_rule: Make) -> None:
     rule = make_rule()
-    who.outsider.post("/alerts/new", ANSWERS | {"team": rule.team.slug})
-    assert Rule.objects.filter(team=rule.team).count() == 1
-    assert Rule.objects.exclude(team=rule.team).get().team.name == "Elsewhere"
+    for slug in (rule.team.slug, "no-such-team"):
+        assert who.outsider.post("/alerts/new", ANSWERS | {"team": slug}).status_code == 404
+        assert who.outsider.get(f"/alerts/new?team={slug}").status_code == 404
+    assert Rule.objects.get() == rule
+    who.outsider.post("/alerts/new", ANSWERS)
+    assert Rule.objects.exclude(pk=rule.pk).get().team.name == "Elsewhere"
 
 
 def test_a_test_and_a_resend_reach_the_receiver(
@@ -197,5 +209,5 @@ def test_the_query_count_of_pages_is_constant(
         Alarm.objects.create(run=run, seq=number, iteration=1, state="watch", message="", time=timezone.now())
     do_detect_alerts(timezone.now())
     for address in ("/alerts", f"/alerts/{rules[0].slug}"):
-        with django_assert_max_num_queries(8):
+        with django_assert_max_num_queries(10):
             assert who.owner.get(address).status_code == 200

@@ -111,7 +111,7 @@ def test_an_evaluation_is_sent_only_when_it_crosses_the_threshold(run: Run, make
     payload = Delivery.objects.filter(event="fell").get().payload
     assert payload["details"]["iteration"] == 3
     assert payload["details"]["threshold"] == 0.5
-    assert payload["message"].startswith("Sokoban fell to 30.0 % after iteration 3")
+    assert payload["message"].startswith("Sokoban fell to 30.0% after iteration 3")
 
 
 def test_an_evaluation_of_another_suite_is_not_sent(run: Run, make_rule: Make) -> None:

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from tests.webapp.alerts.receiver import Receiver, listening
 from webapp.alerts import webhooks
-from webapp.alerts.webhooks import WebhookRefused, check_url, is_public, post
+from webapp.alerts.webhooks import WebhookRefused, check_port, check_url, is_public, post
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,21 @@ from webapp.alerts.webhooks import WebhookRefused, check_url, is_public, post
         "http://[64:ff9b::7f00:1]/",
         "http://[2002:7f00:1::]/",
         "http://255.255.255.255/",
+        "http://192.0.0.192/",
+        "http://192.88.99.1/",
+        "http://198.18.0.1/",
+        "http://240.0.0.1/",
+        "http://[fec0::1]/",
+        "http://[::7f00:1]/",
+        "http://[::ffff:0:7f00:1]/",
+        "http://[::ffff:0:808:808]/",
+        "http://[64:ff9b:1::7f00:1]/",
+        "http://[2001:0:7f00:1::]/",
+        "http://[2001:db8::1]/",
+        "http://[2002:808:808::]/",
+        "http://[3fff::1]/",
+        "http://[4000::1]/",
+        "http://[ff02::1]/",
     ],
 )
 def test_addresses_of_private_networks_are_refused(url: str, settings: Settings) -> None:
@@ -62,7 +77,32 @@ def test_non_http_addresses_are_refused(url: str, message: str) -> None:
         check_url(url)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    ("port", "allowed"), [(80, True), (443, True), (8443, True), (22, False), (25, False), (6379, False), (8080, False)]
+)
+def test_only_ports_of_web_servers_are_allowed(port: int, allowed: bool, settings: Settings) -> None:
+    target = check_url(f"https://hooks.example.org:{port}/x")
+    if allowed:
+        check_port(target)
+        return
+    with pytest.raises(WebhookRefused, match=f"only, not to {port}.*ECHOSCOPE_ALERT_PORTS=80,443,8443,{port}"):
+        check_port(target)
+    settings.ECHOSCOPE_ALERT_PORTS = ["443", str(port)]
+    check_port(target)
+    settings.ECHOSCOPE_ALERT_PORTS = ["443"]
+    settings.ECHOSCOPE_ALERT_PRIVATE_HOSTS = ["hooks.example.org"]
+    check_port(target)
+
+
+def test_a_port_of_another_service_is_refused_when_an_alert_is_sent(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: list[Any] = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 25))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: entries)
+    assert "not to 25" in post("http://mail.example.org:25/", b"{}", {}).answer
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "192.0.1.1"])
 def test_public_addresses_are_accepted(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 

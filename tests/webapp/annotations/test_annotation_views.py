@@ -189,7 +189,7 @@ def test_the_query_count_of_the_panel_is_constant(
         do_comment(trajectory, people.owner, f"@grace @linus look {number}", number % 2)
         do_tag(trajectory, people.owner, f"tag {number}")
     do_star(trajectory, member.user)
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         page = who.owner.get(f"/t/{trajectory.slug}/annotations", headers={"HX-Request": "true"}).content.decode()
     assert page.count('class="comment"') == 12
 
@@ -249,3 +249,34 @@ def test_annotated_trajectories_survive_a_replayed_iteration(
     assert marked.superseded
     assert marked.turns.exists()
     assert not Trajectory.objects.filter(pk=other.pk).exists()
+
+
+def test_tags_used_on_private_runs_only_are_not_suggested_to_others(
+    trajectory: Trajectory, who: Visitors, people: People, member: Member
+) -> None:
+    other = Run.objects.create(
+        team=people.team,
+        author=people.owner,
+        title="Team run",
+        config=trajectory.run.config,
+        environment="Sokoban",
+        iterations=4,
+    )
+    JournalTailer(other, journal_folder(other)).drain()
+    shown = other.trajectories.order_by("pk")[0]
+    do_tag(trajectory, people.owner, "canary")
+    do_tag(shown, people.owner, "common")
+    assert "canary" in page_of(member.client, shown)
+    Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.PRIVATE)
+    explorer = f"/runs/{other.slug}/trajectories"
+    for address in (f"/t/{shown.slug}", explorer):
+        for client in (member.client, who.viewer):
+            page = client.get(address).content.decode()
+            assert "canary" not in page
+            assert "common" in page
+        assert "canary" in who.owner.get(address).content.decode(), "its author sees it"
+
+
+def journal_folder(run: Run) -> Path:
+    """The folder of a short journal of the run."""
+    return journal_builder.write(run.folder, *journal_builder.whole_run(1)).parent

@@ -7,6 +7,7 @@ import json
 import pytest
 from django.conf import settings
 
+from echoscope import models
 from webapp.api import client_types
 from webapp.api.root import api
 
@@ -22,7 +23,7 @@ def test_every_response_with_fields_is_exported() -> None:
     responses = json.dumps(
         [operation["responses"] for path in document["paths"].values() for operation in path.values()]
     )
-    unpacked = {"RunPage", "TrajectoryPage", "CurveOut", "LogOut", "ErrorOut"}
+    unpacked = {"RunPage", "TrajectoryPage", "ReportPage", "StudyPage", "CurveOut", "LogOut", "ErrorOut"}
     components = {name for name in document["components"]["schemas"] if f'/{name}"' in responses}
     assert components - unpacked <= set(client_types.MODELS)
 
@@ -35,3 +36,10 @@ def test_a_type_of_json_schema_has_a_python_type(schema: dict[str, str]) -> None
 def test_an_unknown_schema_is_refused() -> None:
     with pytest.raises(ValueError, match="no type"):
         client_types._annotation({"type": "mystery"})
+
+
+@pytest.mark.parametrize(("model", "field"), [("Run", "group"), ("RunDetail", "group"), ("Trajectory", "end_reason")])
+def test_answers_of_older_sites_are_read(model: str, field: str) -> None:
+    known = getattr(models, model).model_fields[field]
+    assert not known.is_required()
+    assert known.default == ""

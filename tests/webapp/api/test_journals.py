@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client, RequestFactory
 from django.utils import timezone
 from pytest_django import Settings
@@ -20,6 +21,8 @@ from trainer.journal import events, reader
 from webapp.api import uploads
 from webapp.api.models import SentJournal
 from webapp.api.uploads import SENDER_TIMEOUT, do_finish_silent_imports
+from webapp.core.streaming import release_connection
+from webapp.ingest import tailer
 from webapp.runs.actions import do_reap
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
@@ -261,3 +264,44 @@ def test_journal_state_is_readable_by_readers_of_the_run(callers: Callers, run: 
         "problem": "",
     }
     assert not SentJournal.objects.exists()
+
+
+def test_a_large_import_is_answered_after_a_while_and_continued_at_its_offset(
+    callers: Callers, whole: bytes, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ECHOSCOPE_IMPORT_SECONDS = 0  # one batch a request
+    monkeypatch.setattr(tailer, "BATCH_BYTES", len(whole) // 4)
+    monkeypatch.setattr(uploads, "PIECE", len(whole) // 4)
+    answer = callers.owner.post("/api/runs/import", whole)
+    run = imported(answer)
+    offset = answer.json()["journal"]["offset"]
+    assert 0 < offset < len(whole)
+    assert answer.json()["journal"]["growing"]
+    assert run.state == Run.State.RUNNING
+    requests = 0
+    while offset < len(whole):
+        path = f"/api/runs/{run.slug}/journal?offset={offset}&growing=false"
+        piece = callers.owner.call("PUT", path, whole[offset:]).json()
+        assert piece["offset"] > offset, "every request makes progress"
+        offset, requests = piece["offset"], requests + 1
+    assert requests >= 3
+    run.refresh_from_db()
+    assert (run.state, run.iteration, run.seq) == (Run.State.FINISHED, 2, whole.count(b"\n"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_import_releases_the_database_connection_between_batches(
+    callers: Callers, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tailer, "BATCH_BYTES", len(whole) // 4)
+    monkeypatch.setattr(uploads, "PIECE", len(whole) // 4)
+    released: list[bool] = []
+
+    def release() -> None:
+        release_connection()
+        released.append(connection.connection is None)
+
+    monkeypatch.setattr(uploads, "release_connection", release)
+    imported(callers.owner.post("/api/runs/import", whole))
+    assert len(released) >= 3
+    assert all(released)

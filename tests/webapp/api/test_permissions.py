@@ -13,23 +13,38 @@ from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, Program, problem
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
+from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
 from webapp.api.root import api
+from webapp.reports.actions import do_create_report
 from webapp.runs.models import Run
+from webapp.studies.actions import do_create_study
+from webapp.studies.models import Study
+from webapp.studies.study_plan import planned
+from webapp.studies.study_spec import CatalogueSpec
 from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import ShareLink, Trajectory
 
-OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"}
+OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"} | {
+    "list_reports",
+    "list_studies",
+}
 """Reads that belong to no team, or to all teams of the user."""
-OWN = {"create_run", "import_run"}
+OWN = {"create_run", "create_group", "import_run", "create_report", "create_study"}
 """Creation: outsiders create in their own team."""
 BODIES: dict[str, Any] = {
     "create_run": {"preset": "bandit-starpo_s-pocket"},
+    "create_group": {"preset": "bandit-starpo_s-pocket", "seeds": 2},
     "clone_run": {"overrides": {"seed": 2}},
     "update_run": {"title": "Renamed"},
     "control_run": {"action": "cancel"},
     "create_share": {"turn": 0},
+    "create_report": {"title": "What broke", "body": "Some *words*."},
+    "create_study": {"kind": "catalogue", "study": "figure-9", "scale": "smoke", "seeds": 1},
+    "update_study": {"visibility": "link"},
+    "control_study": {"action": "pause"},
+    "update_report": {"body": "Better words.", "version": 1},
 }
 QUERIES = {
     "get_metric_points": "?name=reward/mean",
@@ -57,8 +72,21 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
     found = Trajectory.objects.filter(run=run)[0]
     link = do_share_trajectory(found, people.owner)
+    report = do_create_report(people.team, people.owner, "Where it broke", "", frozenset())
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    checkpoint = run.folder / checkpoint_path(1)
+    checkpoint.mkdir(parents=True)
+    (checkpoint / CHECKPOINT_STATE).write_text("{}")
     run.refresh_from_db()
-    return {"run": run.slug, "trajectory": found.slug, "token": link.token, "offset": str(run.journal_offset)}
+    return {
+        "run": run.slug,
+        "trajectory": found.slug,
+        "token": link.token,
+        "report": report.slug,
+        "study": study.slug,
+        "offset": str(run.journal_offset),
+    }
 
 
 def prepared(name: str, path_values: dict[str, str]) -> None:
@@ -72,9 +100,10 @@ def prepared(name: str, path_values: dict[str, str]) -> None:
 def send_request(
     caller: Program, name: str, method: str, path: str, path_values: dict[str, str], tmp_path: Path
 ) -> Any:
-    slug = path_values["trajectory" if path.startswith("/api/trajectories/") else "run"]
+    kind = path.split("/")[2]
+    slug = path_values[{"trajectories": "trajectory", "reports": "report", "studies": "study"}.get(kind, "run")]
     kinds = {"get_environment": "Bandit", "get_preset": "bandit-starpo_s-pocket"}
-    path = path.format(slug=slug, token=path_values["token"], name=kinds.get(name, ""))
+    path = path.format(slug=slug, token=path_values["token"], name=kinds.get(name, ""), iteration=1, kind="csv")
     path += QUERIES.get(name, "").format(**path_values)
     body = BODIES.get(name)
     if name == "import_run":
@@ -124,12 +153,13 @@ def test_an_outsider_gets_404(
     name: str, method: str, path: str, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
 ) -> None:
     prepared(name, path_values)
-    before = state()
+    before, runs = state(), Run.objects.filter(team=people.team).count()
     answer = send_request(callers.outsider, name, method, path, path_values, tmp_path)
     if name in OPEN | OWN:
         assert answer.status_code in (200, 201), answer.content
         assert path_values["run"].encode() not in answer.content
-        assert not Run.objects.filter(team=people.team).exclude(slug=path_values["run"]).exists()
+        assert path_values["study"].encode() not in answer.content
+        assert Run.objects.filter(team=people.team).count() == runs
     else:
         assert answer.status_code == 404, answer.content
         assert state() == before
@@ -151,5 +181,6 @@ def state() -> list[Any]:
     return [
         list(Run.objects.order_by("pk").values()),
         list(ShareLink.objects.order_by("pk").values()),
+        list(Study.objects.order_by("pk").values()),
         Trajectory.objects.count(),
     ]

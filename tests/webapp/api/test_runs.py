@@ -9,6 +9,7 @@ import pytest
 import yaml
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from tests.trainer.config.test_former_names import FORMER_MIX, MIX
 from tests.webapp.api.api_clients import Callers, problem, program
@@ -110,7 +111,6 @@ def test_a_mixture_of_environments_is_launched_and_cloned_under_current_and_form
         ({"preset": PRESET, "overrides": {"iterations": "many"}}, "iterations", "whole number, not 'many'"),
         ({"config": {"rollout": {"groups": 0}}}, "config.rollout.groups", "must be greater than 0"),
         ({"config": {"environment": {"name": "Chess"}}}, "config.environment", "unknown environment 'Chess'"),
-        ({"config": {"name": "a\0b"}}, "config", "NUL"),
         ({"config": {"algorithm": {"lam": 1, "gae_lambda": 1}}}, "config.algorithm", "keep gae_lambda"),
         (
             {"preset": PRESET, "overrides": {"algorithm.lam": 1, "algorithm.gae_lambda": 1}},
@@ -215,7 +215,7 @@ def test_the_query_count_of_the_list_is_constant(
     callers: Callers, people: People, django_assert_max_num_queries: Any
 ) -> None:
     many(people, 20)
-    with django_assert_max_num_queries(3):  # the token, when it was used, the runs
+    with django_assert_max_num_queries(4):  # the token, when it was used, the runs, the reader's teams
         assert len(callers.owner.get("/api/runs").json()["items"]) == 20
 
 
@@ -248,6 +248,34 @@ def test_title_tags_and_visibility_are_changed_independently(callers: Callers, r
     assert (run.title, run.tags, run.visibility) == ("New", ["a", "b"], "link")
     blank = callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"title": "  "})
     assert (blank.status_code, list(problem(blank)["fields"])) == (422, ["title"])
+
+
+def test_an_edit_that_is_refused_archives_nothing(callers: Callers, run: Run, settings: Settings) -> None:
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    settings.ECHOSCOPE_MAX_TAGS_PER_RUN = 1
+    answer = callers.owner.call("PATCH", f"/api/runs/{run.slug}", {"archived": True, "tags": ["a", "b"]})
+    assert answer.status_code >= 400
+    run.refresh_from_db()
+    assert run.archived_at is None
+
+
+def test_notes_are_written_and_ended_runs_archived(callers: Callers, run: Run) -> None:
+    path = f"/api/runs/{run.slug}"
+    assert callers.owner.call("PATCH", path, {"notes": "Try **more** turns"}).json()["notes"] == "Try **more** turns"
+    early = callers.owner.call("PATCH", path, {"archived": True})
+    assert (early.status_code, "Stop it first" in problem(early)["message"]) == (409, True)
+    state(run, "finished")
+    assert callers.owner.call("PATCH", path, {"archived": True}).json()["archived_at"] is not None
+    assert callers.owner.get("/api/runs?archived=false").json()["items"] == []
+    assert [item["slug"] for item in callers.owner.get("/api/runs?archived=true").json()["items"]] == [run.slug]
+    assert callers.owner.call("PATCH", path, {"archived": False}).json()["archived_at"] is None
+
+
+def test_a_cancellation_is_undone(callers: Callers, run: Run) -> None:
+    path = f"/api/runs/{run.slug}/control"
+    assert callers.owner.post(path, {"action": "cancel"}).json()["state"] == "cancelled"
+    assert callers.owner.post(path, {"action": "undo-cancel"}).json()["state"] == "queued"
+    assert callers.owner.post(path, {"action": "undo-cancel"}).status_code == 409
 
 
 def test_only_author_and_admins_hide_a_run_from_the_team_or_delete_it(people: People, run: Run) -> None:

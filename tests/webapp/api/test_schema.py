@@ -23,7 +23,11 @@ from tests.webapp.api.api_clients import program
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
 from webapp.api.root import api
+from webapp.reports.actions import do_create_report
 from webapp.runs.models import Run
+from webapp.studies.actions import do_create_study
+from webapp.studies.study_plan import planned
+from webapp.studies.study_spec import CatalogueSpec
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
 
@@ -33,10 +37,16 @@ WITH_RULES = {
     "append_journal": "the body must be lines of a journal",
     "list_runs": "cursors are signed",
     "create_run": "settings depend on each other",
+    "create_group": "likewise",
     "clone_run": "settings depend on each other",
     "delete_run": "the slug must be said twice",
     "get_metric_points": "a range must not end before it begins",
     "list_trajectories": "ranges, cursors",
+    "list_reports": "cursors are signed",
+    "create_report": "texts are limited",
+    "update_report": "a text needs the version that was read",
+    "list_studies": "cursors are signed",
+    "create_study": "settings depend on each other, and on the kind of study",
     "create_share": "must end in the future, at a turn that exists",
 }
 """Operations that refuse some schema-valid requests, and why."""
@@ -72,7 +82,10 @@ def path_values(people: People, run: Run) -> PathValues:
     link = do_share_trajectory(found, people.owner)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED, imported=True)
     secret = program(people.team, people.owner).secret
-    slugs = {"runs": run.slug, "trajectories": found.slug}
+    report = do_create_report(people.team, people.owner, "Where it broke", "", frozenset())
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    slugs = {"runs": run.slug, "trajectories": found.slug, "reports": report.slug, "studies": study.slug}
     return PathValues(slugs, {"environments": "Bandit", "presets": "bandit-starpo_s-pocket"}, link.token, secret)
 
 

@@ -11,7 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.webapp.api.api_clients import Callers, problem
+from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.page_requests import play
+from tests.webapp.trajectories.scripted_attempt import LOCKED, events, sokoban
 from webapp.api.routes.trajectories import Sort, TrajectoryFilter
 from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
@@ -25,8 +27,8 @@ def played(run: Run) -> Run:
 
 
 def test_every_filter_and_order_of_the_explorer_is_supported() -> None:
-    here = set(TrajectoryFilter.model_fields) - {"limit", "cursor"}
-    assert here == {field.name for field in fields(Filters)}
+    here = set(TrajectoryFilter.model_fields) - {"limit", "cursor", "group_number"}
+    assert here == {field.name for field in fields(Filters)} - {"hide"}, "hidden columns are of the page only"
     assert {name.removeprefix("-") for name in Sort.__args__} == set(SORTS)  # type: ignore[attr-defined]
 
 
@@ -55,9 +57,31 @@ def test_filters_narrow_the_results(callers: Callers, played: Run) -> None:
     assert len(callers.owner.get(f"{base}?text=target").json()["items"]) == 12
 
 
+def test_marks_kinds_of_claims_and_groups_from_1_are_filtered_by(callers: Callers, played: Run) -> None:
+    base = f"/api/runs/{played.slug}/trajectories"
+    chosen = Trajectory.objects.filter(run=played).order_by("pk")[0]
+    Trajectory.objects.filter(pk=chosen.pk).update(
+        worst_mark=2, first_mistake_turn=1, false_claims=2, false_claim_kinds=["box_position", "wall"]
+    )
+    for query in ("mark=mistake", "mistake_turn=2", "false_claim_kinds=wall,size", "false_claim_kinds=size+wall"):
+        (item,) = callers.owner.get(f"{base}?{query}").json()["items"]
+        assert item["slug"] == chosen.slug, query
+    assert (item["worst_mark"], item["first_mistake_turn"]) == ("mistake", 1)
+    assert item["false_claim_kinds"] == ["box_position", "wall"]
+    by_mark = callers.owner.get(f"{base}?sort=-mark&limit=1").json()["items"]
+    assert by_mark == [item]
+    others = callers.owner.get(f"{base}?sort=mark").json()["items"]
+    assert {other["worst_mark"] for other in others[:-1]} == {None}
+    assert callers.owner.get(f"{base}?group_number=1").json() == callers.owner.get(f"{base}?group=0").json()
+    assert callers.owner.get(f"{base}?group_number=1").json()["items"]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
+        ("group_number=0", "group_number"),
+        ("false_claim_kinds=weather", "false_claim_kinds"),
+        ("mark=great", "mark"),
         ("reward_min=2&reward_max=1", "reward_max"),
         ("sort=colour", "sort"),
         ("iteration=-1", "iteration"),
@@ -74,7 +98,7 @@ def test_an_invalid_filter_is_reported(callers: Callers, played: Run, query: str
 def test_a_page_of_trajectories_takes_few_queries(
     callers: Callers, played: Run, django_assert_max_num_queries: Any
 ) -> None:
-    with django_assert_max_num_queries(4):  # the token, when it was used, the run, its trajectories
+    with django_assert_max_num_queries(5):  # the token, when it was used, the run, the reader's teams, its trajectories
         callers.owner.get(f"/api/runs/{played.slug}/trajectories")
 
 
@@ -117,3 +141,21 @@ def test_an_unusable_share_link_is_not_created(callers: Callers, played: Run, bo
     answer = callers.owner.post(f"/api/trajectories/{found.slug}/shares", body)
     assert (answer.status_code, list(problem(answer)["fields"])) == (422, [field])
     assert not found.shares.exists()
+
+
+def test_a_trajectory_has_the_marks_of_its_mistakes_and_a_verdict(callers: Callers, run: Run) -> None:
+    write_story(run, list(events(sokoban(), LOCKED)))
+    trajectory = Trajectory.objects.get(run=run)
+    answer = callers.viewer.get(f"/api/trajectories/{trajectory.slug}").json()
+    assert [(mark["turn"], mark["action"], mark["kind"], mark["better"]) for mark in answer["marks"]] == [
+        (1, 1, "inaccuracy", ["Left"]),
+        (1, 2, "blunder", ["Up"]),
+    ]
+    assert answer["marks"][1]["cells"] == [[3, 1]]
+    assert answer["marks"][1]["loss"] == pytest.approx(answer["marks"][1]["value"])
+    assert answer["verdict"] == {
+        "kind": "mistake",
+        "turn": 1,
+        "action": 2,
+        "sentence": "Turn 2: Left locked the box in a corner. Up would have won in 5.",
+    }

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -126,15 +127,23 @@ def test_lock_wait_ends_and_other_errors_pass_through(run: Run) -> None:
 
 @pytest.mark.parametrize(("web", "timeouts"), [(False, TIMEOUTS), (True, WEB_TIMEOUTS)])
 def test_timeouts_are_set_on_every_connection(web: bool, timeouts: dict[str, str]) -> None:
-    options: dict[str, str] = {}
+    options: dict[str, Any] = {}
     set_timeouts({"OPTIONS": options}, web=web)
-    with psycopg.connect(address_of_test_database(), options=options["options"]) as other:
+    with psycopg.connect(address_of_test_database(), **options) as other:
         for name, value in timeouts.items():
             row = other.execute("SELECT current_setting(%s)", [name]).fetchone()
             assert row == (value,)
+    assert ({"connect_timeout", "tcp_user_timeout"} <= options.keys()) is not web
     own = {"OPTIONS": {"options": "-c search_path=own"}}
     set_timeouts(own, web=web)
     assert own["OPTIONS"]["options"] == "-c search_path=own"
+
+
+def test_the_address_of_the_database_may_set_other_timeouts_of_connections() -> None:
+    own: dict[str, Any] = {"OPTIONS": {"connect_timeout": "3"}}
+    set_timeouts(own, web=False)
+    assert own["OPTIONS"]["connect_timeout"] == "3"
+    assert own["OPTIONS"]["tcp_user_timeout"] == 30_000
 
 
 def test_the_database_ends_a_frozen_transaction(run: Run) -> None:
@@ -169,8 +178,11 @@ def test_a_transaction_ended_by_the_database_is_repeated(run: Run) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             if len(attempts) == 1:
                 cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
-                cursor.execute("SELECT 1")
-                time.sleep(0.5)
+                cursor.execute("SELECT pg_backend_pid()")
+                backend = cursor.fetchone()
+                with psycopg.connect(address_of_test_database(), autocommit=True) as other:
+                    alive = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+                    eventually(lambda: other.execute(alive, backend).fetchone() is None)
             return Run.objects.filter(pk=run.pk).update(title="Repeated")
 
     assert lease.persist(freeze_once) == 1

@@ -10,8 +10,8 @@ from webapp.core import env
 from webapp.services import addresses, programs
 
 
-def test_without_a_mail_url_mail_is_logged() -> None:
-    assert env.mail("").backend.endswith("console.EmailBackend")
+def test_without_a_mail_url_mail_is_neither_sent_nor_logged() -> None:
+    assert env.mail("").backend.endswith("dummy.EmailBackend")
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,37 @@ PHASES: list[dict[str, Any]] = [
         "tokens_per_second": 0.4,
         "eta_seconds": 90,
     },
+    {
+        "phase": "update",
+        "iteration": 5,
+        "done": 6,
+        "total": 24,
+        "unit": "micro-batches",
+        "tokens_per_second": None,
+        "eta_seconds": 600,
+        "eta_low_seconds": 480,
+        "eta_high_seconds": 780,
+        "share": 0.25,
+        "iteration_shares": {"rollout": 0.3, "update": 0.5, "evaluate": 0.2},
+        "update": {"stage": "step", "pass_number": 1, "passes": 2, "groups": [0, 3]},
+    },
+    {
+        "phase": "update",
+        "iteration": 5,
+        "done": 2,
+        "total": 16,
+        "unit": "thoughts",
+        "tokens_per_second": None,
+        "eta_seconds": 20,
+        "eta_low_seconds": 20.1,
+        "eta_high_seconds": 20.2,
+        "share": 0.0,
+        "iteration_shares": None,
+        "update": {"stage": "prepare", "pass_number": 0, "passes": 0, "groups": []},
+    },
 ]
 NUMBERS = [0, -0.0, 0.004, -0.004, -0.1, 10.9, -1, 2.345, 99.999, -123.4, 1e-9]
+SHARES = [0, 0.004, 0.2969, 0.5, 0.9999, 1]
 SECONDS = [0.2, 1, 59, 89, 90, 91, 600, 5399, 5400, 7261, 86_400, 172_799, 200_000, 10_000_000]
 LOST = {"turn": 1, "action": 2, "reason": "the box is in a corner"}
 OUTCOMES = [
@@ -70,6 +99,13 @@ def test_the_phase_is_described() -> None:
     assert formatting.phase_text(PHASES[1], 200) == "Before the first iteration · loading the policy"
     assert formatting.phase_text(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
     assert formatting.progress(PHASES[0], 0, "running") == 0.75
+    assert formatting.phase_text(PHASES[4], 200) == "Iteration 5 of 200 · update: pass 1 of 2, micro-batch 7 of 24"
+    assert (
+        formatting.phase_text(PHASES[5], 200) == "Iteration 5 of 200 · update: measuring the rollout, thought 3 of 16"
+    )
+    assert formatting.pace_text(PHASES[4], "", "running") == "10 min left (8 min to 13 min)"
+    assert formatting.pace_text(PHASES[5], "", "running") == "20 s left", "both ends of the range read the same"
+    assert formatting.progress(PHASES[4], 10, "running") == pytest.approx(0.4 + (0.3 + 0.25 * 0.5) / 10)
     assert (
         formatting.pace_text(PHASES[0], "CPU, 2 threads", "running") == "5,310 tokens/s · CPU, 2 threads · 9 min left"
     )
@@ -77,12 +113,26 @@ def test_the_phase_is_described() -> None:
 
 def test_the_outcome_is_described() -> None:
     assert formatting.outcome(True, "terminated", 2, 6) == "solved in 2 turns, 6 actions"
-    assert formatting.outcome(False, "turns", 5, 6, LOST) == "stuck at turn 2, action 3: the box is in a corner"
+    assert formatting.outcome(False, "turns", 5, 6, LOST) == "lost at turn 2, action 3: the box is in a corner"
+
+
+def test_numbers_of_a_column_have_the_same_decimals() -> None:
+    assert [formatting.signed(value) for value in (10, -1, -1.5, 10.3, 0, 0.15, -120.4)] == [
+        "+10.0",
+        "−1.0",
+        "−1.5",
+        "+10.3",
+        "0.0",
+        "+0.15",
+        "−120",
+    ]
+    assert [formatting.percent(share) for share in (0, 0.2969, 1)] == ["0.0%", "29.7%", "100.0%"]
 
 
 def test_browser_and_server_format_identically() -> None:
     expression = """({
         signed: data.numbers.map(signed),
+        shares: data.shares.map(percent),
         durations: data.seconds.map(duration),
         outcomes: data.outcomes.map(outcome),
         phases: data.phases.map((phase) => phaseWords(phase, 200)),
@@ -92,9 +142,12 @@ def test_browser_and_server_format_identically() -> None:
         states: STATES,
     })"""
     formatted = evaluate(
-        "ui/formatting.js", expression, {"numbers": NUMBERS, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES}
+        "ui/formatting.js",
+        expression,
+        {"numbers": NUMBERS, "shares": SHARES, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES},
     )
     assert formatted["signed"] == [formatting.signed(value) for value in NUMBERS]
+    assert formatted["shares"] == [formatting.percent(share) for share in SHARES]
     assert formatted["durations"] == [formatting.duration(value) for value in SECONDS]
     assert formatted["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
     assert formatted["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envs.base import Hint
+from envs.base import Claim, Hint
 from tests.webapp.journal_builder import BOARD, started
 from trainer.journal import events as journal
 from trainer.journal.writer import Journal
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory
 
 NAMES = ("corner", "wall", "target", "player", "box", "row")
+KINDS = ("box_position", "direction", None)
+"""Kinds of the claims; a claim without one counts as other."""
 
 
 def turn(key: str, number: int, mix: int) -> journal.Turn:
@@ -37,6 +40,10 @@ def turn(key: str, number: int, mix: int) -> journal.Turn:
         truncated=False,
         entropy=0.5,
         logprob=-0.4,
+        claims=[
+            Claim(start=4 * index, end=4 * index + 3, true=index == 0, kind=KINDS[mix // 3 % 3])
+            for index in range(mix % 3)
+        ],
     )
 
 
@@ -126,4 +133,14 @@ def write_story(run: Run, events: list[journal.Event] | None = None) -> Run:
     JournalTailer(run).drain()
     run.refresh_from_db()
     assert not run.journal_error
+    return run
+
+
+def mark_some(run: Run) -> Run:
+    """Marks of ended attempts as the judge would store them, in turn from not judged yet to a blunder at turn 2."""
+    ended = Trajectory.objects.filter(run=run, finished_seq__isnull=False).order_by("pk")
+    for number, pk in enumerate(ended.values_list("pk", flat=True)):
+        mark = (None, -1, 0, 1, 2, 3)[number % 6]
+        turn = {2: 0, 3: 1}.get(mark or 0)
+        Trajectory.objects.filter(pk=pk).update(worst_mark=mark, first_mistake_turn=turn)
     return run

@@ -106,17 +106,17 @@ def test_without_runs_the_page_suggests_some(run: Run, who: Visitors) -> None:
 def test_the_same_prompt_is_shown_as_each_run_played_it(people: People, run: Run, who: Visitors) -> None:
     other, third = another(people, run), another(people, run, "Never examined")
     add_evaluations(run, other)
-    page = who.viewer.get(f"/compare?runs={run.slug},{other.slug},{third.slug}&suite=fixed&prompt=1").content.decode()
+    page = who.viewer.get(f"/compare?runs={run.slug},{other.slug},{third.slug}&suite=fixed&puzzle=2").content.decode()
     embedded = re.search(r'<script id="plays" type="application/json">(.*?)</script>', page, re.S)
     assert embedded is not None
     plays = json.loads(embedded[1])
     assert [play["id"] for play in plays] == ["e2-1", "e2-1"], "the newest evaluation of each"
     assert all(play["turns"][0]["thought"] == "I push." for play in plays)
     assert page.count('data-play="') == 2
-    assert "This run has not played this prompt" in page
-    assert "Prompt, 0 to 1" in page
+    assert "This run has not played this puzzle" in page
+    assert "Puzzle, 1 to 2" in page
     beyond = who.viewer.get(f"/compare?runs={run.slug}&suite=fixed&prompt=999").content.decode()
-    assert 'value="1"' in beyond, "beyond the last prompt is the last one"
+    assert 'value="2"' in beyond, "beyond the last prompt is the last one"
 
 
 def test_a_prompt_with_another_start_is_not_the_same(people: People, run: Run, who: Visitors) -> None:

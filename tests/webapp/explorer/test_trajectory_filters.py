@@ -5,19 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.http import QueryDict
+from hypothesis import given
+from hypothesis import strategies as st
 from pytest_django import Settings
 
-from tests.webapp.explorer.scripted_run import write_story
-from webapp.explorer.trajectory_filters import Filters, filter_trajectories, windows
+from envs.claims.kinds import CLAIM_KINDS
+from tests.webapp.explorer.scripted_run import mark_some, write_story
+from webapp.explorer.trajectory_filters import (
+    HIDEABLE,
+    MARKS,
+    OUTCOMES,
+    Filters,
+    _conditions,
+    filter_trajectories,
+    windows,
+)
 from webapp.runs.models import Alarm, Run
+from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import Trajectory, Turn
 
 
 @pytest.fixture
 def played_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return write_story(run)
+    return mark_some(write_story(run))
 
 
 def parse_filters(query: str) -> Filters:
@@ -60,6 +73,30 @@ def keys(run: Run, query: str) -> set[str]:
         ("tokens_min=25", lambda t: t.token_count >= 25),
         ("format=broken", lambda t: t.format_error),
         ("format=valid", lambda t: not t.format_error),
+        ("claims=false", lambda t: t.false_claims),
+        ("claims=true", lambda t: t.true_claims and not t.false_claims),
+        ("claims=none", lambda t: t.true_claims == 0 and t.false_claims == 0),
+        ("false_claim_kinds=direction", lambda t: "direction" in t.false_claim_kinds),
+        ("false_claim_kinds=other,direction", lambda t: {"other", "direction"} & set(t.false_claim_kinds)),
+        (
+            "false_claim_kinds=other&false_claim_kinds=box_position",
+            lambda t: len(t.false_claim_kinds) > 0 and set(t.false_claim_kinds) != {"direction"},
+        ),
+        ("group_number=2", lambda t: t.group.number == 1),
+        ("group_number=2&group=1", lambda t: t.group.number == 1),
+        ("mark=none", lambda t: t.worst_mark == 0),
+        ("mark=blunder", lambda t: t.worst_mark == 3),
+        ("mark=unjudged", lambda t: t.finished_seq and t.worst_mark in (None, -1)),
+        ("mistake_turn=2", lambda t: t.first_mistake_turn == 1),
+        ("reason=box_corner", lambda t: t.lost_at is not None),
+        ("reason=solved", lambda t: t.status == "success"),
+        ("reason=interrupted", lambda t: t.status == "interrupted"),
+        ("break_turn=1", lambda t: t.lost_at is not None and t.lost_at["turn"] == 0),
+        ("truth_min=60", lambda t: t.true_claims and t.true_claims / (t.true_claims + t.false_claims) >= 0.6),
+        (
+            "truth_min=50&truth_max=60%",
+            lambda t: t.true_claims and 0.5 <= t.true_claims / (t.true_claims + t.false_claims) <= 0.6,
+        ),
         ("kept=yes", lambda t: t.group.kept is True),
         ("kept=no", lambda t: t.group.kept is False),
     ],
@@ -70,6 +107,45 @@ def test_each_filter_finds_its_trajectories(played_run: Run, query: str, wanted:
     assert keys(played_run, query) == expected
     assert expected, "the story should have some of these"
     assert not query or expected != {each.key for each in everything(played_run)}, "and some that are not"
+
+
+def test_claims_of_a_trajectory_are_those_of_its_turns(played_run: Run) -> None:
+    for trajectory in everything(played_run):
+        claims = [claim["true"] for turn in trajectory.turns.all() for claim in turn.event["claims"]]
+        expected = (sum(claims), len(claims) - sum(claims)) if trajectory.turn_count else (None, None)
+        assert (trajectory.true_claims, trajectory.false_claims) == expected
+
+
+def test_kinds_of_false_claims_are_those_of_its_turns_in_order(played_run: Run) -> None:
+    found = set()
+    for trajectory in everything(played_run):
+        claims = [claim for turn in trajectory.turns.all() for claim in turn.event["claims"]]
+        wanted = {claim.get("kind", "other") for claim in claims if not claim["true"]}
+        assert trajectory.false_claim_kinds == sorted(wanted)
+        found.add(len(wanted))
+    assert found >= {0, 1, 2}, "the story should have several kinds in one trajectory"
+
+
+def test_a_kind_of_false_claims_is_found_by_its_index(played_run: Run) -> None:
+    conditions = _conditions(parse_filters("false_claim_kinds=direction"))
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan TO off")
+        plan = Trajectory.objects.filter(*conditions).explain()
+    assert "trajectory_false_kinds" in plan
+
+
+def test_links_of_earlier_versions_find_the_same_group(played_run: Run) -> None:
+    old = parse_filters("group=0&split=train")
+    assert old == parse_filters("group_number=1&split=train")
+    assert old.query() == "split=train&group_number=1"
+    assert {each.group.number for each in filter_trajectories(played_run, old).select_related("group")} == {0}
+    assert parse_filters(old.query(group=None)).group is None
+
+
+def test_two_numbers_of_different_groups_are_an_error() -> None:
+    filters, errors = Filters.parse(QueryDict("group=4&group_number=4"))
+    assert filters.group == 4
+    assert errors == {"group_number": "“group”, which counts from 0, is group 5; ignored."}
 
 
 def test_replaced_trajectories_are_never_found(played_run: Run) -> None:
@@ -136,6 +212,9 @@ def test_windows_of_alarms_open_with_watch_and_close_with_healthy() -> None:
         ("text=a%00b", "text"),
         ("sort=colour", "sort"),
         ("environment=" + "a" * 101, "environment"),
+        ("mark=great", "mark"),
+        ("false_claim_kinds=weather", "false_claim_kinds"),
+        ("false_claim_kinds=,", "false_claim_kinds"),
     ],
 )
 def test_invalid_values_are_reported_by_field_and_the_rest_applies(query: str, field: str) -> None:
@@ -152,3 +231,51 @@ def test_a_query_round_trips() -> None:
     assert parse_filters(filters.query()) == filters
     assert parse_filters(filters.query(sort=None)).sort == "-iteration"
     assert Filters().query() == ""
+
+
+VALUES = {
+    "iteration_min": st.integers(0, 99),
+    "outcome": st.sampled_from(sorted(OUTCOMES)),
+    "reason": st.sampled_from(sorted(END_REASONS)),
+    "break_turn": st.integers(1, 50),
+    "reward_min": st.floats(-50, 50, allow_nan=False),
+    "truth_min": st.floats(0, 50),
+    "truth_max": st.floats(51, 100),
+    "claims": st.sampled_from(["false", "true", "none"]),
+    "false_claim_kinds": st.lists(st.sampled_from(sorted(CLAIM_KINDS)), min_size=1).map(",".join),
+    "group_number": st.integers(1, 99),
+    "mark": st.sampled_from(sorted(MARKS)),
+    "split": st.sampled_from(["train", "eval"]),
+    "text": st.sampled_from(["corner", '"left of" -wall', "3,4", "näher & \U0001f600 a"]),
+    "hide": st.lists(st.sampled_from(HIDEABLE), unique=True).map(" ".join),
+    "sort": st.sampled_from(["reward", "-reward", "place", "-iteration"]),
+}
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_a_query_string_is_read_back_as_the_same_filters(values: dict[str, object]) -> None:
+    filters, errors = Filters.parse({name: str(value) for name, value in values.items()})
+    assert errors == {}
+    assert Filters.parse(QueryDict(filters.query())) == (filters, {})
+
+
+@given(st.dictionaries(st.sampled_from([*VALUES, "at", "nonsense"]), st.text(max_size=30)))
+def test_any_query_string_is_read_with_errors_at_its_fields(values: dict[str, str]) -> None:
+    filters, errors = Filters.parse(values)
+    assert errors.keys() <= VALUES.keys()
+    assert Filters.parse(QueryDict(filters.query())) == (filters, {})
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("break_turn=0", "break_turn"),
+        ("truth_min=101", "truth_min"),
+        ("truth_max=-1", "truth_max"),
+        ("reason=bad", "reason"),
+        ("mistake_turn=0", "mistake_turn"),
+        ("group_number=0", "group_number"),
+    ],
+)
+def test_impossible_values_are_explained_at_their_field(query: str, field: str) -> None:
+    assert list(Filters.parse(QueryDict(query))[1]) == [field]

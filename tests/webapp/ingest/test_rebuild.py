@@ -8,20 +8,24 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.files.storage import storages
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pytest_django import Settings
 
 from tests.webapp import journal_builder
 from tests.webapp.ingest.test_tailer import events_of, facts
 from trainer.journal import events as journal
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.annotations.actions import do_star
+from webapp.core import env
 from webapp.ingest.rebuild import RebuildRefused, do_rebuild, do_rebuild_ended, do_requested_rebuilds
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
+from webapp.runs import object_storage
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
@@ -201,3 +205,23 @@ def test_a_run_in_training_is_not_rebuilt(client: Client, run: Run) -> None:
     client.post(reverse("run-rebuild", args=[run.slug]))
     run.refresh_from_db()
     assert not run.rebuild_requested
+
+
+def test_an_incomplete_copy_in_storage_changes_nothing(
+    run: Run, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHOSCOPE_STORAGE", f"file://{tmp_path}/storage")
+    settings.STORAGES = settings.STORAGES | {"runs": env.storage("ECHOSCOPE_STORAGE")}
+    journal_builder.write(run.folder, *journal_builder.whole_run(1))
+    JournalTailer(run).drain()
+    object_storage.copy(run.folder, storages["runs"], run.slug, object_storage.Manifest())
+    shutil.rmtree(run.folder)
+    (part,) = (tmp_path / "storage" / run.slug / "journal").iterdir()
+    part.write_bytes(part.read_bytes()[:-100])
+    events = Run.objects.get(pk=run.pk).seq
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED, rebuild_requested=True, copy="a copy")
+    assert do_requested_rebuilds() == 1
+    assert do_requested_rebuilds() == 0, "the request is dropped, with its reason"
+    run.refresh_from_db()
+    assert (run.seq, run.rebuilds) == (events, 0)
+    assert "storage cannot be read" in run.journal_error

@@ -407,3 +407,18 @@ def test_a_batch_costs_a_bounded_number_of_queries(
     journal_builder.write(folder, journal_builder.started(), *journal_builder.iteration(1, groups=8, size=16, turns=1))
     with django_assert_max_num_queries(30):
         assert JournalTailer(run, folder).step() > 200
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_count_below_zero_is_a_bad_line(run: Run, folder: Path, skip: bool) -> None:
+    below_zero = journal_builder.turn("a", 0).model_copy(update={"tokens": -9})
+    opening = [journal_builder.started(), journal_builder.group(1, 0, ["a"])]
+    journal_builder.write(folder, *opening, below_zero, *journal_builder.iteration(2))
+    read = JournalTailer(run, folder, skip_bad_lines=skip).drain()
+    run.refresh_from_db()
+    if skip:
+        assert (run.iteration, run.journal_error) == (2, "")
+        assert "database does not take" in Notice.objects.get().message
+    else:
+        assert read == 2
+        assert "line 3 holds a value that the database does not take" in run.journal_error

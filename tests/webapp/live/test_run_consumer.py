@@ -190,6 +190,19 @@ async def test_the_application_accepts_a_session_and_refuses_a_foreign_origin(ru
     assert not await Browser(application, address, foreign).connect()
 
 
+async def test_outside_the_team_frames_have_no_messages(run: Run, people: People, tmp_path: Path) -> None:
+    notice = journal.Notice(level="error", message="/srv/secret")
+    last = await ingest(run, tmp_path, journal_builder.started(), notice)
+    await sync_to_async(Run.objects.filter(pk=run.pk).update)(
+        visibility=Run.Visibility.LINK, failure="/srv/secret", journal_error="/srv/secret"
+    )
+    for user, inside in ((people.viewer, True), (people.outsider, False), (AnonymousUser(), False)):
+        async with browser(run, user, after=0) as page:
+            texts = [await page.text(), await page.text()]
+            assert json.loads(texts[1])["last"] == last
+            assert [("/srv/secret" in text) for text in texts] == [inside, inside]
+
+
 async def test_stored_and_live_events_form_one_unbroken_sequence(run: Run, people: People, tmp_path: Path) -> None:
     last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
     async with browser(run, people.owner, after=5) as page:
@@ -338,6 +351,25 @@ async def test_tokens_reach_the_watchers_of_that_trajectory(run: Run, people: Pe
         assert await three.thought(send) in (expected, expected | {"trajectory": "b", "turn": 0, "text": "So do I"})
 
 
+async def test_progress_of_an_update_reaches_every_watcher_without_touching_its_cursor(
+    run: Run, people: People, tmp_path: Path
+) -> None:
+    phase = {"phase": "update", "iteration": 1, "done": 3, "total": 8, "time": 1.5}
+    async with browser(run, people.owner) as one, browser(run, people.viewer) as two:
+        for page in (one, two):
+            await page.until("hello")
+            frame: dict[str, Any] = {}
+            async with asyncio.timeout(SECONDS):
+                while frame.get("type") != "progress":  # the layer subscribes at its own pace
+                    publisher().progress(run.slug, phase)
+                    await page.send('{"type":"ping"}')
+                    frame = await page.frame()
+                    await asyncio.sleep(0.05)
+            assert frame == {"type": "progress", "phase": phase}
+        last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
+        assert await one.events(last) == list(range(1, last + 1))
+
+
 async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
     async with browser(run, people.owner) as page:
         await page.send('{"type":"ping"}')
@@ -345,10 +377,9 @@ async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
 
 
 async def test_a_former_member_is_disconnected(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_base, "PING_INTERVAL", 0)
-    monkeypatch.setattr(token_subscriptions, "RENEW_INTERVAL", 0.05)
+    monkeypatch.setattr(consumer_base, "ACCESS_INTERVAL", 0.05)
     async with browser(run, people.viewer) as page:
-        await page.until("ping")
+        await page.until("hello")
         await sync_to_async(Membership.objects.filter(user=people.viewer).delete)()
         assert await page.closed() == consumer_base.NOT_FOUND
 

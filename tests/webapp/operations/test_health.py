@@ -8,12 +8,12 @@ import subprocess
 import sys
 
 import pytest
-from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
+from webapp.operations import health
 from webapp.operations.logs import configuration
 from webapp.runs.models import Run
 from webapp.settings import ROOT
@@ -21,31 +21,59 @@ from webapp.settings import ROOT
 __all__ = ["who"]
 
 
-@pytest.mark.django_db
-def test_a_process_with_database_and_redis_is_ready() -> None:
-    answer = Client().get("/readyz")
+@pytest.fixture
+def monitor(db: None, settings: Settings) -> Client:
+    """A client with the token for monitoring."""
+    settings.ECHOSCOPE_METRICS_TOKEN = "a token for monitoring"
+    return Client(headers={"Authorization": "Bearer a token for monitoring"})
+
+
+def test_a_process_with_database_and_redis_is_ready(monitor: Client) -> None:
+    answer = monitor.get("/readyz")
     assert answer.status_code == 200
     checks = answer.json()["checks"]
     assert all(check["ok"] for check in checks.values()), checks
     assert set(checks) == {"database", "redis", "disk"}
+    assert "GB free" in checks["disk"]["message"]
 
 
 @pytest.mark.django_db
-def test_without_redis_it_serves_and_reports_what_is_missing(settings: Settings) -> None:
+def test_details_are_for_holders_of_the_token(settings: Settings) -> None:
+    for token in ("", "Bearer wrong", "Bearer "):
+        answer = Client().get("/readyz", headers={"Authorization": token} if token else {})
+        assert answer.json() == {
+            "ready": True,
+            "checks": {"database": {"ok": True}, "redis": {"ok": True}, "disk": {"ok": True}},
+        }
+
+
+@pytest.mark.django_db
+def test_readiness_uses_no_connection_of_the_requests(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+    with django_assert_num_queries(0):
+        assert Client().get("/readyz").status_code == 200
+
+
+@pytest.mark.django_db
+def test_checks_of_the_database_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "DATABASE_TIMEOUT", 0.01)
+    with health._one_check:
+        assert Client().get("/readyz").status_code == 503
+    monkeypatch.undo()
+    assert Client().get("/readyz").status_code == 200
+
+
+def test_without_redis_it_serves_and_reports_what_is_missing(monitor: Client, settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    answer = Client().get("/readyz")
+    answer = monitor.get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["checks"]["redis"] == {"ok": False, "message": answer.json()["checks"]["redis"]["message"]}
     assert "live pages poll" in answer.json()["checks"]["redis"]["message"]
 
 
-@pytest.mark.django_db
-def test_a_database_of_an_older_version_is_not_ready() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM django_migrations WHERE app = 'trajectories' AND (name >= '0003' OR name = '0001_squashed')"
-        )
-    answer = Client().get("/readyz")
+def test_a_database_of_an_older_version_is_not_ready(monitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = health._migrations() | {("trajectories", "9999_of_a_newer_version")}
+    monkeypatch.setattr(health, "_migrations", lambda: newer)
+    answer = monitor.get("/readyz")
     assert answer.status_code == 503
     assert "manage.py prepare" in answer.json()["checks"]["database"]["message"]
 
@@ -72,7 +100,15 @@ def test_metrics_are_for_staff_and_token_holders(who: Visitors, people: People, 
 
 
 @pytest.mark.django_db
-def test_a_request_keeps_its_proxy_id_or_gets_a_new_one() -> None:
+def test_a_request_has_an_id_of_its_own(settings: Settings) -> None:
+    settings.ECHOSCOPE_TRUST_REQUEST_ID = False
+    given = Client().get("/healthz", headers={"X-Request-ID": "abc-12345"})["X-Request-ID"]
+    assert len(given) == 16
+
+
+@pytest.mark.django_db
+def test_behind_a_proxy_a_request_keeps_its_id_or_gets_a_new_one(settings: Settings) -> None:
+    settings.ECHOSCOPE_TRUST_REQUEST_ID = True
     assert Client().get("/healthz", headers={"X-Request-ID": "abc-12345"})["X-Request-ID"] == "abc-12345"
     own = Client().get("/healthz", headers={"X-Request-ID": "no good\r\n"})["X-Request-ID"]
     assert len(own) == 16

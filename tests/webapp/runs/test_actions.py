@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.utils import timezone
-from pytest_django import DjangoCaptureOnCommitCallbacks
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from tests.patience import SECONDS
 from tests.webapp.conftest import People
+from tests.webapp.page_requests import play
 from trainer.config.run import RunConfig
 from webapp.core.publisher import publisher
 from webapp.runs import actions
 from webapp.runs.access import get_run
 from webapp.runs.actions import RequestRefused, do_release_run, do_renew_lease, do_request
+from webapp.runs.launch.creation import do_create_run
 from webapp.runs.models import Run, Worker
 from webapp.worker.claims import do_claim_run
 
@@ -31,7 +35,7 @@ def held(run: Run, seconds: float = 20) -> Run:
 
 def test_a_new_run_is_queued_with_its_complete_configuration(people: People) -> None:
     config = RunConfig(iterations=7, tags=["trial"])
-    run = actions.do_create_run(people.team, people.owner, config, preset="sokoban-pocket")
+    run = do_create_run(people.team, people.owner, config, preset="sokoban-pocket")
     assert (run.state, run.iterations, run.environment, run.tags) == ("queued", 7, "Sokoban", ["trial"])
     assert RunConfig.model_validate(run.config) == config
     assert run.folder.name == run.slug
@@ -91,8 +95,67 @@ def test_impossible_requests_are_refused_with_a_reason(run: Run, state: str, wis
 
 
 def test_an_unknown_request_is_refused(run: Run) -> None:
-    with pytest.raises(RequestRefused, match="pause, stop, cancel and resume"):
+    with pytest.raises(RequestRefused, match="pause, stop, cancel, undo-cancel and resume"):
         do_request(run, "explode")
+
+
+@pytest.mark.parametrize("state", ["queued", "paused", "stopped"])
+def test_a_cancellation_is_undone(run: Run, state: str) -> None:
+    Run.objects.filter(pk=run.pk).update(state=state)
+    assert do_request(run, "cancel").state == "cancelled"
+    undone = do_request(run, "undo-cancel")
+    assert (undone.state, undone.cancelled_from) == (state, "")
+    assert (undone.ended_at is not None) == (state == "stopped")
+
+
+def test_a_run_that_was_training_is_queued_again(run: Run) -> None:
+    held(run)
+    do_request(run, "cancel")
+    assert do_request(run, "undo-cancel").requested == "", "withdrawn before the supervisor read it"
+    do_request(run, "cancel")
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    actions.do_reap(timezone.now())
+    run.refresh_from_db()
+    assert run.state == "cancelled"
+    assert do_request(run, "undo-cancel").state == "queued"
+
+
+@pytest.mark.parametrize("state", [Run.State.QUEUED, Run.State.PAUSED, Run.State.STOPPED])
+def test_an_archived_run_whose_cancellation_is_undone_is_listed_if_it_waits(run: Run, state: Run.State) -> None:
+    Run.objects.filter(pk=run.pk).update(state=state)
+    actions.do_archive_run(do_request(run, "cancel"), True)
+    undone = do_request(run, "undo-cancel")
+    assert (undone.archived_at is None) == (state != Run.State.STOPPED)
+
+
+def test_an_archived_run_that_is_resumed_is_listed_again(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED)
+    actions.do_archive_run(run, True)
+    assert do_request(run, "resume").archived_at is None
+
+
+def test_a_large_run_is_deleted_whatever_time_a_statement_may_take(
+    run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+    play(run)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN PERFORM pg_sleep(0.25); RETURN NULL; END';"
+            "CREATE TRIGGER slow AFTER DELETE ON trajectories_turn EXECUTE FUNCTION slow();"
+            "SET LOCAL statement_timeout = 200"
+        )
+    actions.do_delete_run(run)
+    assert not Run.objects.filter(pk=run.pk).exists()
+
+
+def test_a_cancellation_of_long_ago_stays(run: Run) -> None:
+    do_request(run, "cancel")
+    Run.objects.filter(pk=run.pk).update(ended_at=timezone.now() - actions.UNDO_TIME)
+    with pytest.raises(RequestRefused, match=r"for 10 minutes\. Clone the run"):
+        do_request(run, "undo-cancel")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +204,7 @@ def test_without_redis_a_run_can_still_be_launched(
     monkeypatch.setattr("webapp.core.publisher.LOG_INTERVAL", 0.0)
     monkeypatch.setattr(app.amqp, "_producer_pool", None)
     with django_capture_on_commit_callbacks(execute=True):
-        run = actions.do_create_run(people.team, people.owner, RunConfig())
+        run = do_create_run(people.team, people.owner, RunConfig())
     run.refresh_from_db()
     assert run.state == Run.State.QUEUED
     publisher().flush(SECONDS)
@@ -179,10 +242,8 @@ def test_runs_are_visible_to_the_team_only(run: Run, people: People) -> None:
 
 
 def test_a_form_sent_twice_launches_one_run(people: People) -> None:
-    first, again = (
-        actions.do_create_run(people.team, people.owner, RunConfig(), launch_key="from the form") for _ in range(2)
-    )
+    first, again = (do_create_run(people.team, people.owner, RunConfig(), launch_key="from the form") for _ in range(2))
     assert first.pk == again.pk
-    assert actions.do_create_run(people.team, people.viewer, RunConfig(), launch_key="from the form").pk != first.pk
-    without = [actions.do_create_run(people.team, people.owner, RunConfig()) for _ in range(2)]
+    assert do_create_run(people.team, people.viewer, RunConfig(), launch_key="from the form").pk != first.pk
+    without = [do_create_run(people.team, people.owner, RunConfig()) for _ in range(2)]
     assert len({run.pk for run in without}) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_the_query_count_of_the_curves_is_constant(
 ) -> None:
     for name in ("reward/mean", "entropy/mean", "policy/loss"):
         fill(run, [0.5] * (25 * count), name)
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         assert who.owner.get(f"/runs/{run.slug}/curves").status_code == 200
     with django_assert_max_num_queries(6):
         assert who.owner.get(f"/runs/{run.slug}/curves.json").json()["runs"][run.slug].keys() == {
@@ -170,7 +171,7 @@ def test_the_page_shows_best_and_last_values_and_events(run: Run, who: Visitors)
     run.checkpoints.create(iteration=3, path="checkpoints/3", bytes=1, time=run.created_at)
     MetricPoint.objects.create(run=run, name="odd/one", iteration=1, value=1, tokens=1, seconds=1)
     page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
-    row = '<td class="number right">75.0 %</td><td class="number right">2</td>'
+    row = '<td class="number right">75.0%</td><td class="number right">2</td>'
     assert contains(page, row), "the table for no script"
     assert "watch since iteration 2" in page
     assert contains(page, "at iteration 3")
@@ -181,6 +182,7 @@ def test_intervals_and_limits_share_the_chart_of_their_metric() -> None:
     names = [
         "eval/fixed/success",
         "eval/fixed/success_low",
+        "eval/fixed/success_best_play",
         "eval/fixed/success_high",
         "echo_trap/spread",
         "echo_trap/spread_limit",
@@ -189,7 +191,11 @@ def test_intervals_and_limits_share_the_chart_of_their_metric() -> None:
     charts = {chart.spec.name: chart.partners for section in curves.sections(names) for chart in section.charts}
     assert charts == {
         "reward/mean": {},
-        "eval/fixed/success": {"low": "eval/fixed/success_low", "high": "eval/fixed/success_high"},
+        "eval/fixed/success": {
+            "low": "eval/fixed/success_low",
+            "high": "eval/fixed/success_high",
+            "best": "eval/fixed/success_best_play",
+        },
         "echo_trap/spread": {"limit": "echo_trap/spread_limit"},
     }
 
@@ -197,3 +203,48 @@ def test_intervals_and_limits_share_the_chart_of_their_metric() -> None:
 def test_metric_names_are_found_without_reading_points(run: Run, who: Visitors) -> None:
     play(run)
     assert curves.names_of(run) == sorted(set(run.metrics.values_list("name", flat=True)))
+
+
+def test_the_overview_comes_first_and_constants_are_folded(run: Run, who: Visitors) -> None:
+    fill(run, [0.3, 0.4], f"eval/{run.environment}/success")
+    fill(run, [0.9, 0.95], "eval/Other/success")
+    fill(run, [1.0, 2.0], "reward/mean")
+    fill(run, [0.9, 0.8], "entropy/mean")
+    fill(run, [0.1, 0.2], "echo_trap/entropy")
+    fill(run, [3.0, 3.0], "echo_trap/entropy_limit")
+    fill(run, [0.5, 0.5], "filter/kept_share")
+    fill(run, [0.0], "reward/zero_std_share")
+    summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
+    everything = curves.sections(summaries, summaries)
+    overview, rest = curves.split_overview(everything, run.environment)
+    assert [chart.spec.name for chart in overview] == [f"eval/{run.environment}/success", "reward/mean", "entropy/mean"]
+    assert not {chart.spec.name for section in rest for chart in section.charts} & {
+        chart.spec.name for chart in overview
+    }
+    flat = [chart for section in rest for chart in section.flat]
+    assert [(chart.spec.name, chart.best) for chart in flat] == [("filter/kept_share", None)], (
+        "one value is no constant"
+    )
+    assert flat[0].range_words.startswith("constant at 50.0")
+    catalog = curves.catalog(everything)
+    assert catalog["entropy/mean"]["signal"] == "echo_trap/entropy"
+    assert "signal" not in catalog["reward/mean"], "this run has no such signal"
+    assert curves.extent(summaries.values()) == {"iteration": 2, "tokens": 200, "seconds": 0.5}
+    page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
+    assert contains(page, "1 flat metric")
+    assert page.index('data-metric="entropy/mean"') < page.index('data-metric="filter/kept_share"')
+
+
+def test_without_an_evaluation_the_overview_begins_with_success_while_training() -> None:
+    overview, _ = curves.split_overview(curves.sections(["success/rate", "reward/mean"]), "Sokoban")
+    assert [chart.spec.name for chart in overview] == ["success/rate", "reward/mean"]
+
+
+def test_a_metric_that_is_constant_in_each_run_is_not_constant_over_all(run: Run) -> None:
+    fill(run, [0.5, 0.5], "filter/kept_share")
+    (summary,) = curves.summaries([run.pk]).values()
+    other = replace(summary, last=0.25, lowest=0.25, highest=0.25, last_at=9)
+    merged = curves.merged({(1, "filter/kept_share"): summary, (2, "filter/kept_share"): other})["filter/kept_share"]
+    assert (merged.lowest, merged.highest, merged.last, merged.count) == (0.25, 0.5, 0.25, 4)
+    (section,) = curves.sections(["filter/kept_share"], {"filter/kept_share": merged})
+    assert not section.flat

@@ -80,7 +80,7 @@ def test_the_page_shows_values_limits_actions_and_history(run: Run, who: Visitor
     journal_builder.write(run.folder, *collapse())
     JournalTailer(run).drain()
     page = who.viewer.get(f"/runs/{run.slug}/").content.decode()
-    assert "45 %, limit 50 %" in page
+    assert "45%, limit 50%" in page
     assert "since iteration 2" in page
     assert contains(page, "Rewound from iteration 3 to 1 (rewind 1); changed optimizer.policy_lr = 0.0005.")
     assert contains(page, "rewind to the last good checkpoint")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.webapp.javascript import evaluate
-from webapp.trajectories.render.board import THEMES
 from webapp.trajectories.render.palette import INK, LIGHT
+from webapp.trajectories.render.view import THEMES
 
 STYLES = Path(__file__).parents[3] / "static" / "css" / "base.css"
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.webapp.javascript import evaluate
+from webapp.core import formatting
+from webapp.pages.runs.live_layout import EDGE, wall_height
 
 
 def grid(*rows: str) -> dict[str, Any]:
@@ -124,15 +126,37 @@ def test_a_board_has_a_text_description() -> None:
     )
 
 
-@pytest.mark.parametrize(("groups", "size"), [(8, 16), (1, 1), (256, 1), (128, 16), (2, 200)])
-def test_every_cell_of_the_wall_is_inside_it(groups: int, size: int) -> None:
+@pytest.mark.parametrize("width", [260, 322, 400])
+@pytest.mark.parametrize(("groups", "size"), [(8, 16), (1, 1), (256, 1), (16, 8), (128, 16), (2, 200)])
+def test_the_cells_of_the_wall_are_large_and_inside_it(groups: int, size: int, width: int) -> None:
     plan = evaluate(
-        "live/rollout_grid.js", "({...layout(data.groups, data.size), width: WIDTH})", {"groups": groups, "size": size}
+        "live/rollout_grid.js",
+        "({...layout(data.groups, data.size, data.width), pitch: PITCH})",
+        {"groups": groups, "size": size, "width": width},
     )
-    assert plan["cell"] > 0
-    if plan["flow"]:
-        assert plan["columns"] * plan["pitch"] <= plan["width"] + 1e-6
-    assert plan["height"] > 0
+    assert plan["cell"] >= 24
+    assert plan["left"] + plan["columns"] * plan["pitch"] + plan["bar"] <= width
+    lines = -(-groups // plan["columns"]) if plan["flow"] else groups * -(-size // plan["columns"])
+    assert plan["height"] >= lines * plan["pitch"]
+
+
+@pytest.mark.parametrize(("groups", "size"), [(16, 8), (8, 16), (4, 3)])
+def test_the_page_reserves_the_height_of_the_wall(groups: int, size: int) -> None:
+    height = evaluate("live/rollout_grid.js", "layout(data[0], data[1], 322).height", [groups, size])
+    assert wall_height({"groups": groups, "group_size": size}) == height + 2 * EDGE
+
+
+@pytest.mark.parametrize(
+    ("gesture", "way"),
+    [((-90, 10, 200), 1), ((90, -10, 200), -1), ((-20, 0, 100), 0), ((-90, 80, 200), 0), ((-90, 0, 2000), 0)],
+)
+def test_only_quick_horizontal_gestures_are_swipes(gesture: tuple[int, int, int], way: int) -> None:
+    assert evaluate("player/swipe.js", "swipeWay(...data)", gesture) == way
+
+
+def test_groups_and_attempts_count_from_one() -> None:
+    assert evaluate("ui/formatting.js", "[ordinal(0), place(3, 11)]", None) == [1, "g4 · 12"]
+    assert formatting.place(3, 11) == "g4 · 12"
 
 
 @pytest.mark.parametrize(

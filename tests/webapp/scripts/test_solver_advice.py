@@ -49,9 +49,9 @@ SOLVED = trajectory(
 @pytest.mark.parametrize(
     ("index", "words"),
     [
-        (0, "Best play: 2 actions to go, next Up. Optimal from the start: 2 actions; this trajectory used 4."),
-        (1, "Best play: 3 actions to go, next Up. Optimal from here: 3 actions, as in this trajectory."),
-        (3, "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, as in this trajectory."),
+        (0, "Best play: 2 actions to go, next Up. Optimal from the start: 2 actions; this attempt used 4."),
+        (1, "Best play: 3 actions to go, next Up. Optimal from here: 3 actions, as in this attempt."),
+        (3, "Best play: 2 actions to go, next Up or Left. Optimal from here: 2 actions, as in this attempt."),
         (5, "Solved."),
     ],
 )
@@ -61,7 +61,7 @@ def test_the_best_play_is_compared_with_the_actions_taken(index: int, words: str
 
 def test_a_failed_trajectory_is_reported_and_a_running_one_is_not_compared() -> None:
     failed = trajectory([action("Left", far(3, "Up"))], far(2, "Up"), success=False)
-    assert advice(failed, 0).endswith("Optimal from the start: 2 actions; this trajectory used 1 and did not solve it.")
+    assert advice(failed, 0).endswith("Optimal from the start: 2 actions; this attempt used 1 and did not solve it.")
     assert advice(failed | {"success": None}, 0) == "Best play: 2 actions to go, next Up."
 
 
@@ -78,7 +78,7 @@ def test_a_losing_move_is_reported_with_its_reason() -> None:
 
 def test_random_dynamics_show_a_probability_and_unknown_ones_a_reason() -> None:
     lake = trajectory([], {"value": 0.743, "actions": ["Down"]})
-    assert advice(lake, 0) == "Best play wins 74.3 % of the time from here, next Down."
+    assert advice(lake, 0) == "Best play wins 74.3% of the time from here, next Down."
     assert advice(trajectory([], {"solvable": "unknown"}), 0) == "No solver advice: its search budget was exceeded."
     assert advice(trajectory([], None), 0) == ""
 

@@ -80,36 +80,36 @@ def test_the_legend_of_advantages_goes_from_the_worst_to_the_best_in_numbers() -
         (
             token(entropy=None),
             2,
-            "“ push” · probability 50.0 % · log-probability −0.693 nats · token 3 of 45 in turn 3 · id 7",
+            "“ push” · probability 50.0% · log-probability −0.693 nats · token 3 of 45 in turn 3 · id 7",
         ),
         (
             token(advantage=1.24),
             11,
-            "“ push” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
+            "“ push” · probability 50.0% · log-probability −0.693 nats · entropy 0.3 nats · "
             "advantage +1.24 · token 12 of 45 in turn 3 · id 7",
         ),
         (
             token(p=0.000012, logprob=-11.3),
             0,
-            "“ push” · probability 0.0012 % · log-probability −11.3 nats · "
+            "“ push” · probability 0.0012% · log-probability −11.3 nats · "
             "entropy 0.3 nats · token 1 of 45 in turn 3 · id 7",
         ),
         (
             token("", advantage=-0.004),
             44,
-            "End of the response · probability 50.0 % · log-probability −0.693 nats · "
+            "End of the response · probability 50.0% · log-probability −0.693 nats · "
             "entropy 0.3 nats · advantage −0.004 · token 45 of 45 in turn 3 · id 7",
         ),
         (
             token(""),
             3,
-            "Part of a character · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
+            "Part of a character · probability 50.0% · log-probability −0.693 nats · entropy 0.3 nats · "
             "token 4 of 45 in turn 3 · id 7",
         ),
         (
             token("  "),
             3,
-            "“␣␣” · probability 50.0 % · log-probability −0.693 nats · entropy 0.3 nats · "
+            "“␣␣” · probability 50.0% · log-probability −0.693 nats · entropy 0.3 nats · "
             "token 4 of 45 in turn 3 · id 7",
         ),
     ],

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from allauth.account.models import EmailAddress
+from django import conf
 from django.core import mail
 from django.core.cache import cache
 from django.test import Client
@@ -14,6 +15,7 @@ from pytest_django import Settings
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
+from webapp.core import limits_cache
 from webapp.teams.models import User
 
 __all__ = ["who"]
@@ -55,6 +57,46 @@ def test_a_wrong_password_is_explained_and_attempts_are_limited() -> None:
     assert "Too many failed attempts" in log_in(client, "ada", "guess")
     assert "Too many failed attempts" in log_in(client, "ada", SECRET), "not even the right one, for a while"
     assert log_in(client, "grace") == "/", "others are not locked out by it"
+
+
+def test_attempts_by_name_and_by_address_count_together() -> None:
+    for login in ("ada", "ADA", "ada@example.org", "Ada@Example.org", "ada"):
+        assert "Wrong" in log_in(Client(), login, "guess")
+    for login in ("ada", "ada@example.org"):
+        assert "Too many failed attempts" in log_in(Client(), login, "guess")
+
+
+def test_a_visitor_cannot_choose_the_address_that_limits_them() -> None:
+    """uvicorn replaces REMOTE_ADDR if the proxy is trusted; the header of an untrusted one is not read."""
+    for number in range(10):
+        log_in(Client(headers={"X-Forwarded-For": f"203.0.113.{number}"}), f"guess{number}", "guess")
+    assert "Too many failed attempts" in log_in(Client(headers={"X-Forwarded-For": "203.0.113.99"}), "ada")
+    assert log_in(Client(REMOTE_ADDR="198.51.100.7"), "ada") == "/", "other visitors are not locked out by it"
+
+
+def test_without_redis_attempts_are_still_limited_and_the_right_password_logs_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(limits_cache._paused_until, conf.settings.REDIS_URL, float("inf"))
+    assert log_in(Client(), "ada") == "/"
+    for _ in range(5):
+        assert "Wrong name or password" in log_in(Client(), "ada", "guess")
+    assert "Too many failed attempts" in log_in(Client(), "ada")
+    assert log_in(Client(), "grace") == "/"
+
+
+@pytest.mark.parametrize("password", ["49302754", "correcth", "4930275493027", "short word"])
+def test_short_and_numeric_passwords_are_refused(who: Visitors, password: str) -> None:
+    data = {"oldpassword": SECRET, "password1": password, "password2": password}
+    page = who.owner.post("/account/password", data).content.decode()
+    assert "at least 12 characters" in page or "entirely numeric" in page
+    assert log_in(Client(), "ada") == "/", "the old one stays valid"
+
+
+def test_a_short_password_of_earlier_versions_still_logs_in(people: People) -> None:
+    people.owner.set_password("short")
+    people.owner.save()
+    assert log_in(Client(), "ada", "short") == "/"
 
 
 def test_the_admin_site_has_no_login_of_its_own(who: Visitors) -> None:
@@ -104,7 +146,8 @@ def test_changing_a_password_requires_the_old_one(people: People, who: Visitors)
     assert log_in(Client(), "ada", "quite another 7") == "/"
 
 
-def test_a_forgotten_password_is_reset_by_a_single_use_link() -> None:
+def test_a_forgotten_password_is_reset_by_a_single_use_link(settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = True
     client = Client()
     sent = client.post("/account/password/forgotten", {"email": "Ada@example.org"}, follow=True)
     assert "Check your e-mail" in sent.content.decode()
@@ -121,7 +164,8 @@ def test_a_forgotten_password_is_reset_by_a_single_use_link() -> None:
     assert "is no longer valid" in Client().get(link[1], follow=True).content.decode()
 
 
-def test_a_password_reset_does_not_reveal_accounts() -> None:
+def test_a_password_reset_does_not_reveal_accounts(settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = True
     pages = []
     for email in ("ada@example.org", "nobody@example.org"):
         page = Client().post("/account/password/forgotten", {"email": email}, follow=True).content.decode()
@@ -130,7 +174,8 @@ def test_a_password_reset_does_not_reveal_accounts() -> None:
     assert [message.to for message in mail.outbox] == [["ada@example.org"]]
 
 
-def test_an_email_is_verified_by_its_link(people: People, who: Visitors) -> None:
+def test_an_email_is_verified_by_its_link(people: People, who: Visitors, settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = True
     EmailAddress.objects.create(user=people.owner, email="ada@example.org", verified=True, primary=True)
     page = who.owner.post("/account/email", {"email": "new@example.org", "action_add": ""}, follow=True)
     assert "new@example.org" in page.content.decode()
@@ -144,6 +189,16 @@ def test_an_email_is_verified_by_its_link(people: People, who: Visitors) -> None
     people.owner.refresh_from_db()
     assert people.owner.email == "new@example.org"
     assert log_in(Client(), "new@example.org") == "/"
+
+
+def test_without_a_mail_server_no_link_is_made_and_the_page_names_the_administrator(settings: Settings) -> None:
+    settings.ECHOSCOPE_MAIL = False
+    page = " ".join(Client().get("/account/password/forgotten").content.decode().split())
+    assert "python manage.py changepassword NAME" in page
+    assert "Send the link" not in page
+    done = Client().post("/account/password/forgotten", {"email": "Ada@example.org"}, follow=True)
+    assert "manage.py changepassword NAME" in done.content.decode()
+    assert mail.outbox == []
 
 
 def test_pages_state_when_the_site_sends_no_mail(who: Visitors, settings: Settings) -> None:

@@ -116,7 +116,7 @@ def test_the_log_is_visible_to_the_team_only(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=see(run, "link").pk).update(state="failed", failure="It broke.", log_tail="/home/ada/secret")
     assert_private(f"/runs/{run.slug}/log", who)
     page = who.anonymous.get(f"/runs/{run.slug}/").content.decode()
-    assert "It broke." in page
+    assert "It broke." not in page
     assert "/home/ada/secret" not in page
     assert f"/runs/{run.slug}/log" not in page
     assert "/home/ada/secret" in who.viewer.get(f"/runs/{run.slug}/").content.decode()
@@ -183,3 +183,31 @@ def test_the_form_leads_back_to_a_page_of_this_site_only(run: Run, who: Visitors
 def test_a_non_default_visibility_is_shown_to_readers(run: Run, who: Visitors) -> None:
     see(run, "link")
     assert "Anyone with the link" in who.viewer.get(f"/runs/{run.slug}/").content.decode()
+
+
+def test_making_a_run_private_names_its_open_share_links_and_offers_to_revoke_them(
+    run: Run, people: People, who: Visitors
+) -> None:
+    first, second = Trajectory.objects.filter(run=play(run))[:2]
+    links = [do_share_trajectory(each, people.owner) for each in (first, second)]
+    revoke = f"/runs/{run.slug}/shares/revoke"
+    assert revoke not in who.owner.get(f"/runs/{run.slug}/").content.decode()
+    page = who.owner.post(f"/runs/{run.slug}/visibility", {"visibility": "private"}, follow=True).content.decode()
+    assert "2 share links to its trajectories still work, for anyone." in page
+    assert contains(page, f'action="{revoke}"')
+    assert who.anonymous.get(f"/s/{links[0].token}").status_code == 200
+    assert_private(revoke, who, post=True)
+    assert who.viewer.post(revoke).status_code == 404
+    done = who.owner.post(revoke, {"next": f"/runs/{run.slug}/curves"}, follow=True)
+    assert done.redirect_chain[0][0] == f"/runs/{run.slug}/curves"
+    assert "2 share links revoked." in done.content.decode()
+    assert revoke not in done.content.decode()
+    for link in links:
+        assert who.anonymous.get(f"/s/{link.token}").status_code == 404
+    assert "no open share links" in who.owner.post(revoke, {"next": "https://evil.org"}, follow=True).content.decode()
+
+
+def test_viewers_revoke_no_links_of_a_run(run: Run, people: People, who: Visitors) -> None:
+    link = do_share_trajectory(Trajectory.objects.filter(run=play(run))[0], people.owner)
+    assert who.viewer.post(f"/runs/{run.slug}/shares/revoke").status_code == 403
+    assert who.anonymous.get(f"/s/{link.token}").status_code == 200

@@ -21,15 +21,18 @@ from webapp.trajectories.positions import (
     positions,
     requested_position,
 )
+from webapp.trajectories.render import board as board_image
 from webapp.trajectories.render import text as pictures_text
 from webapp.trajectories.render.board import draw_board
 from webapp.trajectories.render.card import Caption, draw_preview
 from webapp.trajectories.render.palette import LIGHT
 from webapp.trajectories.render.text import fitted, width, wrapped
+from webapp.trajectories.serialize import trajectory_data
 
 __all__ = ["link", "trajectory", "who"]
 
 SIDE = 240
+FRAME_SIDE = 360
 CAPTION = Caption("Sokoban", "solved in 2 turns, 6 actions", True, "iteration 37", 5)
 LEGEND = {
     "#": {"name": "hedge", "tone": "wall"},
@@ -56,12 +59,12 @@ def close(image: Image.Image, x: float, y: float, name: str) -> bool:
 def test_sokoban_is_drawn_cell_by_cell() -> None:
     image = draw_board({"kind": "grid", "theme": "sokoban", "rows": ["####", "#$*#", "#@.#", "####"]}, SIDE)
     assert image.size == (SIDE, SIDE)
-    cell = SIDE / 4
+    cell = SIDE / 3  # two cells and half a cell of wall on each side
 
     def at_cell(x: float, y: float, name: str) -> bool:
-        return close(image, (x + 0.5) * cell, (y + 0.5) * cell, name)
+        return close(image, x * cell, y * cell, name)
 
-    assert at_cell(0, 0.2, "wall")
+    assert at_cell(0.3, 0.1, "wall")
     assert at_cell(1.3, 1.15, "box")
     assert at_cell(2.3, 1.32, "box_done")
     assert at_cell(1, 2.2, "accent")
@@ -69,13 +72,14 @@ def test_sokoban_is_drawn_cell_by_cell() -> None:
 
 
 def test_a_lake_and_a_legend_board_render_differently() -> None:
+    cell = SIDE / 3  # two cells and half a cell of frame on each side
     lake = draw_board({"kind": "grid", "theme": "frozen_lake", "rows": ["@ ", "OG"]}, SIDE)
-    assert close(lake, SIDE * 0.75, SIDE * 0.9, "ice_alt") or close(lake, SIDE * 0.75, SIDE * 0.25, "ice_alt")
-    assert close(lake, SIDE * 0.25, SIDE * 0.8, "hole")
+    assert close(lake, 2 * cell, 2.3 * cell, "ice_alt") or close(lake, 2 * cell, cell, "ice_alt")
+    assert close(lake, cell, 2.1 * cell, "hole")
     garden = draw_board({"kind": "grid", "theme": "gardens", "rows": ["#a", "kd"], "legend": LEGEND}, SIDE)
-    assert close(garden, SIDE * 0.6, SIDE * 0.1, "good_wash")
-    assert close(garden, SIDE * 0.75, SIDE * 0.6, "bad_wash")
-    assert close(garden, SIDE * 0.25, SIDE * 0.6, "box")
+    assert close(garden, 1.7 * cell, 0.7 * cell, "good_wash")
+    assert close(garden, 2 * cell, 1.7 * cell, "bad_wash")
+    assert close(garden, cell, 1.7 * cell, "box")
 
 
 @pytest.mark.parametrize("name", envs.names())
@@ -220,3 +224,64 @@ def test_the_team_gets_the_image_without_a_link(trajectory: Trajectory, who: Vis
     address = f"/t/{trajectory.slug}/picture.png"
     assert who.viewer.get(address)["Content-Type"] == "image/png"
     assert_private(address, who)
+
+
+def test_every_position_has_one_image_however_it_is_named(trajectory: Trajectory, who: Visitors) -> None:
+    data = trajectory_data(trajectory)
+    line = positions(data)
+    names: dict[str, set[int]] = {}
+    for turn in (0, 1, trajectory.turn_count - 1, trajectory.turn_count, 999_998):
+        for action in (-1, 0, 1, 999_998):
+            image = who.viewer.get(f"/t/{trajectory.slug}/picture.png{position_query(turn, action)}")
+            names.setdefault(image["ETag"], set()).add(line.index(position_at(line, turn, action)))
+    assert all(len(shown) == 1 for shown in names.values())
+    assert len(names) == len(set.union(*names.values()))
+    usual = {
+        who.viewer.get(f"/t/{trajectory.slug}/picture.png{query}")["ETag"] for query in ("", "?turn=x", "?action=2")
+    }
+    assert len(usual) == 1  # the picture with the verdict
+    assert not usual & set(names)
+
+
+@pytest.mark.parametrize("text", ["w" * 320_000, "word " * 64_000, " " * 64_000 + "w", "w\n" * 64_000])
+def test_a_long_text_is_measured_only_as_far_as_it_is_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def counted(part: str, size: int) -> float:
+        measured.append(len(part))
+        return width(part, size)
+
+    monkeypatch.setattr(pictures_text, "width", counted)
+    lines = wrapped(text, 20, 300, 4)
+    assert len(lines) <= 4
+    assert sum(measured) < 40_000
+    assert fitted(text, 20, 300).endswith("…")
+
+
+def test_a_split_word_keeps_all_its_letters() -> None:
+    word = "".join(chr(97 + number % 26) for number in range(200))
+    lines = wrapped(word, 20, 300, 50)
+    assert "".join(lines) == word
+    assert all(width(line, 20) <= 300 for line in lines)
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        {"kind": "grid", "theme": "sokoban", "rows": ["#" * 300] * 300},
+        {"kind": "grid", "theme": "sokoban", "rows": ["$" * 64] * 64},
+        {"kind": "grid", "theme": "other", "rows": ["@" * 200], "legend": LEGEND},
+        {"kind": "arms", "arms": [{"name": "lever", "pulls": 1, "last": 0.5}] * 2000},
+        {
+            "kind": "page",
+            "title": "T",
+            "address": "A",
+            "sections": [{"layout": "list", "items": [{"text": "i"}] * 9000}],
+        },
+    ],
+)
+def test_huge_boards_are_drawn_in_limited_steps(board: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(board_image, "write", lambda draw, at, text, *rest, **more: written.append(text))
+    assert draw_board(board, FRAME_SIDE).size == (FRAME_SIDE, FRAME_SIDE)
+    assert len(written) < 5000

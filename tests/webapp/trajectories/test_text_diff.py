@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.trajectories.text_diff import MAX_WORDS, compare_turns, word_diff
+from webapp.trajectories import text_diff
+from webapp.trajectories.edit_script import Steps
+from webapp.trajectories.text_diff import PAGE_STEPS, PAIR_STEPS, compare_turns, word_diff
 
 WORDS = st.lists(st.sampled_from(["push", "the", "box", "up", "down", "(2,", "3)", "row_7", "…"]), max_size=20)
 
@@ -32,12 +35,58 @@ def test_only_changed_words_are_marked() -> None:
     ]
 
 
-def test_very_long_thoughts_are_shown_without_a_diff() -> None:
-    left, right = ("word " * MAX_WORDS + extra for extra in ("a", "b"))
-    text = word_diff(left, right)
+@given(st.text("ab (\n\t", max_size=40), st.text("ab (\n\t", max_size=40), st.sampled_from([0, 5, 60, PAIR_STEPS]))
+def test_the_marks_rebuild_both_texts_whatever_the_limit(left: str, right: str, limit: int) -> None:
+    text = word_diff(left, right, Steps(limit))
+    assert joined(text.left) == left
+    assert joined(text.right) == right
+
+
+def test_repetitive_thoughts_are_shown_without_a_diff_after_a_limited_number_of_steps() -> None:
+    left, right = "a b " * 749, "b a a " * 499
+    steps = Steps(PAGE_STEPS)
+    text = word_diff(left, right, steps)
+    assert not text.compared
     assert [piece.kind for piece in text.pieces] == ["gone", "new"]
     assert joined(text.left) == left
+    assert joined(text.right) == right
+    assert steps.left > PAGE_STEPS - PAIR_STEPS - 3000
     assert word_diff(left, left).same
+
+
+def test_a_page_of_repetitive_turns_uses_its_steps_up_and_no_more() -> None:
+    left, right = [turn("a b " * 749)] * 30, [turn("b a a " * 499)] * 30
+    steps = Steps(PAGE_STEPS)
+    pairs = compare_turns(left, right, steps)
+    assert not any(pair.thought.compared for pair in pairs)
+    assert all(pair.answer.same for pair in pairs)
+    assert -3000 < steps.left <= 0
+
+
+def test_pairs_after_the_last_step_are_not_even_split_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    split: list[str] = []
+    words = text_diff._words
+
+    def observed(text: str) -> list[str]:
+        split.append(text)
+        return words(text)
+
+    monkeypatch.setattr(text_diff, "_words", observed)
+    long, other = "a b " * 16_000, "b a a " * 11_000
+    steps = Steps(PAGE_STEPS)
+    pairs = compare_turns([turn(long)] * 60, [turn(other)] * 60, steps)
+    assert not any(pair.thought.compared for pair in pairs)
+    assert len(split) <= 2 * (PAGE_STEPS // PAIR_STEPS)
+    assert steps.left > -PAIR_STEPS
+
+
+def test_a_page_has_a_limited_number_of_pairs() -> None:
+    assert len(compare_turns([turn("a")] * 300, [])) == text_diff.MAX_PAIRS
+
+
+def test_long_white_space_is_one_word() -> None:
+    text = word_diff(" " * 60_000, "a")
+    assert joined(text.left) == " " * 60_000
 
 
 def turn(thought: str, answer: str = "Up", **more: object) -> dict[str, object]:

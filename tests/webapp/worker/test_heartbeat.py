@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
 
 from tests.patience import SECONDS
 from webapp.runs.models import Run, Worker
-from webapp.worker import heartbeat
+from webapp.worker import heartbeat, liveness
 from webapp.worker.hardware import describe_device, describe_gpus
 from webapp.worker.heartbeat import Heartbeat
 
@@ -39,6 +41,25 @@ def test_a_worker_renews_its_heartbeat(beating: Heartbeat) -> None:
     first = Worker.objects.get()
     assert (first.queues, first.slots, first.device) == (["training"], 1, describe_device(describe_gpus()))
     eventually(lambda: Worker.objects.get().last_seen_at > first.last_seen_at)
+
+
+def test_a_worker_shows_that_it_lives_while_its_database_hangs(
+    beating: Heartbeat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, released = threading.Event(), threading.Event()
+
+    def hang() -> float:
+        hanging.set()
+        released.wait(SECONDS)
+        return 0.0
+
+    monkeypatch.setattr(heartbeat, "clock_offset", hang)
+    assert hanging.wait(SECONDS)
+    monkeypatch.setenv(liveness.VARIABLE, str(tmp_path / "alive"))
+    try:
+        eventually((tmp_path / "alive").exists)
+    finally:
+        released.set()
 
 
 def test_a_run_of_a_silent_worker_is_requeued(run: Run, beating: Heartbeat) -> None:

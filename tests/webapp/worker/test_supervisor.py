@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from channels.layers import get_channel_layer
@@ -157,6 +158,20 @@ def test_a_cancelled_run_ends_at_once(run: Run) -> None:
     do_request(run, "cancel")
     assert watch.ended() == "cancelled"
     assert parent_guard.stale_trainer(RunFiles(run.folder).pid) is None
+
+
+def test_a_cancellation_that_is_undone_at_once_trains_on(run: Run) -> None:
+    watch = Watch(run, "long")
+    watch.until(lambda now: now.iteration >= 1)
+    do_request(run, "cancel")
+    assert watch.ended() == "cancelled"
+    before = fresh(run)
+    assert do_request(run, "undo-cancel").state == "queued"
+    again = Watch(run, "long")
+    again.until(lambda now: now.attempt == 2 and now.iteration > before.iteration)
+    do_request(run, "stop")
+    assert again.ended() == "stopped"
+    assert_complete(fresh(run))
 
 
 def test_an_unresponsive_trainer_is_killed_after_the_deadline(run: Run) -> None:
@@ -314,15 +329,17 @@ def test_after_kill_9_of_the_worker_the_trainer_ends_and_the_next_worker_continu
     assert_complete(fresh(run))
 
 
-def test_an_orphaned_trainer_is_ended_before_another_one_writes(run: Run, tmp_path: Path) -> None:
+@pytest.fixture
+def deaf_trainer(run: Run, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A trainer of the run that an earlier supervisor left, and that ignores SIGTERM."""
     run.folder.mkdir(parents=True)
-    pid_file = RunFiles(run.folder).pid
     left = subprocess.Popen(
         [
             sys.executable,
             parent_guard.__file__,
             str(os.getpid()),
-            str(pid_file),
+            str(RunFiles(run.folder).pid),
+            "0",
             sys.executable,
             "-c",
             "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -332,9 +349,28 @@ def test_an_orphaned_trainer_is_ended_before_another_one_writes(run: Run, tmp_pa
         start_new_session=True,
     )
     eventually((tmp_path / "deaf").exists)
-    hurried = Intervals(tick=0.01, control=0.02, renew=0.1, orphan_timeout=0.2)
-    assert supervise(take(run), command=act("train"), intervals=hurried) == "finished"
-    assert left.wait(10) == -signal.SIGKILL
+    yield left
+    left.kill()
+    left.wait()
+
+
+HURRIED = Intervals(tick=0.01, control=0.02, renew=0.1, orphan_timeout=0.2)
+
+
+def test_an_orphaned_trainer_is_ended_before_another_one_writes(
+    run: Run, deaf_trainer: subprocess.Popen[bytes]
+) -> None:
+    assert supervise(take(run), command=act("train"), intervals=HURRIED) == "finished"
+    assert deaf_trainer.wait(10) == -signal.SIGKILL
+
+
+def test_an_orphaned_trainer_is_ended_even_if_the_run_is_no_longer_allowed(
+    run: Run, deaf_trainer: subprocess.Popen[bytes]
+) -> None:
+    Run.objects.filter(pk=run.pk).update(config=run.config | {"policy": {"model": "/etc"}})
+    assert supervise(take(run), command=act("train"), intervals=HURRIED) == "failed"
+    assert fresh(run).failure.startswith("This run is not allowed on this site: policy.model")
+    assert deaf_trainer.poll() == -signal.SIGKILL
 
 
 def test_a_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
@@ -345,6 +381,7 @@ def test_a_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
 
 def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) -> None:
     messages: list[dict[str, object]] = []
+    progress: list[dict[str, Any]] = []
 
     async def listen() -> None:
         layer = get_channel_layer()
@@ -353,11 +390,13 @@ def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) ->
         await layer.group_add(run_group(run.slug), channel)
         client = token_subscriptions.redis.asyncio.Redis.from_url(settings.REDIS_URL)
         async with asyncio.timeout(SECONDS):
-            while len(messages) < 2:
+            while len(messages) < 2 or not progress:
                 await token_subscriptions.subscribe(client, run.slug, "b")
                 message = await layer.receive(channel)
                 if message["type"] == "run.tokens":
                     messages.append(message)
+                elif message["type"] == "run.progress":
+                    progress.append(message["phase"])
         await client.aclose()
 
     watch = Watch(run, "talk")
@@ -365,6 +404,7 @@ def test_watched_thoughts_reach_the_channel_layer_during_generation(run: Run) ->
     do_request(run, "stop")
     assert watch.ended() == "stopped"
     assert {message["trajectory"] for message in messages} == {"b"}
+    assert (progress[0]["phase"], progress[0]["total"]) == ("update", 8), "and so does the progress of updates"
     assert len(str(messages[1]["text"])) > len(str(messages[0]["text"])) > 0
 
 

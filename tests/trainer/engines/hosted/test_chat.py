@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainer.config.rollout import SYSTEM
 from trainer.engines.hosted.chat import END, HostedChat
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import Usage
 from trainer.engines.hosted.hosted_sampler import sampled_response
-from trainer.policy.chat_format import SYSTEM
 from trainer.rollout.token_recorder import TokenTexts
 
 texts = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("<think>|é😀\n\0")), max_size=40)
@@ -27,13 +27,17 @@ def completions(draw: st.DrawFn) -> Completion:
     return Completion(text, tuple(tokens), tuple(-0.5 for _ in tokens), draw(st.booleans()), Usage(1, len(tokens)))
 
 
-@given(texts, st.lists(st.tuples(completions(), texts), max_size=4), st.booleans(), st.booleans())
+systems = st.just(SYSTEM) | texts
+
+
+@given(texts, st.lists(st.tuples(completions(), texts), max_size=4), st.booleans(), st.booleans(), systems)
 def test_every_message_of_a_dialogue_is_recovered(
-    first: str, turns: list[tuple[Completion, str]], think: bool, prefill: bool
+    first: str, turns: list[tuple[Completion, str]], think: bool, prefill: bool, system: str
 ) -> None:
-    chat = HostedChat(think=think, prefill=prefill)
+    chat = HostedChat(think=think, prefill=prefill, system=system)
     ids = chat.opening(first)
-    expected = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": first}]
+    expected = [{"role": "system", "content": system}] if system else []
+    expected.append({"role": "user", "content": first})
     for completion, state in turns:
         response = sampled_response(chat, completion)
         ids = ids + response.ids + chat.between(state, ended=response.ended)

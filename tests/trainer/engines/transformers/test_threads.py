@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import SECONDS
 from tests.trainer import tiny
 from trainer.engines.sampler import DivergedError, SamplingParams
-from trainer.engines.transformers import threads
+from trainer.engines.transformers import listeners, threads
 from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.threads import ThreadedSession
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -184,8 +185,19 @@ def test_a_listener_receives_rows_of_every_thread_by_outer_number(policy):
         assert all(any(r.ids[: len(ids)] == ids for r in responses[row]) for ids in listener.received[row])
 
 
-def test_a_listener_can_select_one_row_from_all_threads(policy):
-    """A listener of any row selects the first of all, not one per thread."""
+def test_a_listener_can_select_one_row_from_all_threads(policy, monkeypatch):
+    """A listener of any row selects the first of all, not one per thread. Both threads are in a round at one time."""
+    select_rows, both, met = listeners._ThreadListener.select_rows, threading.Barrier(2, timeout=SECONDS), set()
+
+    def meeting(self, rows):
+        selected = select_rows(self, rows)
+        if self.thread in met:
+            return selected
+        met.add(self.thread)
+        both.wait()
+        return select_rows(self, rows)
+
+    monkeypatch.setattr(listeners._ThreadListener, "select_rows", meeting)
     listener = Listener(lambda rows: [min(rows)] if rows else [])
     sample(sampler_of(policy, 2), turns=1, listener=listener)
     together = [rows for rows in listener.offered if min(rows) < 3 and max(rows) > 3]

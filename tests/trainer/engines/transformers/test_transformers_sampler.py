@@ -214,15 +214,13 @@ def test_a_reset_row_samples_like_a_fresh_one(model):
     session.reset_row(0)
     fourth = dict(session.generate({0: PROMPTS[0]}))
     for row in (0, 1):
-        alone = sampler.session([seeds[row]], params)
-        alone.turn[0] = 1  # the random numbers of a second turn, without a first one
+        alone = sampler.session([seeds[row]], params, turns=[1])  # the random numbers of a second turn
         same([dict(alone.generate({0: new_prompts[row]}))[0]], [second[row]])
         same([dict(alone.generate({0: LATER[row]}))[0]], [third[row]])
     alone = sampler.session([seeds[2]], params)
     expected = [dict(alone.generate({0: prompt}))[0] for prompt in (PROMPTS[2], LATER[2], LATER[0])]
     same(expected, [first[2], second[2], third[2]])
-    alone = sampler.session([seeds[0]], params)
-    alone.turn[0] = 3
+    alone = sampler.session([seeds[0]], params, turns=[3])
     same([dict(alone.generate({0: PROMPTS[0]}))[0]], [fourth[0]])
 
 
@@ -283,7 +281,7 @@ def test_top_k_top_p_and_min_p_apply_and_log_probabilities_stay_unfiltered(model
 
 
 def test_token_frequencies_match_the_filtered_distribution(model):
-    session = TransformersSampler(model, EOS).session([0], SamplingParams(top_k=2))
+    session = TransformersSampler(model, EOS).thread_session([0], SamplingParams(top_k=2), None, [0])
     logits = torch.zeros(3, 8)
     logits[:, 2:4] = 9.0
     uniform = torch.tensor([0.0, 0.5, 1 - 2**-24])
@@ -296,7 +294,7 @@ def test_token_frequencies_match_the_filtered_distribution(model):
 
 
 def test_min_p_is_relative_to_the_likeliest_token(model):
-    session = TransformersSampler(model, EOS).session([0], SamplingParams(min_p=0.5))
+    session = TransformersSampler(model, EOS).thread_session([0], SamplingParams(min_p=0.5), None, [0])
     mass = torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.0, 0.0]]).log().expand(20_000, 6)
     drawn, logprobs, _ = session._sample_step(mass, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
     assert set(drawn.tolist()) == {1, 2, 3}

@@ -75,7 +75,7 @@ def evaluation_start(number: int) -> Start:
 def test_every_environment_has_a_page_with_a_game(name: str, who: Visitors) -> None:
     page = text_of(who.viewer.get(f"/environments/{name}"))
     assert "Play it yourself" in page
-    assert "Prompt 1 of the evaluation" in page
+    assert "Puzzle 1 of the evaluation" in page
     assert envs.spec(name).success in html.unescape(page)
     assert who.outsider.get(f"/environments/{name}").status_code == 200
     assert who.anonymous.get(f"/environments/{name}")["Location"].startswith("/login")
@@ -220,7 +220,7 @@ def test_a_trajectory_state_is_playable_by_its_readers(run: Run, who: Visitors) 
     assert one is not None
     page = text_of(who.viewer.get(f"/environments/Sokoban?of={one.slug}"))
     assert data_of(page)["board"] == one.group.board
-    assert "The policy's trajectory" in page
+    assert "The agent's attempt" in page
     assert who.outsider.get(f"/environments/Sokoban?of={one.slug}").status_code == 404
     assert who.owner.get(f"/environments/Bandit?of={one.slug}").status_code == 404
 
@@ -242,7 +242,7 @@ def test_at_the_end_runs_on_the_same_state_are_compared(run: Run, who: Visitors)
     for action in actions:  # another room of the same seed is another state
         Group.objects.filter(pk=one.group_id).update(board={"kind": "text", "text": ""})
         page = act(who.owner, "Sokoban", action, of=one.slug)
-    assert "No run of your team has played this state." in page
+    assert "No run of your team has played this puzzle." in page
 
 
 def test_the_page_takes_few_queries(
@@ -283,3 +283,23 @@ def test_a_request_during_generation_gets_a_retry_page(who: Visitors, monkeypatc
     page = text_of(who.owner.get("/environments/WebShop?prompt=4"))
     assert "Preparing" in page
     assert 'hx-trigger="load delay:1s"' in page
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"name": "Countdown", "settings": {"path": "/etc/shadow"}},
+        {"name": "Sokoban", "mix": [{"name": "Countdown", "share": 0.5, "settings": {"path": "/etc/shadow"}}]},
+    ],
+)
+def test_the_site_reads_no_file_that_an_imported_run_names(
+    environment: dict[str, Any], run: Run, who: Visitors
+) -> None:
+    play(run)
+    Group.objects.update(environment="Countdown")
+    Run.objects.update(config=run.config | {"environment": environment})
+    one = Trajectory.objects.first()
+    assert one is not None
+    page = text_of(who.owner.get(f"/environments/Countdown?of={one.slug}", follow=True))
+    assert "comes from a file on the worker, which the site cannot read" in page
+    assert "/etc/shadow" not in page

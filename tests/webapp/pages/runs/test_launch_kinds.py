@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ __all__ = ["who"]
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path / "var"
+    settings.ECHOSCOPE_MODEL_FOLDERS = [str(tmp_path / "model")]
 
 
 def launched(who: Visitors, **changes: str) -> Run:
@@ -76,10 +78,11 @@ def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
 def test_an_evaluation_without_suites_is_reported_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"kind": "evaluate", "evaluation.prompts": "0"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
-    assert contains(page, 'id="f-evaluation-prompts-error" hx-swap-oob="true">a run of kind evaluate needs')
+    assert contains(page, '"f-evaluation-prompts": "a run of kind evaluate needs')
 
 
 def test_an_unknown_suite_is_reported_at_its_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"evaluation.suites": "Chess"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
-    assert contains(page, "hx-swap-oob=\"true\">unknown environment 'Chess' in 'Chess'")
+    state = json.loads(page[page.index('{"errors"') : page.index("</script>")])
+    assert state["errors"]["f-evaluation-suites"].startswith("unknown environment 'Chess' in 'Chess'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
+from webapp.runs.launch import fields as form_fields
 from webapp.runs.launch import form as forms
 from webapp.runs.models import Run
 
@@ -43,6 +45,14 @@ def fields_of(page: str) -> dict[str, str]:
     return found
 
 
+def state_of(page: str) -> dict[str, Any]:
+    """Errors and hidden settings in the answer of a check."""
+    found = re.search(r'<script id="launch-state" type="application/json">(.*?)</script>', page, re.S)
+    assert found
+    state: dict[str, Any] = json.loads(found[1])
+    return state
+
+
 @pytest.mark.parametrize("preset", preset_names())
 def test_an_unchanged_form_launches_exactly_its_preset(preset: str, who: Visitors) -> None:
     page = who.owner.get(f"/runs/new?preset={preset}").content.decode()
@@ -56,9 +66,9 @@ def test_an_unchanged_form_launches_exactly_its_preset(preset: str, who: Visitor
 
 def test_every_setting_of_the_configuration_has_a_field_with_its_help(who: Visitors) -> None:
     page = html.unescape(who.owner.get("/runs/new").content.decode())
-    for name in forms.names():
+    for name in form_fields.names():
         assert f'name="{name}"' in page
-    for setting in forms.environment_settings("Sokoban", {}, {}):
+    for setting in form_fields.environment_settings("Sokoban", {}, {}):
         assert f'name="{setting.name}"' in page
         assert setting.help in page
 
@@ -71,8 +81,15 @@ def test_viewers_may_not_launch(who: Visitors) -> None:
     assert not Run.objects.exists()
 
 
-def test_outsiders_launch_into_their_own_team(people: People, who: Visitors) -> None:
-    fields = fields_of(who.outsider.get("/runs/new").content.decode()) | {"team": people.team.slug}
+@pytest.mark.parametrize("known", [True, False])
+def test_outsiders_launch_into_no_team_but_their_own(known: bool, people: People, who: Visitors) -> None:
+    fields = fields_of(who.outsider.get("/runs/new").content.decode())
+    other = {"team": people.team.slug if known else "no-such-team"}
+    refused = who.outsider.post("/runs/new", fields | other)
+    assert refused.status_code == 422
+    assert contains(refused.content.decode(), "Team: you may not launch runs in this team (any more)")
+    assert contains(who.outsider.post("/runs/new/check", fields | other).content.decode(), "Team: you may not launch")
+    assert not Run.objects.exists()
     who.outsider.post("/runs/new", fields)
     assert Run.objects.get().team.name == "Elsewhere"
 
@@ -82,8 +99,9 @@ def test_an_invalid_value_is_explained_at_its_field(who: Visitors) -> None:
     response = who.owner.post("/runs/new", fields | {"rollout.groups": "many", "algorithm.gamma": "3"})
     page = html.unescape(response.content.decode())
     assert response.status_code == 422
-    assert re.search(r'id="f-rollout-groups-error">must be a whole number, not \'many\'<', page)
-    assert re.search(r'id="f-algorithm-gamma-error">must be at most 1.0<', page)
+    assert re.search(r'id="f-rollout-groups-error">must be a whole number above 0, not \'many\'<', page)
+    assert re.search(r'id="f-algorithm-gamma-error">must be a number of at most 1<', page)
+    assert "<a href=\"#f-rollout-groups\">Groups, P must be a whole number above 0, not 'many'</a>" in page
     assert 'value="many"' in page
     assert not Run.objects.exists()
 
@@ -91,19 +109,47 @@ def test_an_invalid_value_is_explained_at_its_field(who: Visitors) -> None:
 def test_live_validation_sets_and_clears_field_errors(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode())
     good = who.owner.post("/runs/new/check", fields).content.decode()
-    assert contains(good, 'id="f-rollout-groups-error" hx-swap-oob="true"></p>')
+    assert state_of(good)["errors"] == {}
     preset = load_preset("sokoban-pocket")
     shape = f"{preset.iterations} iterations of {preset.rollout.groups} × {preset.rollout.group_size} trajectories"
     assert shape in good
     bad = who.owner.post("/runs/new/check", fields | {"rollout.groups": "0"}).content.decode()
-    assert contains(bad, 'id="f-rollout-groups-error" hx-swap-oob="true">must be greater than 0</p>')
-    assert "1 invalid setting:" in bad
+    assert state_of(bad)["errors"] == {"f-rollout-groups": "must be a whole number above 0"}
+    assert contains(bad, "Groups, P must be a whole number above 0")
+
+
+def test_a_check_is_cheap(who: Visitors, django_assert_max_num_queries: Any) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"seeds": "5"}
+    who.owner.post("/runs/new/check", fields)
+    with django_assert_max_num_queries(12):
+        answer = who.owner.post("/runs/new/check", fields)
+    assert len(answer.content) < 12_000
+
+
+def test_the_essentials_of_an_address_are_filled_in(who: Visitors) -> None:
+    page = who.owner.get("/runs/new?preset=bandit-starpo-pocket&iterations=7&seed=x&journal.tokens=none")
+    fields = fields_of(page.content.decode())
+    assert (fields["iterations"], fields["seed"], fields["journal.tokens"]) == ("7", "x", "all")
+    assert contains(page.content.decode(), "Seed must be a whole number of at least 0")
+
+
+def test_settings_that_cannot_matter_are_hidden_unless_they_were_changed(who: Visitors) -> None:
+    def hidden(page: str) -> set[str]:
+        return set(re.findall(r'class="setting inactive"\s+data-setting="([^"]+)"', page))
+
+    page = who.owner.get("/runs/new").content.decode()
+    assert {"lora.rank", "parallel.sharding", "engine.urls", "hosted.url", "sft.batch"} <= hidden(page)
+    assert not {"iterations", "algorithm.group_filter_keep", "engine.name"} & hidden(page)
+    changed = who.owner.post("/runs/new", fields_of(page) | {"do": "check", "lora.alpha": "32"}).content.decode()
+    assert "lora.alpha" not in hidden(changed)
+    assert contains(html.unescape(changed), "No effect: “Rank” is 0: no adapters.")
 
 
 def test_contradicting_settings_are_reported_at_the_named_field(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"rollout.group_size": "1"}
     page = html.unescape(who.owner.post("/runs/new/check", fields).content.decode())
-    assert re.search(r'id="f-rollout-group_size-error" hx-swap-oob="true">[^<]+at least 2', page)
+    assert "at least 2" in state_of(page)["errors"]["f-rollout-group_size"]
+    assert "“Group size, N” must be at least 2" in page
 
 
 def test_reward_terms_are_parsed_as_pairs(who: Visitors) -> None:
@@ -113,9 +159,9 @@ def test_reward_terms_are_parsed_as_pairs(who: Visitors) -> None:
     assert Run.objects.get().config["rewards"]["terms"] == {"facts_true": 0.1, "repeats": -0.2}
     clone = who.owner.get(f"/runs/new?clone={Run.objects.get().slug}").content.decode()
     assert set(fields_of(clone)["rewards.terms"].split(", ")) == {"facts_true=0.1", "repeats=-0.2"}
-    wrong = forms.check(post | {"rewards.terms": "facts_true=much"})
+    wrong = forms.parse(post | {"rewards.terms": "facts_true=much"})
     assert wrong.errors == {"rewards.terms": "must be a number, not 'much'"}
-    wrong = forms.check(post | {"rewards.terms": "wit=1"})
+    wrong = forms.parse(post | {"rewards.terms": "wit=1"})
     assert "there is no reward term 'wit'" in wrong.errors["rewards.terms"]
 
 
@@ -148,7 +194,7 @@ def test_further_environments_are_written_as_a_list_and_cloned(who: Visitors) ->
 )
 def test_what_is_wrong_with_a_further_environment_is_shown_at_the_field(text: str, message: str, who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
-    checked = forms.check(fields | {"environment.mix": text})
+    checked = forms.parse(fields | {"environment.mix": text})
     assert checked.errors["environment.mix"].startswith(message)
     page = who.owner.post("/runs/new", fields | {"environment.mix": text})
     assert page.status_code == 422
@@ -168,7 +214,7 @@ def test_a_form_opened_before_settings_were_renamed_launches_the_same(who: Visit
     who.owner.post("/runs/new", fields | former)
     config = Run.objects.get().config
     assert (config["algorithm"]["gae_lambda"], config["environment"]["mix"]) == (0.5, MIX)
-    wrong = forms.check(fields | former | {"environment.others": "Bandit=0.25"})
+    wrong = forms.parse(fields | former | {"environment.others": "Bandit=0.25"})
     assert wrong.config is None
     assert "names FrozenLake, which is not in environment.others" in " ".join(wrong.errors.values())
 
@@ -176,7 +222,7 @@ def test_a_form_opened_before_settings_were_renamed_launches_the_same(who: Visit
 def test_environment_settings_are_validated_by_their_own_model(who: Visitors) -> None:
     fields = fields_of(who.owner.get("/runs/new").content.decode()) | {"environment.settings.boxes": "99"}
     page = who.owner.post("/runs/new/check", fields).content.decode()
-    assert contains(page, 'id="f-environment-settings-boxes-error" hx-swap-oob="true">must be at most 4</p>')
+    assert state_of(page)["errors"] == {"f-environment-settings-boxes": "must be at most 4"}
 
 
 def test_choosing_another_environment_brings_its_settings(who: Visitors) -> None:
@@ -212,15 +258,15 @@ def test_an_unknown_preset_is_the_default_one(who: Visitors) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from([*forms.names(), "environment.settings.size", "environment.settings.slippery", "junk"]),
+        st.sampled_from([*form_fields.names(), "environment.settings.size", "environment.settings.slippery", "junk"]),
         st.text(max_size=20),
     )
 )
 def test_no_input_breaks_the_form(post: dict[str, str]) -> None:
-    checked = forms.check(post)
+    checked = forms.parse(post)
     assert (checked.config is None) == bool(checked.errors)
     assert all(text for text in checked.errors.values())
-    forms.groups(checked.data, RunConfig(), checked.errors)
+    form_fields.groups(checked.data, RunConfig(), checked.errors)
 
 
 @given(st.sampled_from(envs.names()), st.integers(0, 2**32 - 1), st.floats(1e-9, 1), st.text("abc ü", max_size=20))
@@ -228,18 +274,17 @@ def test_the_form_round_trips(name: str, seed: int, rate: float, title: str) -> 
     data: dict[str, Any] = RunConfig(seed=seed, name=title).model_dump()
     data["environment"]["name"], data["optimizer"]["policy_lr"] = name, rate
     config = RunConfig.model_validate(data)
-    settings = [setting for group in forms.groups(data, config) for setting in group.settings]
+    settings = [setting for group in form_fields.groups(data, config) for setting in group.settings]
     post = {setting.name: setting.value for setting in settings if setting.kind != "switch" or setting.value}
-    assert forms.check(post).config == config
+    assert forms.parse(post).config == config
 
 
-def test_the_shipped_presets_are_offered_by_environment_variant_and_policy(who: Visitors) -> None:
-    page = compact(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
-    offered = re.findall(r'<a class="preset" href="\?preset=([^"]+)"( aria-current="true")? aria-label="([^"]+)"', page)
-    assert sorted(name for name, _, _ in offered) == preset_names()
-    assert [name for name, chosen, _ in offered if chosen] == ["sokoban-starpo_s-pocket"]
-    assert [label for _, _, label in offered][:3] == [
-        "Sokoban, StarPO, pocket policy",
-        "Sokoban, StarPO-S, pocket policy",
-        "Sokoban, StarPO, Qwen2.5-0.5B-Instruct",
-    ]
+def test_every_shipped_preset_is_two_choices_away(who: Visitors) -> None:
+    seen, todo = set(), ["sokoban-starpo_s-pocket"]
+    while todo:
+        name = todo.pop()
+        page = compact(who.owner.get(f"/runs/new?preset={name}").content.decode())
+        seen.add(name)
+        todo += set(re.findall(r'href="\?preset=([^"]+)"', page)) - seen - set(todo)
+        assert len(re.findall(r'href="\?preset=[^"]+"[^>]*aria-current="true"', page)) == 3  # of each choice one
+    assert sorted(seen) == preset_names()

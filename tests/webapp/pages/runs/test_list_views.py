@@ -17,9 +17,14 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, play, who
 from trainer.config.run import RunConfig
 from trainer.journal.writer import Journal
+from webapp.explorer.compare import MAX_RUNS
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
 from webapp.runs.models import Evaluation, MetricPoint, Run
+from webapp.teams.actions import do_set_role
+from webapp.teams.models import Membership
+from webapp.trajectories.models import Group, Trajectory
+from webapp.trajectories.render.mini_board import mini_board
 
 __all__ = ["who"]
 
@@ -64,9 +69,10 @@ def test_the_query_count_of_the_runs_page_is_constant(
         made = make(people, f"Run {number}", config={"tags": [f"tag{number}"]})
         MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=0.5, tokens=1, seconds=1)
         add_evaluation(made, 1, 0.5)
-    with django_assert_max_num_queries(14):  # five of them for the queue
+        play(made)
+    with django_assert_max_num_queries(17):  # five of them for the queue
         who.owner.get("/")
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         who.owner.get("/", headers={"HX-Request": "true"})
 
 
@@ -111,6 +117,8 @@ def test_an_empty_list_explains_how_to_start(who: Visitors) -> None:
         ("mine=1", True),
         ("tag=none", False),
         ("sort=nonsense", True),
+        ("sort=-title", True),
+        ("archived=1", False),
     ],
 )
 def test_the_list_is_filtered(query: str, found: bool, run: Run, who: Visitors) -> None:
@@ -164,8 +172,29 @@ def test_a_row_shows_the_latest_result_with_its_interval(people: People, who: Vi
     add_evaluation(run, 5, 0.5)
     add_evaluation(run, 5, 0.9, suite="FrozenLake")
     page = who.owner.get("/").content.decode()
-    assert contains(page, "<b>50.0 %</b>")
-    assert contains(page, "45.0 % to 55.0 %")
+    assert contains(page, "<b>50.0%</b>")
+    assert contains(page, "45.0% to 55.0%")
+    assert contains(page, 'title="Percentage points since the first evaluation">+30.0</span>')
+    assert contains(page, '<polyline class="success" points="0.0,24.')
+
+
+def test_many_evaluations_become_a_short_curve_from_the_first_to_the_last(people: People) -> None:
+    run = make(people, "Long")
+    for iteration in range(150):
+        add_evaluation(run, iteration, 0.3 + iteration / 1000)
+    (card,) = summaries.cards([run])
+    assert card.result is not None
+    assert 38 <= len(card.result.values) <= 52
+    assert (card.result.values[0], card.result.success) == (0.3, pytest.approx(0.449))
+    assert card.result.gain == pytest.approx(0.149)
+
+
+def test_a_row_does_not_repeat_its_title(people: People) -> None:
+    run = make(people, "Sokoban · StarPO · pocket policy")
+    other = make(people, "Baseline")
+    one, two = summaries.cards([run, other])
+    assert one.details == "PPO with GAE"
+    assert two.details == "Sokoban · StarPO · PPO with GAE · pocket policy"
 
 
 def test_long_curves_are_averaged_and_end_with_the_latest_value(people: People) -> None:
@@ -235,7 +264,7 @@ def test_an_open_list_equals_a_reloaded_one(
 
 def loaded(client: Client, query: str) -> str:
     page = client.get(f"/{query}").content.decode()
-    return page[page.index('<div id="runs"') : page.index('<div class="compare-bar"')].strip()
+    return page[page.index('<div id="runs"') : page.rindex("</form>")].strip()
 
 
 def test_a_played_run_shows_its_results(run: Run, who: Visitors) -> None:
@@ -244,3 +273,110 @@ def test_a_played_run_shows_its_results(run: Run, who: Visitors) -> None:
     assert contains(page, 'class="success" points="')
     assert "3 of 4 iterations" in page
     assert "CPU, 2 threads" in page
+
+
+def test_archived_runs_are_listed_apart(run: Run, who: Visitors) -> None:
+    Run.objects.filter(pk=run.pk).update(archived_at=timezone.now())
+    assert titles(who.owner) == []
+    assert titles(who.owner, "archived=1") == ["Trial"]
+
+
+def test_a_header_sorts_and_a_second_click_reverses(people: People, who: Visitors) -> None:
+    for title, success in (("A", 0.2), ("B", 0.6), ("C", None)):
+        made = make(people, title)
+        if success is not None:
+            add_evaluation(made, 1, success)
+            MetricPoint.objects.create(run=made, name="success/rate", iteration=1, value=success, tokens=1, seconds=1)
+    assert titles(who.owner, "sort=title") == ["A", "B", "C"]
+    assert titles(who.owner, "sort=-title") == ["C", "B", "A"]
+    assert titles(who.owner, "sort=success") == titles(who.owner, "sort=training") == ["B", "A", "C"]
+    assert titles(who.owner, "sort=-success") == ["A", "B", "C"], "runs without a result come last"
+    assert titles(who.owner, "sort=-newest") == titles(who.owner, "sort=oldest") == ["A", "B", "C"]
+    for key in ("author", "device", "state", "reward", "progress"):
+        assert len(titles(who.owner, f"sort={key}")) == len(titles(who.owner, f"sort=-{key}")) == 3
+    page = who.owner.get("/?sort=title&text=a").content.decode()
+    assert contains(page, '<th class="col-title" aria-sort="ascending">')
+    assert "sort=-title" in page
+    assert "text=a" in page
+
+
+def test_groups_of_one_name_in_two_teams_are_compared_apart(people: People, who: Visitors) -> None:
+    elsewhere = people.outsider.memberships.get().team
+    do_set_role(elsewhere, people.owner, Membership.Role.MEMBER)
+    ours = [make(people, f"Ours {number}", group="Seeds") for number in range(MAX_RUNS + 2)]
+    theirs = [make(people, f"Theirs {number}", group="Seeds") for number in range(2)]
+    Run.objects.filter(pk__in=[run.pk for run in theirs]).update(team=elsewhere)
+
+    def compared(query: str) -> list[str]:
+        page = who.owner.get(f"/?{query}").content.decode()
+        return re.findall(r"/compare\?runs=([\w,]+)", page)
+
+    assert compared("group=Seeds") == [",".join(run.slug for run in theirs)], "the team that launched last"
+    assert compared(f"group=Seeds&team={people.team.slug}") == [",".join(run.slug for run in ours[:MAX_RUNS])]
+    assert titles(who.owner, f"group=Seeds&team={elsewhere.slug}") == ["Theirs 1", "Theirs 0"]
+    context = who.owner.get(f"/?group=Seeds&team={people.team.slug}").context
+    assert context["group_words"] == f"Compare the first {MAX_RUNS} of {MAX_RUNS + 2} runs"
+    assert f"team={people.team.slug}" in context["view_query"]
+
+
+def boards(client: Client, query: str = "") -> list[tuple[str, str]]:
+    """Words and drawing of each board of the list."""
+    page = client.get(f"/{query}").content.decode()
+    found = re.findall(r'<span role="img"\s+aria-label="([^"]*)" title="[^"]*">(.*?)</span></a>', page, re.DOTALL)
+    return [(words, drawing.removesuffix("</span>")) for words, drawing in found]
+
+
+def test_a_run_that_is_trained_shows_the_latest_state_of_the_attempt_in_progress(run: Run, who: Visitors) -> None:
+    play(run, finished=1, playing_rounds=1)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING)
+    played = Trajectory.objects.filter(run=run, status="playing").order_by("-last_seq")[0]
+    actions = [action for turn in played.turns.order_by("number") for action in turn.event["actions"]]
+    latest = [action["board"] for action in actions if action.get("board")][-1:] or [played.group.board]
+    assert boards(who.owner) == [(f"Sokoban, iteration {played.iteration}: attempt in progress", mini_board(latest[0]))]
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    ended = Trajectory.objects.filter(run=run, finished_seq__isnull=False).order_by("-finished_seq")[0]
+    outcome = "solved" if ended.success else "not solved"
+    assert [words for words, _ in boards(who.owner)] == [f"Sokoban, iteration {ended.iteration}: attempt {outcome}"]
+
+
+def test_a_finished_run_shows_the_end_of_an_attempt_of_its_last_evaluation(run: Run, who: Visitors) -> None:
+    play(run, finished=2)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
+    Evaluation.objects.filter(run=run).delete()
+    add_evaluation(run, 1, 0.2)
+    add_evaluation(run, 2, 0.4)
+    attempt = Trajectory.objects.filter(run=run, finished_seq__isnull=False, iteration=2).order_by("pk")[0]
+    Trajectory.objects.filter(pk=attempt.pk).update(split="eval", status="success", iteration=2)
+    assert [words for words, _ in boards(who.owner)] == ["Sokoban, evaluation after iteration 2: attempt solved"]
+
+
+def test_the_board_is_a_column_that_can_be_switched_off_and_does_not_sort(run: Run, who: Visitors) -> None:
+    play(run)
+    page = who.owner.get("/").content.decode()
+    assert contains(page, '<input type="checkbox" data-column="board" checked>')
+    assert "sort=board" not in page
+    assert boards(who.owner)
+    assert boards(who.owner, "?hide=board") == []
+    assert boards(who.outsider) == []
+
+
+def test_boards_without_a_grid_are_shown_as_text(people: People, who: Visitors) -> None:
+    arms = [{"name": "Phoenix<", "pulls": 0}, {"name": "Dragon", "pulls": 1, "last": 2}]
+    made = make(people, "Arms", config={"environment": {"name": "Bandit"}})
+    group = Group.objects.create(
+        run=made,
+        attempt=1,
+        iteration=1,
+        split="train",
+        number=0,
+        environment="Bandit",
+        seed=1,
+        prompt="",
+        board={"kind": "arms", "arms": arms},
+    )
+    Trajectory.objects.create(
+        run=made, group=group, attempt=1, key="a", member=0, iteration=1, split="train", status="failed", finished_seq=1
+    )
+    [(words, drawing)] = boards(who.owner)
+    assert words == "Bandit, iteration 1: attempt not solved"
+    assert "Phoenix&lt;: no" in drawing

@@ -13,7 +13,7 @@ from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue.capacity import capacity_now
+from webapp.runs.queue.capacity import capacity_now, present_wait
 from webapp.worker import hardware
 
 __all__ = ["who"]
@@ -73,7 +73,7 @@ def test_a_silent_worker_is_lost_and_a_leaving_one_is_marked(who: Visitors) -> N
     shown = page(who.owner)
     assert contains(shown, ">Lost<")
     assert contains(shown, ">Stopping<")
-    assert "No worker serves this queue" not in shown
+    assert "No worker is running for it" not in shown
 
 
 def test_queued_runs_are_listed_with_position_and_time(people: People, run: Run, who: Visitors) -> None:
@@ -83,7 +83,7 @@ def test_queued_runs_are_listed_with_position_and_time(people: People, run: Run,
     assert shown.index("Trial") < shown.index("Second")
     assert "for 20 min" in shown
     assert "2 runs waiting" in shown
-    assert "No worker serves this queue." in shown
+    assert "No worker is running for it." in shown
     stranger = page(who.outsider)
     assert "Trial" not in stranger
     assert "2 runs waiting" in stranger
@@ -124,6 +124,14 @@ def test_capacity_counts_free_slots_of_live_workers(run: Run) -> None:
     assert known.sentence("training", 0) == "1 worker, 1 slot free: the run starts at once."
     assert known.sentence("training", 2) == "1 worker, 1 slot free; 2 runs waiting before this one."
     assert known.sentence("other", 0).startswith("No worker is running")
+
+
+def test_the_outlook_of_an_unfinished_form_counts_the_queued_runs(people: People, run: Run) -> None:
+    worker("busy@here", slots=0)
+    Run.objects.create(
+        team=people.team, author=people.owner, title="Second", config={}, environment="Sokoban", queue="cpu"
+    )
+    assert present_wait(capacity_now(timezone.now())) == "1 worker, 0 slots free; 2 runs waiting before this one."
 
 
 def test_the_host_reports_its_memory() -> None:

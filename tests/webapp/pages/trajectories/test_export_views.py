@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -15,6 +16,7 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 from django.test.client import AsyncClient
 from PIL import Image
+from pytest_django import Settings
 
 from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
@@ -23,13 +25,15 @@ from webapp.pages.trajectories import export_views
 from webapp.runs import run_files
 from webapp.runs.models import MetricPoint, Run
 from webapp.trajectories import export_run
+from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.render import animation
+from webapp.trajectories.render import animation, preview
+from webapp.trajectories.render.drawing_queue import DRAWINGS, MAX_WAITING
 
 __all__ = ["link", "trajectory", "who"]
 
 KINDS = ("json", "txt", "webp", "gif")
-RUN_KINDS = ("parquet", "jsonl", "metrics.parquet", "metrics.csv")
+RUN_KINDS = ("parquet", "jsonl", "csv", "metrics.parquet", "metrics.csv")
 
 
 def download(client: Client, address: str, **headers: str) -> bytes:
@@ -113,14 +117,47 @@ def test_a_too_long_animation_is_refused_with_a_reason(
     assert "The JSON and text exports are complete." in response.content.decode()
 
 
-def test_animations_are_serialised_with_a_timeout(
+def test_an_animation_that_has_to_wait_too_long_is_refused(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_views, "ANIMATION_TIMEOUT", 0.01)
-    with export_views.ANIMATION_SLOT:
+    monkeypatch.setattr(DRAWINGS, "timeout", 0.01)
+    DRAWINGS.files.clear()
+    with DRAWINGS._slot:
         response = who.viewer.get(f"/t/{trajectory.slug}/export/webp")
-    assert (response.status_code, response["Retry-After"]) == (503, "60")
+        picture = who.viewer.get(f"/t/{trajectory.slug}/picture.png")
+    for refused in (response, picture):
+        assert (refused.status_code, refused["Retry-After"]) == (503, "10")
+        assert "max-age=300" not in refused.get("Cache-Control", "")
     assert who.viewer.get(f"/t/{trajectory.slug}/export/webp").status_code == 200
+    assert who.viewer.get(f"/t/{trajectory.slug}/picture.png").status_code == 200
+
+
+def test_a_finished_animation_is_not_drawn_again(
+    trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = who.viewer.get(f"/t/{trajectory.slug}/export/gif")
+    monkeypatch.setattr(DRAWINGS, "timeout", 0.0)
+    with DRAWINGS._slot:
+        again = who.viewer.get(f"/t/{trajectory.slug}/export/gif?anything")
+    assert (again.status_code, again.content) == (200, first.content)
+
+
+def test_turns_are_loaded_only_for_what_will_be_drawn(
+    trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = [f"/t/{trajectory.slug}/export/gif", f"/t/{trajectory.slug}/picture.png"]
+    for address in addresses:
+        assert who.viewer.get(address).status_code == 200
+    for module, name in ((export_views, "shared_data"), (preview, "player_data")):
+        monkeypatch.setattr(module, name, lambda trajectory: pytest.fail("its turns are loaded"))
+    for address in addresses:
+        assert who.viewer.get(address).status_code == 200, "kept"
+    DRAWINGS.files.clear()
+    with contextlib.ExitStack() as others:
+        for _ in range(MAX_WAITING + 1):
+            others.enter_context(DRAWINGS.place())
+        for address in addresses:
+            assert who.viewer.get(address).status_code == 503, "refused"
 
 
 def test_a_run_is_downloadable_by_its_readers(run: Run, trajectory: Trajectory, who: Visitors) -> None:
@@ -165,6 +202,9 @@ def test_json_lines_equal_the_trajectory_documents(run: Run, trajectory: Traject
     exported = {line["id"]: line for line in map(json.loads, lines)}
     alone = who.viewer.get(f"/t/{trajectory.slug}/export/json").json()
     assert set(alone.pop("tokens")) == {"turns", "note"}  # too many for all of a run
+    assert (type(alone.pop("marks")), "verdict" in alone) == (list, True)  # of single documents too
+    alone.pop("verdict")
+    assert [turn.pop("marks") for turn in exported[trajectory.slug]["turns"]] == [None] * len(alone["turns"])
     assert exported[trajectory.slug] == alone
 
 
@@ -202,8 +242,8 @@ def test_only_one_page_is_read_before_the_first_bytes_are_sent(
     read: list[int] = []
     documents = export_run.documents
 
-    def counted(run: Run) -> Any:
-        for page in documents(run):
+    def counted(export: export_run.Export) -> Any:
+        for page in documents(export):
             read.append(len(page))
             yield page
 
@@ -250,6 +290,93 @@ def test_the_journal_is_exported_verbatim_up_to_its_last_complete_line(
     gone = who.viewer.get(f"/runs/{run.slug}/export/journal")
     assert gone.status_code == 404
     assert "not on this machine" in gone.content.decode()
+
+
+def test_only_what_was_found_is_exported(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    wanted = set(run.trajectories.filter(status="failed").values_list("slug", flat=True))
+    assert 0 < len(wanted) < run.trajectories.count()
+    query = "outcome=failed&sort=-reward"
+    lines = download(who.viewer, f"/runs/{run.slug}/export/jsonl?{query}").decode().splitlines()
+    assert {json.loads(line)["id"] for line in lines} == wanted
+    table = pq.read_table(io.BytesIO(download(who.viewer, f"/runs/{run.slug}/export/parquet?{query}")))
+    assert set(table.column("id").to_pylist()) == wanted
+    text = download(who.viewer, f"/runs/{run.slug}/export/csv?{query}").decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["id"] for row in rows} == wanted
+    assert {row["end_reason"] for row in rows} <= set(END_REASONS)
+    assert "thought" not in text.splitlines()[0]
+
+
+def test_an_invalid_filter_exports_nothing(run: Run, trajectory: Trajectory, who: Visitors) -> None:
+    response = who.viewer.get(f"/runs/{run.slug}/export/jsonl?iteration=two")
+    assert response.status_code == 400
+    assert "Nothing was exported. iteration: “two” is not a whole number" in response.content.decode()
+    response = who.viewer.get(f"/runs/{run.slug}/export/csv?turns_min=5&turns_max=2")
+    assert "Nothing was exported. turns_max: Must be 5 or more.<" in "".join(response.content.decode().split("\n"))
+
+
+def test_metrics_are_exported_whatever_the_filters_of_trajectories_are(
+    run: Run, trajectory: Trajectory, who: Visitors
+) -> None:
+    address = f"/runs/{run.slug}/export/metrics.csv"
+    assert download(who.viewer, f"{address}?iteration=two") == download(who.viewer, address)
+
+
+def test_stars_and_tags_of_the_team_do_not_filter_exports_of_others(
+    run: Run, trajectory: Trajectory, who: Visitors
+) -> None:
+    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
+    assert download(who.viewer, f"/runs/{run.slug}/export/jsonl?starred=yes") == b""
+    outside = download(who.anonymous, f"/runs/{run.slug}/export/jsonl?starred=yes")
+    assert len(outside.splitlines()) == run.trajectories.count()
+
+
+def test_a_too_large_export_is_refused_before_it_starts(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_MAX_EXPORT_MB = 1
+    whole = download(who.viewer, f"/runs/{run.slug}/export/jsonl")
+    chosen = Trajectory.objects.filter(run=run)
+    assert 0.5 < export_run.estimated_bytes(chosen) / len(whole) < 2
+    monkeypatch.setattr(export_views, "MEGABYTE", 1000)
+    response = who.viewer.get(f"/runs/{run.slug}/export/jsonl")
+    assert response.status_code == 413
+    assert "at most 1 MB are exported at once (ECHOSCOPE_MAX_EXPORT_MB)" in response.content.decode()
+    assert who.viewer.get(f"/runs/{run.slug}/export/metrics.csv").status_code == 200
+    settings.ECHOSCOPE_MAX_EXPORT_MB = 0
+    assert download(who.viewer, f"/runs/{run.slug}/export/jsonl") == whole
+
+
+def test_an_export_that_outgrows_its_estimate_breaks_off(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_MAX_EXPORT_MB = 1
+    monkeypatch.setattr(export_views, "MEGABYTE", 1000)
+    monkeypatch.setattr(export_run, "estimated_bytes", lambda trajectories: 10)
+    response = who.viewer.get(f"/runs/{run.slug}/export/jsonl")
+    assert response.status_code == 200
+    with pytest.raises(export_views.ExportTooLarge):
+        response.getvalue()
+
+
+def test_pages_end_where_their_turns_are_long(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = download(who.viewer, f"/runs/{run.slug}/export/jsonl")
+    monkeypatch.setattr(export_run, "PAGE_LENGTH", 1)
+    monkeypatch.setattr(export_run, "TURNS_READ", 2)
+    export = export_run.Export(run, True, Trajectory.objects.filter(run=run))
+    assert max(len(page) for page in export_run.documents(export)) < run.trajectories.count()
+    assert download(who.viewer, f"/runs/{run.slug}/export/jsonl") == whole
+
+
+def test_turns_beyond_the_length_of_a_trajectory_are_left_out(
+    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_run, "MAX_TURNS_LENGTH", 10)
+    lines = download(who.viewer, f"/runs/{run.slug}/export/jsonl").decode().splitlines()
+    assert len(lines) == run.trajectories.count()
+    assert all(json.loads(line)["turns"] == [] for line in lines)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -64,7 +64,8 @@ def test_a_fixed_prompt_is_followed_through_all_evaluations_of_its_suite(story_r
     assert [each.iteration for each in again] == [0, 2, 4]
     assert [each.first.trajectory.key for each in again] == ["fixed-0-1-0", "fixed-2-1-0", "fixed-4-1-0"]
     assert [each.here for each in again] == [False, True, False]
-    assert [each.mean for each in again] == [each.first.trajectory.total_reward for each in again]
+    rewards = [each.first.trajectory.total_reward for each in again]
+    assert [each.mean for each in again] == [*rewards[:2], None], "the last one was interrupted"
 
 
 def test_training_groups_with_the_same_seed_are_found_with_all_members(story_run: Run) -> None:
@@ -106,9 +107,9 @@ def test_the_prompt_page_lists_outcome_and_reward_of_every_member(story_run: Run
         assert f'href="/t/{other.slug}"' in page
     page = compact(page)
     hidden = 'compare thoughts<span class="visually-hidden">'
-    assert len(re.findall(rf"{hidden}, of trajectory \d+ and this one</span>", page)) == 3
+    assert len(re.findall(rf"{hidden}, of attempt \d+ and this one</span>", page)) == 3
     assert len(re.findall(rf"{hidden}, of iteration \d+</span>", page)) == 5
-    assert "iteration 3, group 1 · dropped by the filter" in page
+    assert "iteration 3, group 2 · dropped by the filter" in page
 
 
 def test_a_prompt_seen_once_is_labelled(story_run: Run, who: Visitors) -> None:
@@ -150,7 +151,19 @@ def test_the_pages_take_few_queries(
     story_run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     found, other = one(story_run, "train-3-1-2"), one(story_run, "train-3-1-0")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(11):
         get(who.viewer, f"/t/{found.slug}/prompt")
     with django_assert_max_num_queries(8):
         get(who.viewer, f"/t/{found.slug}/diff/{other.slug}")
+
+
+def test_repetitive_thoughts_are_shown_beside_each_other(story_run: Run, who: Visitors) -> None:
+    first, second = one(story_run, "train-1-0-0"), one(story_run, "train-1-0-1")
+    for found, thought in ((first, "a b " * 749), (second, "b a a " * 499)):
+        turn = Turn.objects.filter(trajectory=found).order_by("number")[0]
+        turn.event["thought"] = thought.strip()
+        turn.save()
+    page = get(who.owner, f"/t/{first.slug}/diff/{second.slug}")
+    assert "too different to mark words" in page
+    assert ("a b " * 749).strip() in page
+    assert ("b a a " * 499).strip() in page

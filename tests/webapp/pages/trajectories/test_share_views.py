@@ -55,7 +55,7 @@ def test_a_shared_page_has_no_links_into_the_team(run: Run, link: ShareLink, who
 def test_a_revoked_link_shows_nothing(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     page = who.owner.get(f"/t/{trajectory.slug}").content.decode()
     assert f"/s/{link.token}" in page
-    assert "This cannot be undone." in page  # confirmed first
+    assert "You can undo this for 10 minutes." in page  # confirmed first
     who.owner.post(f"/t/{trajectory.slug}/shares/{link.token}/revoke")
     for client in (who.anonymous, who.owner):
         assert client.get(f"/s/{link.token}").status_code == 404

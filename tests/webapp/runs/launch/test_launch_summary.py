@@ -44,30 +44,36 @@ def shown(page: str, name: str) -> str:
     return html.unescape(found[1])
 
 
+def exported(who: Visitors, **changes: str) -> str:
+    """The exports of the form with these changes."""
+    fields = fields_of(who.owner.get("/runs/new").content.decode())
+    return html.unescape(who.owner.post("/runs/new/exports", fields | changes).content.decode())
+
+
 def test_differences_from_the_preset_are_shown_while_typing(who: Visitors) -> None:
     page = checked(who, iterations="7", **{"rollout.temperature": "0.8"})
-    assert contains(page, "2 settings differ from sokoban-starpo_s-pocket")
+    assert contains(page, "2 changes from sokoban-starpo_s-pocket")
     assert contains(page, "<del>48</del> → <ins>7</ins>")
     assert contains(page, "<code>rollout.temperature</code>")
-    assert f"Same as {DEMO}" in checked(who)
+    assert f"No changes from {DEMO}" in checked(who)
 
 
 def test_a_clone_shows_its_differences_from_the_run(run: Run, who: Visitors) -> None:
     fields = fields_of(who.owner.get(f"/runs/new?clone={run.slug}").content.decode())
     page = html.unescape(who.owner.post("/runs/new/check", fields | {"seed": "5"}).content.decode())
-    assert contains(page, "1 setting differs from Trial")
+    assert contains(page, "1 change from Trial")
     assert who.outsider.post("/runs/new/check", fields).status_code == 404
 
 
 def test_the_yaml_beside_the_form_is_the_configuration(who: Visitors) -> None:
-    page = checked(who, iterations="7")
+    page = exported(who, iterations="7")
     assert RunConfig.model_validate(yaml.safe_load(shown(page, "launch-yaml"))) == load_preset(DEMO).model_copy(
         update={"iterations": 7}
     )
 
 
 def test_the_api_call_launches_the_same_run(who: Visitors) -> None:
-    page = checked(who, name="It's mine", visibility="private", **{"environment.settings.size": "7"})
+    page = exported(who, name="It's mine", visibility="private", **{"environment.settings.size": "7"})
     command = shown(page, "launch-curl")
     assert "$ECHOSCOPE_TOKEN" in command
     assert "http://testserver/api/runs" in command
@@ -82,7 +88,7 @@ def test_the_api_call_launches_the_same_run(who: Visitors) -> None:
 
 def test_members_of_several_teams_choose_one_and_the_api_call_names_it(people: People, who: Visitors) -> None:
     other = do_create_team("Second", people.owner)
-    page = checked(who, team=other.slug)
+    page = exported(who, team=other.slug)
     assert json.loads(shown(page, "launch-curl").split("-d '")[1][:-1])["team"] == other.slug
 
 
@@ -158,6 +164,18 @@ def test_the_queue_is_shown(run: Run, who: Visitors) -> None:
     assert "1 worker, 1 slot free; 1 run waiting before this one." in checked(who)
 
 
+def test_the_limit_of_tokens_includes_all_rounds_of_dynamic_sampling(people: People) -> None:
+    config = load_preset(DEMO)
+    sampled = config.model_copy(
+        update={"algorithm": config.algorithm.model_copy(update={"dynamic_sampling_rounds": 3})}
+    )
+    usual, most = (estimates.figures(people.owner, each)[0] for each in (config, sampled))
+    assert "dynamic sampling" not in usual.how
+    total = 3 * config.iterations * config.rollout.trajectories
+    total += estimates.evaluations(config) * config.evaluation.prompts
+    assert f"(up to {total:,} with dynamic sampling)" in most.how
+
+
 def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Visitors) -> None:
     config = load_preset(DEMO)
     unknown = {figure.title: figure for figure in estimates.figures(people.owner, config)}
@@ -223,6 +241,7 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
             },
             "fewer than an",
         ),
+        ({"algorithm": {"group_filter_keep": 0.5}}, "“Share of groups kept” = 0.5 is ignored: group filter “none”"),
     ],
 )
 def test_warnings_are_shown_before_the_launch(changes: dict[str, object], message: str) -> None:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests.webapp.conftest import People
 from tests.webapp.pages.runs.test_worker_views import GIB, worker
 from trainer.config.run import RunConfig
-from webapp.runs.actions import SchedulingOptions, do_create_run
+from webapp.runs.launch.creation import SchedulingOptions, do_create_run
 from webapp.runs.models import DeviceUse, Run
 from webapp.runs.queue import device_classes, fair_share
 from webapp.runs.queue import order as line
+from webapp.runs.queue.fair_share import DeviceShares
 from webapp.runs.queue.placement import ResourceRequest
 from webapp.teams.models import Team
 
@@ -23,9 +24,16 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=timezone.get_default_timezone())
 HOUR = timedelta(hours=1)
 
 
-def waits(key: int, team: int = 1, minutes: float = 0, priority: int = 1, gpus: int = 0) -> Run:
+def waits(
+    key: int, team: int = 1, minutes: float = 0, priority: int = 1, gpus: int = 0, author: int | None = None
+) -> Run:
     since = NOW - timedelta(minutes=minutes)
-    return Run(pk=key, team_id=team, queued_at=since, priority=priority, gpus=gpus, config={})
+    return Run(pk=key, team_id=team, author_id=author, queued_at=since, priority=priority, gpus=gpus, config={})
+
+
+def teams(**used: float) -> DeviceShares:
+    """Use by team: `teams(t1=5.0)`."""
+    return DeviceShares({int(name[1:]): seconds for name, seconds in used.items()})
 
 
 def keys(runs: list[Run]) -> list[int]:
@@ -33,38 +41,77 @@ def keys(runs: list[Run]) -> list[int]:
 
 
 def test_order_is_by_priority_then_fair_share_then_age() -> None:
-    runs = [waits(1, minutes=60), waits(2, team=2, minutes=1), waits(3, priority=2), waits(4, priority=0)]
-    assert keys(line.claim_order(runs, {1: 5000.0, 2: 10.0}, NOW)) == [3, 2, 1, 4]
-    assert keys(line.claim_order(runs, {}, NOW)) == [3, 1, 2, 4]
+    runs = [waits(1, minutes=60), waits(2, team=2, minutes=1), waits(3), waits(4, team=3, priority=0)]
+    assert keys(line.claim_order(runs, teams(t1=5000.0, t2=10.0), NOW)) == [2, 1, 3, 4]
+    assert keys(line.claim_order(runs, teams(), NOW)) == [1, 2, 3, 4]
+
+
+def test_high_priority_comes_first_within_its_team_only() -> None:
+    ours = [waits(1, minutes=60), waits(2, minutes=50), waits(3, priority=2)]
+    theirs = [waits(11, team=2, minutes=30), waits(12, team=2, minutes=20)]
+    assert keys(line.projected_order([*ours, *theirs], teams(), NOW)) == [3, 11, 1, 12, 2]
+    assert keys(line.claim_order([*ours, *theirs], teams(t2=10.0), NOW)) == [3, 1, 2, 11, 12]
+
+
+def test_a_new_team_with_high_priority_does_not_jump_the_queue() -> None:
+    earlier = [waits(1, team=1, minutes=30, author=1), waits(2, team=1, minutes=20, author=1)]
+    used = DeviceShares({1: 600.0}, {1: 600.0, 2: 900.0})
+    jumper = waits(3, team=7, priority=2, author=2)
+    assert keys(line.claim_order([*earlier, jumper], used, NOW)) == [1, 2, 3]
+
+
+def test_a_person_gains_nothing_by_spreading_runs_over_teams() -> None:
+    spread = [waits(key, team=key, minutes=60, author=1) for key in range(1, 5)]
+    honest = waits(11, team=11, minutes=1, author=2)
+    assert keys(line.projected_order([*spread, honest], teams(), NOW)) == [1, 11, 2, 3, 4]
+    assert keys(line.claim_order([*spread, honest], DeviceShares({}, {1: 60.0}), NOW))[0] == 11
+
+
+def test_people_of_a_team_alternate() -> None:
+    many = [waits(key, minutes=50 - key, author=1) for key in range(1, 5)]
+    few = [waits(11, minutes=5, author=2), waits(12, minutes=4, author=2)]
+    assert keys(line.projected_order([*many, *few], teams(), NOW)) == [1, 11, 2, 12, 3, 4]
 
 
 def test_long_waits_rise_above_every_priority() -> None:
     old, urgent = waits(1, priority=0, minutes=4 * 60 + 1), waits(2, priority=2, minutes=10)
-    assert keys(line.claim_order([urgent, old], {1: 10.0**9}, NOW)) == [1, 2], "same level, and it came first"
+    assert keys(line.claim_order([urgent, old], teams(t1=10.0**9), NOW)) == [1, 2], "same level, and it came first"
     older = waits(1, team=1, priority=0, minutes=6 * 60 + 1)
-    assert keys(line.claim_order([waits(2, team=2, priority=2), older], {1: 10.0**9}, NOW)) == [1, 2]
+    assert keys(line.claim_order([waits(2, team=2, priority=2), older], teams(t1=10.0**9), NOW)) == [1, 2]
 
 
 def test_teams_alternate_regardless_of_their_queue_length() -> None:
     many = [waits(key, team=1, minutes=50 - key) for key in range(1, 5)]
     few = [waits(11, team=2, minutes=5), waits(12, team=2, minutes=4)]
-    assert keys(line.projected_order([*many, *few], {}, NOW)) == [1, 11, 2, 12, 3, 4]
-    assert keys(line.projected_order([*many, *few], {1: 7200.0}, NOW))[:2] == [11, 12]
+    assert keys(line.projected_order([*many, *few], teams(), NOW)) == [1, 11, 2, 12, 3, 4]
+    assert keys(line.projected_order([*many, *few], teams(t1=7200.0), NOW))[:2] == [11, 12]
 
 
 @given(
-    runs=st.lists(st.tuples(st.integers(1, 3), st.floats(0, 1000), st.integers(0, 2), st.integers(0, 8)), max_size=12),
+    runs=st.lists(
+        st.tuples(
+            st.integers(1, 3), st.floats(0, 1000), st.integers(0, 2), st.integers(0, 8), st.none() | st.integers(1, 3)
+        ),
+        max_size=12,
+    ),
     used=st.dictionaries(st.integers(1, 3), st.floats(0, 1e6)),
+    people=st.dictionaries(st.integers(1, 3), st.floats(0, 1e6)),
 )
 def test_the_queue_order_contains_each_run_once_and_starts_with_the_best(
-    runs: list[tuple[int, float, int, int]], used: dict[int, float]
+    runs: list[tuple[int, float, int, int, int | None]], used: dict[int, float], people: dict[int, float]
 ) -> None:
-    waiting = [waits(key, team, minutes, priority, gpus) for key, (team, minutes, priority, gpus) in enumerate(runs, 1)]
-    order = line.projected_order(waiting, used, NOW)
+    waiting = [
+        waits(key, team, minutes, priority, gpus, author)
+        for key, (team, minutes, priority, gpus, author) in enumerate(runs, 1)
+    ]
+    shares = DeviceShares(used, people)
+    order = line.projected_order(waiting, shares, NOW)
+    assert shares == DeviceShares(used, people), "only a copy is charged"
     assert sorted(keys(order)) == sorted(keys(waiting))
-    assert keys(order)[:1] == keys(line.claim_order(waiting, used, NOW))[:1]
-    levels = [line.level(run, NOW) for run in order]
-    assert levels == sorted(levels, reverse=True)
+    assert keys(order)[:1] == keys(line.claim_order(waiting, shares, NOW))[:1]
+    for team in {run.team_id for run in order}:
+        levels = [line.level(run, NOW) for run in order if run.team_id == team]
+        assert levels == sorted(levels, reverse=True), "a team starts its runs by priority"
 
 
 @pytest.mark.parametrize(
@@ -77,13 +124,15 @@ def test_positions_are_written_as_ordinals(number: int, expected: str) -> None:
 @pytest.mark.django_db
 def test_usage_halves_in_six_hours_and_held_gpus_count_an_hour_more(people: People, run: Run) -> None:
     other = Team.objects.exclude(pk=people.team.pk).get()
-    DeviceUse.objects.create(team=people.team, run=run, weight=2, began_at=NOW - 7 * HOUR, ended_at=NOW - 6 * HOUR)
+    past = {"began_at": NOW - 7 * HOUR, "ended_at": NOW - 6 * HOUR}
+    DeviceUse.objects.create(team=people.team, author=people.owner, run=run, weight=2, **past)
     DeviceUse.objects.create(team=other, weight=1, began_at=NOW - timedelta(seconds=1))
     DeviceUse.objects.create(team=other, weight=9, began_at=NOW - 900 * HOUR, ended_at=NOW - 800 * HOUR)
     found = fair_share.used(NOW)
     hour_of_two_six_hours_ago = 2 * 3600 * 0.5 * 0.9446  # the hour itself faded by 5.5 % on average
-    assert found[people.team.pk] == pytest.approx(hour_of_two_six_hours_ago, rel=1e-3)
-    assert found[other.pk] == pytest.approx(3600 + 1, rel=1e-3)
+    assert found.people == {people.owner.pk: pytest.approx(found.teams[people.team.pk])}
+    assert found.teams[people.team.pk] == pytest.approx(hour_of_two_six_hours_ago, rel=1e-3)
+    assert found.teams[other.pk] == pytest.approx(3600 + 1, rel=1e-3)
 
 
 @pytest.mark.django_db
@@ -91,6 +140,7 @@ def test_claims_and_releases_record_team_usage(people: People, run: Run) -> None
     fair_share.begin(run, 2, NOW)
     fair_share.begin(run, 3, NOW + HOUR)
     fair_share.end([run.pk], NOW + 2 * HOUR)
+    assert set(DeviceUse.objects.values_list("author", flat=True)) == {people.owner.pk}
     uses = DeviceUse.objects.order_by("began_at").values_list("weight", "began_at", "ended_at")
     assert list(uses) == [(2.0, NOW, NOW + HOUR), (3.0, NOW + HOUR, NOW + 2 * HOUR)], "no time counts twice"
 

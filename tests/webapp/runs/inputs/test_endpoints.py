@@ -15,7 +15,8 @@ from tests.webapp.worker.test_supervisor import INTERVALS, act, fresh, take
 from trainer.config.hosted import HostedConfig
 from trainer.config.run import RunConfig
 from webapp.runs import summaries
-from webapp.runs.launch import estimates, hosted_endpoints
+from webapp.runs.inputs import endpoints
+from webapp.runs.launch import estimates
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes
 from webapp.worker.supervisor import supervise
@@ -44,7 +45,7 @@ def _listed(settings: Settings) -> None:
     [(OPENAI, "OPENAI_API_KEY"), ("HTTPS://API.openai.com/v1/", "OPENAI_API_KEY"), ("http://models:8000/v1", "")],
 )
 def test_a_listed_endpoint_may_be_used_with_its_own_key(url: str, variable: str) -> None:
-    assert hosted_endpoints.problem(section(url, variable)) is None
+    assert endpoints.hosted_problem(section(url, variable)) is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_listed_endpoint_may_be_used_with_its_own_key(url: str, variable: str)
     ],
 )
 def test_an_unlisted_endpoint_is_refused(url: str) -> None:
-    found = hosted_endpoints.problem(section(url))
+    found = endpoints.hosted_problem(section(url))
     assert found is not None
     assert found[0] == "hosted.url"
     assert f"may not use {url}" in found[1]
@@ -76,7 +77,7 @@ def test_an_unlisted_endpoint_is_refused(url: str) -> None:
     ],
 )
 def test_another_secret_is_refused(url: str, variable: str, message: str) -> None:
-    found = hosted_endpoints.problem(section(url, variable))
+    found = endpoints.hosted_problem(section(url, variable))
     assert found is not None
     assert found[0] == "hosted.api_key_env"
     assert message in found[1]
@@ -84,10 +85,10 @@ def test_another_secret_is_refused(url: str, variable: str, message: str) -> Non
 
 def test_without_a_list_every_endpoint_is_refused(settings: Settings) -> None:
     settings.ECHOSCOPE_HOSTED_URLS = []
-    found = hosted_endpoints.problem(section(OPENAI))
+    found = endpoints.hosted_problem(section(OPENAI))
     assert found is not None
     assert f"ECHOSCOPE_HOSTED_URLS={OPENAI}=" in found[1]
-    assert hosted_endpoints.problem(HostedConfig()) is None
+    assert endpoints.hosted_problem(HostedConfig()) is None
 
 
 def test_the_form_rejects_unlisted_endpoints_and_launches_listed_ones(who: Visitors) -> None:

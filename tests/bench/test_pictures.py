@@ -1,0 +1,95 @@
+"""Pictures of the documentation: which trajectories are shown, sizes of the files, and that those shown exist."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from bench.pictures.compress import MAX_BYTES, save
+from bench.pictures.scenes import beginning, fatal_position, learned_puzzle, most_telling_loss
+from tests.webapp import recorded_journal
+from trainer.config.run import RunConfig
+from trainer.journal.protocol import JOURNAL_FILE
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 300_000
+PICTURE = re.compile(r"""(?:src|srcset)="([^"]+\.(?:webp|png|svg))"|!\[[^\]]*\]\(([^)]+\.(?:webp|png|svg))\)""")
+
+
+def trajectory(key: str, **values: Any) -> dict[str, Any]:
+    base = {"key": key, "iteration": 1, "split": "train", "suite": "", "group": 0, "status": "failed", "lost_at": None}
+    return base | values
+
+
+def test_the_loss_of_the_player_happened_in_the_middle() -> None:
+    early = trajectory("a", lost_at={"turn": 0, "action": 0})
+    middle = trajectory("b", lost_at={"turn": 2, "action": 1})
+    late = trajectory("c", lost_at={"turn": 4, "action": 0}, iteration=9)
+    assert most_telling_loss([trajectory("d"), early, late, middle]) is middle
+    assert fatal_position(middle) == "?turn=3&action=2"
+    with pytest.raises(LookupError, match="train for more"):
+        most_telling_loss([trajectory("d")])
+
+
+def test_the_film_shows_a_puzzle_that_was_learned_and_stayed_solved() -> None:
+    def puzzle(group: int, *solved: bool) -> list[dict[str, Any]]:
+        return [
+            trajectory(
+                f"{group}-{at}",
+                split="eval",
+                suite="s",
+                group=group,
+                iteration=at,
+                status="success" if yes else "failed",
+            )
+            for at, yes in enumerate(solved)
+        ]
+
+    found = [*puzzle(0, True, True, True), *puzzle(1, False, True, False, True), *puzzle(2, False, False, True, True)]
+    random.Random(0).shuffle(found)
+    assert learned_puzzle(found)["key"] == "2-3"
+    with pytest.raises(LookupError):
+        learned_puzzle([trajectory("a")])
+
+
+def test_the_live_page_shows_a_run_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
+    config = RunConfig(iterations=3)
+    config.rollout.groups = config.rollout.group_size = 2
+    whole = (recorded_journal.write(tmp_path / "run", config, 3) / JOURNAL_FILE).read_bytes()
+    cut = beginning(whole, 2)
+    assert whole.startswith(cut)
+    events = [json.loads(line) for line in cut.splitlines()]
+    assert events[-1]["type"] == "turn"
+    assert [event["iteration"] for event in events if event["type"] == "metrics"] == [1]
+    assert beginning(whole, 9) == whole
+
+
+def test_a_picture_is_made_small_enough(tmp_path: Path) -> None:
+    noise = Image.frombytes("RGB", (300, 200), random.Random(0).randbytes(300 * 200 * 3))
+    file = BytesIO()
+    noise.save(file, "PNG")
+    size = save(file.getvalue(), tmp_path / "deep" / "noise.webp", limit=12_000)
+    assert size == (tmp_path / "deep" / "noise.webp").stat().st_size <= 12_000
+    assert MAX_BYTES < LIMIT
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+)
+def test_pictures_of_the_documentation_exist_and_are_small(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for match in PICTURE.finditer(text):
+        address = match[1] or match[2]
+        if not address.startswith("http"):
+            path = (ROOT / document).parent / address
+            assert path.is_file(), address
+            assert path.stat().st_size < LIMIT, address
+    for tag in re.findall(r"<img[^>]*>", text):
+        assert re.search(r'alt="[^"]{20,}"', tag), f"{tag} needs an alternative text"

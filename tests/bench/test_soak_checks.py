@@ -1,0 +1,167 @@
+"""Checks of the soak test: each of them fails on an event that is lost, doubled, reordered or changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.soak import checks, disturbances, network
+from bench.soak.checks import Cut, Received
+from webapp.services.addresses import LOOPBACK, free_port
+
+EVENTS: list[dict[str, Any]] = [
+    {"type": "run_started", "attempt": 1},
+    {"type": "group_started", "members": ["a"]},
+    {"type": "turn", "trajectory": "a", "turn": 0},
+    {"type": "trajectory_tokens", "trajectory": "a", "tokens": 3, "data": "eJxj"},
+    {"type": "checkpoint", "iteration": 1},
+    {"type": "turn", "trajectory": "a", "turn": 1},
+    {"type": "run_finished", "reason": "completed"},
+]
+
+
+def numbered(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event | {"seq": seq} for seq, event in enumerate(events, 1)]
+
+
+def written(path: Path, events: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
+    return path
+
+
+def stored(*batches: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
+    return [(batch[0]["seq"], batch[-1]["seq"], json.dumps({"events": batch})) for batch in batches]
+
+
+def received(events: list[dict[str, Any]], after: int = 0, rebuilds: int = 0) -> Received:
+    return Received(rebuilds, after, [(event["seq"], checks.digest(event)) for event in events])
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> list[str]:
+    digests, faults = checks.journal_digests(written(tmp_path / "journal.jsonl", numbered(EVENTS)))
+    assert not faults
+    return digests
+
+
+def test_equal_journal_database_and_client_have_no_fault(journal: list[str]) -> None:
+    events = numbered(EVENTS)
+    with_slugs = [event | ({"slugs": ["x"]} if event["type"] == "group_started" else {}) for event in events]
+    without_data = [{name: event[name] for name in event if name != "data"} for event in with_slugs]
+    assert checks.frame_faults(stored(without_data[:3], without_data[3:]), journal) == []
+    segments = [received(without_data[:2]), received(without_data[4:], after=4)]
+    assert checks.client_faults(segments, journal, [], 0) == []
+    assert checks.reached_end(segments, journal)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda events: events[:2] + events[3:],
+        lambda events: [*events[:3], events[2], *events[3:]],
+        lambda events: [*events[:2], events[3], events[2], *events[4:]],
+        lambda events: [*events[:2], events[2] | {"turn": 7}, *events[3:]],
+    ],
+    ids=["lost", "doubled", "reordered", "changed"],
+)
+def test_every_difference_is_a_fault(journal: list[str], tmp_path: Path, change: Any) -> None:
+    events = change(numbered(EVENTS))
+    assert checks.frame_faults(stored(events), journal)
+    assert checks.frame_faults(stored(*([event] for event in events)), journal)
+    assert checks.client_faults([received(events)], journal, [], 0)
+    digests, faults = checks.journal_digests(written(tmp_path / "other.jsonl", events))
+    assert faults or digests != journal
+
+
+def test_a_missing_end_and_a_broken_line_are_faults(journal: list[str], tmp_path: Path) -> None:
+    events = numbered(EVENTS)
+    assert checks.frame_faults(stored(events[:-1]), journal) == ["the database ends at event 6, the journal at 7"]
+    assert not checks.reached_end([received(events[:-1])], journal)
+    path = written(tmp_path / "journal.jsonl", events)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert "the journal ends within a line" in checks.journal_digests(path)[1]
+
+
+def test_events_after_a_power_cut_may_have_been_replaced_but_none_before_it(journal: list[str]) -> None:
+    events = numbered(EVENTS)
+    old = [*events[:4], *(event | {"time": 1} for event in events[4:])]
+    segments = [received(old), received(events[5:], after=5, rebuilds=1)]
+    assert checks.client_faults(segments, journal, [Cut(0, 4)], 1) == []
+    assert checks.client_faults(segments, journal, [Cut(0, 5)], 1)
+    assert checks.client_faults([received(old, rebuilds=1)], journal, [Cut(0, 4)], 1)
+
+
+@pytest.mark.parametrize("position, left", [(0.0, 4), (0.999, 6)])
+def test_a_power_cut_spares_what_was_synced_before_the_checkpoint(tmp_path: Path, position: float, left: int) -> None:
+    path = written(tmp_path / "journal.jsonl", numbered(EVENTS))
+    assert disturbances.cut_journal(tmp_path, position) == left
+    assert path.read_bytes().count(b"\n") == left
+
+
+def test_no_journal_is_cut_while_its_newest_checkpoint_is_not_in_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "journal.jsonl", numbered(EVENTS))
+    newer = tmp_path / "checkpoints/000002"
+    newer.mkdir(parents=True)
+    (newer / "state.json").write_text("{}")
+    before = path.read_bytes()
+    assert disturbances.cut_journal(tmp_path, 0.0) is None
+    assert path.read_bytes() == before
+
+
+def test_the_plan_follows_from_the_seed_and_begins_with_every_kind() -> None:
+    first, second, other = ([next(order) for _ in range(60)] for order in map(disturbances.plan, (1, 1, 2)))
+    assert first == second != other
+    assert {name for name, _ in first[: len(disturbances.KINDS)]} == disturbances.KINDS.keys()
+
+
+async def test_the_proxy_forwards_is_silent_and_resets() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionResetError):
+            while data := await reader.read(100):
+                writer.write(data)
+        writer.close()
+
+    port = free_port()
+    server = await asyncio.start_server(echo, LOOPBACK, port)
+    proxy = network.Proxy(lambda: port)
+    await proxy.start()
+    reader, writer = await asyncio.open_connection(LOOPBACK, proxy.port)
+    writer.write(b"one")
+    assert await reader.readexactly(3) == b"one"
+    await proxy.set_weather(network.Weather.SILENT)
+    writer.write(b"two")
+    waiting = asyncio.create_task(reader.readexactly(3))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await proxy.set_weather(network.Weather.FINE)
+    assert await waiting == b"two"
+    await proxy.reset()
+    with pytest.raises(ConnectionResetError):
+        await reader.readexactly(1)
+    writer.close()
+    await proxy.close()
+    server.close()
+
+
+def test_a_wrong_clock_shifts_the_time_and_keeps_the_types(tmp_path: Path) -> None:
+    (tmp_path / "shows.py").write_text(
+        "import time\nfrom datetime import UTC, datetime, timedelta\n"
+        "now = datetime.now(UTC)\n"
+        "assert isinstance(now, datetime) and isinstance(datetime(2026, 1, 1), datetime)\n"
+        "assert datetime.fromtimestamp(0, UTC).year == 1970 and not isinstance('', datetime)\n"
+        "print(time.time(), (now + timedelta()).timestamp(), time.time_ns() / 1e9)\n"
+    )
+    program = (
+        "import sys, time; started = time.time(); from bench.soak import wrong_clock; wrong_clock.shift(7200);"
+        f"sys.path.insert(0, {str(tmp_path)!r}); print(started); import shows"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    started, *shifted = (float(word) for word in done.stdout.split())
+    assert all(7200 <= moment - started < 7300 for moment in shifted)

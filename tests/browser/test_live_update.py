@@ -1,0 +1,107 @@
+"""The live page during an update: pulsing groups, progress, and the highlight reel, which the user may take over."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from pytest_django import Settings
+
+from tests.browser.served import ORIGIN, serve, tables_beside_the_browser
+from tests.webapp import journal_builder
+from tests.webapp.conftest import People, people, run
+from trainer.journal import events as journal
+from webapp.ingest.tailer import JournalTailer
+from webapp.runs.models import Run
+
+__all__ = ["people", "run", "tables_beside_the_browser"]
+
+
+def update(done: int, groups: list[int], **fields: float) -> journal.Phase:
+    return journal.Phase(
+        phase="update",
+        iteration=1,
+        done=done,
+        total=24,
+        unit="micro-batches",
+        share=done / 48,
+        iteration_shares={"rollout": 0.4, "update": 0.6},
+        update=journal.UpdateProgress(stage="step", pass_number=1, passes=2, groups=groups),
+        **fields,
+    )
+
+
+@pytest.fixture
+def updating(
+    transactional_db: None, people: People, run: Run, tmp_path: Path, settings: Settings, browser: Browser
+) -> Iterator[tuple[Page, list[WebSocketRoute]]]:
+    """The page of a run whose first rollout is over, and its sockets, which the test answers."""
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+    settings.ALLOWED_HOSTS = ["*"]
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    run.refresh_from_db()
+    played = list(journal_builder.iteration(1))[:-1]  # without the metrics of its update
+    eta = {"eta_seconds": 600.0, "eta_low_seconds": 480.0, "eta_high_seconds": 780.0}
+    journal_builder.write(run.folder, journal_builder.started(), *played, update(6, [0], **eta))
+    JournalTailer(run).drain()
+    client = Client()
+    client.force_login(people.owner)
+    context = browser.new_context(viewport={"width": 1380, "height": 900})
+    sockets: list[WebSocketRoute] = []
+    serve(context, client)
+    context.route_web_socket(re.compile(r"/ws/"), lambda socket: sockets.append(socket))
+    page = context.new_page()
+    page.goto(f"{ORIGIN}/runs/{run.slug}/")
+    yield page, sockets
+    context.close()
+
+
+def test_an_update_moves_and_its_reel_hands_over_to_the_user(updating: tuple[Page, list[WebSocketRoute]]) -> None:
+    page, sockets = updating
+    expect(page.locator("[data-phase]")).to_have_text("Iteration 1 of 4 · update: pass 1 of 2, micro-batch 7 of 24")
+    expect(page.locator("[data-pace]")).to_contain_text("10 min left (8 min to 13 min)")
+    expect(page.locator("[data-iteration] .part.current")).to_have_text("update")
+
+    # a report between two events moves the pulse
+    expect(page.locator(".learning .row-label")).to_have_text("1")
+    report = update(9, [1]).model_dump(exclude_none=True) | {"time": 4e9}
+    sockets[0].send(json.dumps({"type": "progress", "phase": report}))
+    expect(page.locator("[data-phase]")).to_contain_text("micro-batch 10 of 24")
+    expect(page.locator(".learning .row-label")).to_have_text("2")
+
+    # the reel plays and says so
+    note = page.locator("[data-stage-note]")
+    expect(note).to_have_attribute("data-kind", "replay")
+    expect(note.get_by_role("link")).to_contain_text("Largest surprise")
+    expect(note).to_contain_text("1 of 2")
+    page.keyboard.press("h")
+    expect(note).to_contain_text("2 of 2")
+
+    # the user takes over, then follows again
+    page.keyboard.press("ArrowRight")
+    expect(note).to_have_attribute("data-kind", "pinned")
+    page.keyboard.press("f")
+    expect(note).to_have_attribute("data-kind", "replay")
+
+    # the next rollout ends it
+    group = journal_builder.group(2, 0, ["b", "c"]).model_dump(exclude_none=True)
+    events = [
+        {
+            "type": "phase",
+            "phase": "rollout",
+            "iteration": 2,
+            "done": 0,
+            "total": 4,
+            "unit": "trajectories",
+            "seq": 100,
+        },
+        group | {"seq": 101, "slugs": ["sb", "sc"]},
+    ]
+    sockets[0].send(json.dumps({"type": "events", "first": 100, "last": 101, "events": events}))
+    expect(note).to_have_attribute("data-kind", "live")
+    expect(page.locator(".learning")).to_have_count(0)

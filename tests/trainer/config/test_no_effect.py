@@ -1,0 +1,81 @@
+"""Settings that have no effect beside others."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer.config.files import load_preset, preset_names, with_overrides
+from trainer.config.no_effect import ignored_changes, settings_without_effect, value_at
+from trainer.config.run import RunConfig
+
+
+def without_effect(**sections: object) -> dict[str, str]:
+    return settings_without_effect(RunConfig.model_validate(sections).model_dump())
+
+
+def test_the_ablation_of_the_filter_is_one_change():
+    config = with_overrides(load_preset("sokoban-starpo_s-pocket"), ["algorithm.group_filter=none"])
+    assert config.algorithm.group_filter_keep == 0.5  # kept for the time when the filter comes back
+    (note,) = ignored_changes(config).values()
+    assert note == "algorithm.group_filter_keep = 0.5 is ignored: group filter “none” keeps all groups"
+
+
+@pytest.mark.parametrize("method", ["std", "std_rev", "range", "snr", "top_p_linear", "top_p_softmax", "min_p"])
+def test_the_kept_share_matters_to_every_filter_that_chooses(method: str):
+    config = RunConfig.model_validate({"algorithm": {"group_filter": method, "group_filter_keep": 0.5}})
+    assert ignored_changes(config) == {}
+    assert "algorithm.group_filter_keep" not in settings_without_effect(config.model_dump())
+
+
+def test_sections_of_other_kinds_engines_and_estimators_have_no_effect():
+    usual = without_effect()
+    assert {"sft.batch", "hosted.url", "hosted.model", "engine.urls", "engine.enforce_eager"} <= set(usual)
+    assert "lora.alpha" in usual
+    assert "lora.rank" not in usual
+    assert "algorithm.value_clip" not in usual  # gae has a critic
+    assert "algorithm.value_clip" in without_effect(algorithm={"estimator": "grpo"})
+    assert "engine.enforce_eager" not in without_effect(engine={"name": "vllm"})
+    evaluation = without_effect(kind="evaluate")
+    assert {"iterations", "rollout.groups", "algorithm.estimator"} <= set(evaluation)
+    assert "hosted.url" not in evaluation
+    assert "sft.batch" not in without_effect(kind="sft")
+
+
+def test_every_name_is_a_setting():
+    everything = RunConfig().model_dump()
+    for config in ({}, {"kind": "evaluate"}, {"kind": "sft"}, {"evaluation": {"prompts": 0}}):
+        for name in settings_without_effect(RunConfig.model_validate(config).model_dump()):
+            assert name in everything or isinstance(value_at(everything, name.rpartition(".")[0]), dict)
+
+
+def test_a_text_that_is_no_number_hides_nothing():
+    assert "lora.alpha" not in settings_without_effect({"lora": {"rank": "many"}})
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_presets_ignore_nothing(preset: str):
+    assert ignored_changes(load_preset(preset)) == {}
+
+
+def test_settings_of_filter_and_dynamic_sampling_have_an_effect_only_together_with_others():
+    scaling, dropped, stop = (
+        f"algorithm.{name}" for name in ("filter_loss_scaling", "drop_zero_std", "stop_after_skipped_updates")
+    )
+    usual = without_effect()
+    assert scaling not in usual, "groups without spread are dropped, so that the kept share is below 1"
+    assert dropped not in usual
+    assert "every iteration has an update" in usual[stop]
+    assert stop not in without_effect(algorithm={"estimator": "grpo"})
+    assert stop not in without_effect(algorithm={"group_filter": "top_p_linear"})
+    assert scaling in without_effect(algorithm={"drop_zero_std": False})
+    assert scaling in without_effect(algorithm={"dynamic_sampling_rounds": 3})
+    assert scaling not in without_effect(algorithm={"group_filter": "std", "drop_zero_std": False})
+    sampled = without_effect(algorithm={"dynamic_sampling_rounds": 3})
+    assert "dynamic sampling" in sampled[dropped]
+    assert stop not in sampled
+    assert "algorithm.dynamic_sampling_rounds" in without_effect(kind="sft")
+
+
+def test_thoughts_of_later_turns_are_compared_at_intervals_unless_there_are_none():
+    assert "diagnostics.turn_thoughts_every" not in without_effect()
+    assert "diagnostics.turn_thoughts_every" in without_effect(diagnostics={"turn_thoughts": 0})

@@ -1,0 +1,77 @@
+"""Best and random play on the fixed puzzles: exact where the answer is known, the same every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.envs.plugins import offering
+from trainer.cli.main import default_config_of
+from trainer.config.run import EnvironmentConfig, EvaluationConfig, RolloutConfig, RunConfig
+from trainer.evaluation.reference_play import reference_success
+from trainer.evaluation.suites import suites_of
+
+
+def rates(config: RunConfig) -> tuple[float | None, float | None]:
+    """Success of the best and of random play in the run's own suite."""
+    (suite, *_) = suites_of(config)
+    found = reference_success(suite)
+    assert found == reference_success(suite)
+    name = f"eval/{suite.name}/success"
+    return found.get(f"{name}_best_play"), found.get(f"{name}_random_play")
+
+
+def test_one_pull_of_two_arms_is_always_or_half_of_the_time_right() -> None:
+    best, random = rates(default_config_of("Bandit"))
+    assert best == 1.0
+    assert random == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_policy_cannot_do_more_actions_than_its_budget() -> None:
+    full = default_config_of("Sokoban")
+    short = full.model_copy(update={"rollout": full.rollout.model_copy(update={"max_actions": 1})})
+    best, random = rates(full)
+    assert best == 1.0
+    assert random is not None
+    assert 0 < random < 0.5
+    best_of_one, random_of_one = rates(short)
+    assert best_of_one is not None
+    assert 0 < best_of_one < 1
+    assert random_of_one is not None
+    assert random_of_one < random
+
+
+def test_ice_limits_even_the_best_play() -> None:
+    rollout = RolloutConfig(max_turns=10, max_actions_per_turn=1, max_actions=10)
+    lake = RunConfig(environment=EnvironmentConfig(name="FrozenLake"), rollout=rollout)
+    best, random = rates(lake)
+    assert best is not None
+    assert random is not None
+    assert 0.4 < best < 0.65
+    assert 0.1 < random < 0.35
+
+
+def test_an_environment_in_another_process_is_played_too() -> None:
+    shop = default_config_of("WebShop").model_copy(update={"evaluation": EvaluationConfig(prompts=3)})
+    best, random = rates(shop)
+    assert best == 1.0
+    assert random is not None
+    assert random < 1
+
+
+def test_without_a_solver_there_is_only_random_play(tmp_path: Path) -> None:
+    with offering(tmp_path, Silent="tests.envs.broken_env:Silent"):
+        config = RunConfig(environment=EnvironmentConfig(name="Silent"), evaluation=EvaluationConfig(prompts=2))
+        best, random = rates(config)
+    assert best is None
+    assert random is not None
+
+
+def test_an_environment_that_fails_has_no_rates_and_stops_nothing(tmp_path: Path) -> None:
+    with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
+        settings = {"when": "step", "how": "fail"}
+        config = RunConfig(
+            environment=EnvironmentConfig(name="Trouble", settings=settings), evaluation=EvaluationConfig(prompts=2)
+        )
+        assert rates(config) == (None, None)

@@ -1,0 +1,93 @@
+"""Forecast of the remaining time: what is still to be done, and the range."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.config.run import RunConfig
+from trainer.evaluation.suite_runner import is_due
+from trainer.loops import forecast
+from trainer.loops.forecast import ORDER, Position
+
+SECONDS = st.lists(st.floats(0.01, 1e5), min_size=1, max_size=40)
+MEASURED = st.fixed_dictionaries({"rollout": SECONDS, "update": SECONDS}, optional={"evaluate": SECONDS})
+
+
+def settings(iterations: int, every: int, checkpoint: int, prompts: int = 8) -> RunConfig:
+    return RunConfig.model_validate(
+        {
+            "iterations": iterations,
+            "evaluation": {"every": every, "prompts": prompts},
+            "checkpoint": {"every": checkpoint},
+        }
+    )
+
+
+@given(st.integers(1, 60), st.integers(0, 20), st.integers(1, 20), st.data())
+def test_remaining_phases_are_those_of_the_loop(
+    iterations: int, every: int, checkpoint: int, data: st.DataObject
+) -> None:
+    config = settings(iterations, every, checkpoint)
+    loop = []  # what the training loop does, in order
+    for number in range(1, iterations + 1):
+        loop += [("rollout", number), ("update", number)]
+        loop += [("evaluate", number)] if is_due(config, number) else []
+        loop += [("checkpoint", number)] if number % checkpoint == 0 or number == iterations else []
+    at = data.draw(st.integers(0, len(loop) - 1))
+    phase, number = loop[at]
+    share = data.draw(st.floats(0, 1))
+    remaining = forecast.remaining_phases(config, iterations, Position(phase, number, share))
+    for name in ORDER:
+        expected = sum(later == name for later, _ in loop[at + 1 :]) + (1 - share if name == phase else 0)
+        assert remaining[name] == pytest.approx(expected), name
+
+
+@given(MEASURED, st.integers(1, 500), st.floats(0, 1))
+def test_the_range_holds_the_estimate_and_shrinks_as_work_is_done(
+    measured: dict[str, list[float]], iterations: int, share: float
+) -> None:
+    config = settings(iterations, 4, 10)
+
+    def left(done: float) -> forecast.Forecast:
+        remaining = forecast.remaining_phases(config, iterations, Position("update", 1, done))
+        found = forecast.forecast(measured, remaining)
+        assert found is not None
+        return found
+
+    now, start, end = left(share), left(0.0), left(1.0)
+    assert 0 <= now.low <= now.seconds <= now.high
+    assert end.seconds <= now.seconds + 1e-6 <= start.seconds + 2e-6
+
+
+def test_a_steady_run_is_forecast_exactly_and_more_measurements_narrow_the_range() -> None:
+    config = settings(10, 5, 5)
+    remaining = forecast.remaining_phases(config, 10, Position("rollout", 6, 0.5))
+    steady = {"rollout": [2.0] * 5, "update": [6.0] * 5, "evaluate": [10.0] * 2, "checkpoint": [1.0]}
+    found = forecast.forecast(steady, remaining)
+    assert found is not None
+    assert found.seconds == pytest.approx(4.5 * 2 + 5 * 6 + 10 + 1)
+    early = forecast.forecast({name: seconds[:1] for name, seconds in steady.items()}, remaining)
+    assert early is not None
+    assert early.high - early.low > found.high - found.low > 0
+
+
+def test_without_a_measured_update_there_is_no_forecast() -> None:
+    config = settings(10, 5, 5)
+    remaining = forecast.remaining_phases(config, 10, Position("update", 1))
+    assert forecast.forecast({"rollout": [2.0], "evaluate": [3.0]}, remaining) is None
+
+
+@given(MEASURED, st.integers(1, 50))
+def test_shares_of_an_iteration_add_up(measured: dict[str, list[float]], iteration: int) -> None:
+    config = settings(50, 8, 10)
+    shares = forecast.iteration_shares(measured, config, 50, iteration)
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    assert list(shares) == [name for name in ORDER if name in shares]
+    assert ("evaluate" in shares) == ("evaluate" in measured and is_due(config, iteration))
+
+
+def test_the_metrics_of_an_iteration_are_measurements() -> None:
+    values = {"time/rollout": 3.0, "time/checkpoint": 1.0, "time/other": 1.5, "reward/mean": 0.2}
+    assert forecast.phase_seconds(values) == {"rollout": 3.0, "checkpoint": 1.0, "other": 0.5}

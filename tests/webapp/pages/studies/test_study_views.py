@@ -1,0 +1,249 @@
+"""A study from its launch in the browser to verdict, exports and sharing; who may do what."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, assert_private, who
+from tests.webapp.studies.played import evaluate, finish, play_until, runs_of
+from webapp.runs.models import Run
+from webapp.studies.actions import do_create_study
+from webapp.studies.models import Study
+from webapp.studies.progress import do_advance
+from webapp.studies.study_plan import planned
+from webapp.studies.study_spec import CatalogueSpec
+
+__all__ = ["who"]
+
+GRID = {
+    "kind": "grid",
+    "preset": "bandit-starpo_s-pocket",
+    "setting_1": "algorithm.kl_coef",
+    "values_1": "0, 0.01",
+    "seeds": "4",
+    "launch_key": "one-launch",
+}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+
+
+@pytest.fixture
+def study(people: People) -> Study:
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
+    return do_create_study(people.team, people.owner, spec, planned(spec))
+
+
+def launch(client: Client, **fields: str) -> Study:
+    response = client.post("/studies/new", fields)
+    assert response.status_code == 302, re.findall(r"<li data-field.*?</li>", response.content.decode())
+    return Study.objects.get(slug=response["Location"].rsplit("/", 1)[1])
+
+
+def page(client: Client, study: Study) -> str:
+    response = client.get(f"/studies/{study.slug}")
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def words(text: str) -> str:
+    """The text of a page in one line, without tags."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+
+def test_a_grid_from_the_form_to_its_verdict(who: Visitors) -> None:
+    assert "Launch the first study" in who.owner.get("/studies").content.decode()
+    study = launch(who.owner, **GRID)
+    runs = runs_of(study)
+    assert len(runs) == 8
+    assert {run.group for run in runs} == {study.title} == {"Bandit: KL penalty"}
+    assert {run.state for run in runs} == {Run.State.QUEUED}
+    assert "8 runs: 8 queued" in words(page(who.owner, study))
+    assert study.title in who.viewer.get("/studies").content.decode()
+
+    for run, success in zip(runs_of(study, "arm-1"), (0.50, 0.52, 0.49, 0.51), strict=True):
+        finish(run, success)
+    for run, success in zip(runs_of(study, "arm-2")[:3], (0.80, 0.82, 0.81), strict=True):
+        finish(run, success)
+    text = words(page(who.viewer, study))
+    assert "50.5 ± 1.3 %" in text
+    assert "yes (provisional)" in text
+    assert "3 of 4 seeds" in text
+    finish(runs_of(study, "arm-2")[3], 0.79)
+    do_advance()
+    study.refresh_from_db()
+    assert study.state == Study.State.FINISHED
+    text = page(who.owner, study)
+    assert "provisional)" not in text
+    assert "80.5 ± 1.3 %" in words(text)
+    assert 'hx-trigger="every' not in text, "a finished study is not polled"
+    assert all(f"/runs/{run.slug}/" in text for run in runs), "every figure opens its run"
+
+
+def test_the_same_form_sent_again_launches_nothing_twice(who: Visitors) -> None:
+    assert launch(who.owner, **GRID) == launch(who.owner, **GRID)
+    assert Run.objects.filter(group="Bandit: KL penalty").count() == 8
+    other = launch(who.owner, **GRID | {"launch_key": "another"})
+    assert other.title == "Bandit: KL penalty #2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"values_1": ""}, "name algorithm.kl_coef without values"),
+        ({"setting_1": ""}, "name at least one setting"),
+        ({"values_1": "0, high"}, "hold a value that does not fit"),
+        ({"setting_1": "algorithm.kl"}, "The rows of settings"),
+        ({"seeds": "many"}, "must be a whole number, not"),
+        ({"seeds": "21"}, "The seeds"),
+        ({"preset": "none"}, "The preset must be one of"),
+        ({"from": "absent"}, "does not exist"),
+        ({"shared": "iterations 5"}, "must be lines such as"),
+        ({"shared": "no.such=5"}, "The shared changes"),
+        ({"kind": "wish"}, "The kind of study must be one of"),
+        ({"kind": "catalogue", "study": "figure-99"}, "The study of the paper must be one of"),
+        ({"kind": "catalogue", "study": "figure-9", "scale": "paper"}, "no worker with one is online"),
+        ({"kind": "random", "values_1": "5 .. 1"}, "below"),
+        ({"shared": "policy.model=/etc/passwd"}, "The shared settings"),
+    ],
+)
+def test_bad_input_is_answered_with_what_to_change(fields: dict[str, str], message: str, who: Visitors) -> None:
+    checked = who.owner.post("/studies/new/check", GRID | fields)
+    assert checked.status_code == 200
+    assert message in words(checked.content.decode())
+    launched = who.owner.post("/studies/new", GRID | fields)
+    assert launched.status_code == 422
+    assert message in words(launched.content.decode())
+    assert not Study.objects.exists()
+
+
+def test_the_check_shows_size_and_time_before_the_launch(who: Visitors) -> None:
+    text = words(who.owner.post("/studies/new/check", GRID).content.decode())
+    assert "8 runs: 2 arms × 4 seeds" in text
+    assert "Computing time: about" in text
+    assert "KL penalty 0.01" in text
+
+
+def test_a_grid_begins_from_a_run(who: Visitors, run: Run) -> None:
+    study = launch(who.owner, **GRID | {"from": f"http://testserver/runs/{run.slug}/", "seeds": "1"})
+    assert [one.config["rollout"]["groups"] for one in runs_of(study)] == [2, 2]
+
+
+def test_all_runs_pause_resume_and_are_cancelled_together(study: Study, who: Visitors) -> None:
+    running, finished = runs_of(study)[:2]
+    Run.objects.filter(pk=running.pk).update(state=Run.State.RUNNING)
+    finish(finished, 0.5)
+    who.owner.post(f"/studies/{study.slug}/pause")
+    assert [run.state for run in runs_of(study)] == ["running", "finished", *["paused"] * 4]
+    assert runs_of(study)[0].requested == "pause"
+    assert "Resume all runs" in page(who.owner, study)
+    Run.objects.filter(pk=running.pk).update(state=Run.State.PAUSED, requested="")
+    who.owner.post(f"/studies/{study.slug}/resume")
+    assert [run.state for run in runs_of(study)] == ["queued", "finished", *["queued"] * 4]
+    who.owner.post(f"/studies/{study.slug}/cancel")
+    assert [run.state for run in runs_of(study)] == ["cancelled", "finished", *["cancelled"] * 4]
+    text = page(who.owner, study)
+    assert "Cancelled by mistake?" in text
+    who.owner.post(f"/studies/{study.slug}/undo-cancel")
+    assert [run.state for run in runs_of(study)] == ["queued", "finished", *["queued"] * 4]
+    refused = who.owner.post(f"/studies/{study.slug}/resume", follow=True).content.decode()
+    assert "This study is running: it cannot resume now." in refused
+
+
+def test_only_the_team_reads_it_and_only_writers_steer_it(study: Study, who: Visitors) -> None:
+    for part in ("", "/export/markdown", "/export/svg", "/export/csv"):
+        assert_private(f"/studies/{study.slug}{part}", who)
+        assert who.viewer.get(f"/studies/{study.slug}{part}").status_code == 200
+    for part in ("/pause", "/resume", "/cancel", "/undo-cancel", "/visibility"):
+        assert_private(f"/studies/{study.slug}{part}", who, post=True)
+        assert who.viewer.post(f"/studies/{study.slug}{part}").status_code == 403
+    assert who.viewer.get("/studies/new").status_code == 403
+    assert "Pause all runs" not in page(who.viewer, study)
+    assert study.title not in who.outsider.get("/studies").content.decode()
+
+
+def test_a_shared_study_is_read_by_anyone_and_its_runs_on_request(study: Study, who: Visitors) -> None:
+    first = runs_of(study)[0]
+    finish(first, 0.625)
+    who.owner.post(f"/studies/{study.slug}/visibility", {"visibility": "link"})
+    response = who.anonymous.get(f"/studies/{study.slug}")
+    assert "62.5" in response.content.decode()
+    assert response["X-Robots-Tag"] == "noindex, nofollow"
+    assert f"/runs/{first.slug}/" not in response.content.decode()
+    assert "Pause all runs" not in response.content.decode()
+    assert who.outsider.post(f"/studies/{study.slug}/pause").status_code == 404
+    who.owner.post(f"/studies/{study.slug}/visibility", {"visibility": "link", "runs": "1"})
+    assert f"/runs/{first.slug}/" in page(who.anonymous, study)
+    who.owner.post(f"/studies/{study.slug}/visibility", {"visibility": "team", "runs": "1"})
+    assert who.anonymous.get(f"/studies/{study.slug}").status_code == 302
+    assert {run.visibility for run in runs_of(study)} == {Run.Visibility.TEAM}
+
+
+def test_figures_of_private_runs_reach_only_their_readers(study: Study, who: Visitors) -> None:
+    hidden = runs_of(study)[0]
+    finish(hidden, 0.625)
+    Run.objects.filter(pk=hidden.pk).update(visibility=Run.Visibility.PRIVATE)
+    assert "62.5" in page(who.owner, study)
+    text = page(who.viewer, study)
+    assert "62.5" not in text
+    assert "1 private run of this study is not visible to you" in words(text)
+    assert "62.5" not in who.viewer.get(f"/studies/{study.slug}/export/markdown").content.decode()
+    who.owner.post(f"/studies/{study.slug}/visibility", {"visibility": "link", "runs": "1"})
+    assert "62.5" not in page(who.anonymous, study)
+
+
+def test_an_open_page_polls_and_gets_nothing_while_nothing_changed(study: Study, who: Visitors) -> None:
+    digest = re.search(r'"X-Seen": "(\w+)"', page(who.viewer, study))
+    assert digest
+    headers = {"HX-Request": "true", "X-Seen": digest[1]}
+    assert who.viewer.get(f"/studies/{study.slug}", headers=headers).status_code == 204
+    play_until(runs_of(study)[0], [0.1, 0.2, 0.3])
+    evaluate(runs_of(study)[0], 0.375, 2)
+    polled = who.viewer.get(f"/studies/{study.slug}", headers=headers)
+    assert polled.status_code == 200
+    assert "37.5" in polled.content.decode()
+    assert "<nav" not in polled.content.decode()
+
+
+def test_exports_hold_the_page_the_charts_and_the_runs(study: Study, who: Visitors) -> None:
+    for number, run in enumerate(runs_of(study)):
+        finish(run, 0.5 + number / 100)
+    text = who.owner.get(f"/studies/{study.slug}/export/markdown").content.decode()
+    assert text.startswith(f"# {study.title}\n")
+    for heading in ("## Results", "## Verdicts", "## Figures of the paper", "## Settings", "## Runs"):
+        assert heading in text
+    assert "| final success | Sokoban | StarPO-S | 20.3 % |" in text
+    assert f"http://testserver/runs/{runs_of(study)[0].slug}/" in text
+    picture = who.owner.get(f"/studies/{study.slug}/export/svg")
+    assert picture["Content-Type"].startswith("image/svg+xml")
+    assert picture.content.decode().startswith("<svg")
+    assert "Sokoban: " in picture.content.decode()
+    rows = list(csv.DictReader(io.StringIO(who.owner.get(f"/studies/{study.slug}/export/csv").content.decode())))
+    assert [row["success"] for row in rows] == ["0.5", "0.51", "0.52", "0.53", "0.54", "0.55"]
+    assert rows[0]["run"] == runs_of(study)[0].slug
+    assert who.owner.get(f"/studies/{study.slug}/export/pdf").status_code == 404
+
+
+def test_a_page_of_many_runs_takes_as_many_queries_as_one_of_few(
+    study: Study, who: Visitors, people: People, django_assert_max_num_queries: object
+) -> None:
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=6)
+    large = do_create_study(people.team, people.owner, spec, planned(spec))
+    counts = []
+    for one in (study, large):
+        for run in runs_of(one):
+            finish(run, 0.5)
+        with django_assert_max_num_queries(40) as found:  # type: ignore[operator]
+            page(who.owner, one)
+        counts.append(len(found))
+    assert counts[0] == counts[1]

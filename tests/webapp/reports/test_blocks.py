@@ -1,0 +1,177 @@
+"""Which lines of a report become embeds, and that its text runs nothing."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from django.urls import ResolverMatch, resolve, reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.webapp.core.test_markdown import HOSTILE
+from trainer.metrics.spec import MetricSpec, Unit
+from webapp.reports.blocks import MAX_ADDRESSES, blocks, references
+from webapp.reports.excerpt import excerpt
+from webapp.reports.line_diff import line_diff
+from webapp.reports.references import KINDS, PLACES, Reference, reference_of
+from webapp.reports.report_charts import chart_of, scale
+from webapp.runs.curves import Point
+from webapp.runs.models import Run
+
+HOSTS = frozenset({"echo.example"})
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "slugs"),
+    [
+        ("/runs/abc234/", "run", ("abc234",)),
+        ("https://echo.example/runs/abc234/", "run", ("abc234",)),
+        ("  <https://ECHO.example/runs/abc234/evaluation>  ", "result", ("abc234",)),
+        ("[Success](/runs/abc234/curves?names=reward/mean)", "curves", ("abc234",)),
+        ("/compare?runs=abc234,def567", "curves", ("abc234", "def567")),
+        ("/t/abc234?turn=2&action=3", "trajectory", ("abc234",)),
+        ("/t/abc234/prompt", "film", ("abc234",)),
+        ("/s/abc234", "share", ("abc234",)),
+        ("/embed/abc234?turn=1", "share", ("abc234",)),
+    ],
+)
+def test_an_address_alone_on_a_line_is_a_reference(line: str, kind: str, slugs: tuple[str, ...]) -> None:
+    found = reference_of(line, HOSTS)
+    assert found is not None
+    assert (found.kind, found.slugs) == (kind, slugs)
+
+
+def test_a_reference_keeps_position_metrics_and_caption() -> None:
+    player = reference_of("[The move](/t/abc234?turn=2&action=3)", HOSTS)
+    assert player is not None
+    assert (player.position, player.caption) == ((1, 2), "The move")
+    curve = reference_of("/runs/abc234/curves?names=reward/mean,success/rate", HOSTS)
+    assert curve is not None
+    assert curve.names == ("reward/mean", "success/rate")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see /runs/abc234/",
+        "https://elsewhere.example/runs/abc234/",
+        "//echo.example/runs/abc234/",
+        "javascript:/runs/abc234/",
+        "/runs/abc234/log",
+        "/compare",
+        "/api/runs",
+        "/admin/",
+        "https://[::1/runs/abc234/",
+        "/" + 2000 * "a",
+        "",
+    ],
+)
+def test_other_lines_stay_text(line: str) -> None:
+    assert reference_of(line, HOSTS) is None
+
+
+def test_embeds_stand_between_texts_and_not_in_lists_quotes_or_code() -> None:
+    body = (
+        "First\n/runs/abc234/\nsecond [link]\n\n- /runs/abc234/\n\n> /t/abc234\n\n```\n/t/abc234\n```\n\n/t/abc234\n\n"
+    )
+    body += "[link]: https://example.org\n"
+    found = blocks(body, HOSTS)
+    assert [type(block) is Reference for block in found] == [False, True, False, True]
+    assert '<a href="https://example.org"' in str(found[2]), "definitions hold for the whole text"
+    assert len(references(body, HOSTS)) == 2
+
+
+def test_headings_begin_below_the_title_and_a_bare_address_is_a_link() -> None:
+    (text,) = blocks("# Result\n\nhttps://example.org/a?b=1&c=2\n", HOSTS)
+    assert "<h2>Result</h2>" in str(text)
+    assert '<a href="https://example.org/a?b=1&amp;c=2"' in str(text)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "/runs/<script>alert(1)</script>/", '[<b>](/t/abc234?turn="><script>)'])
+def test_hostile_text_runs_nothing(text: str) -> None:
+    for block in blocks(text, HOSTS):
+        if not isinstance(block, Reference):
+            assert set(re.findall(r"<(\w+)", block)) <= {"p", "a", "em", "strong"}
+            assert not re.search(r"<a[^>]*(javascript|vbscript|data:|onclick)", block)
+
+
+@given(st.text(alphabet="<>[]()!\"'`*_#&;:/=-abjstrun234 \n|?", max_size=120))
+def test_no_other_tags_whatever_is_written(text: str) -> None:
+    known = "p a strong em code pre h2 h3 h4 h5 h6 ul ol li blockquote hr br table thead tbody tr th td"
+    for block in blocks(text, HOSTS):
+        if not isinstance(block, Reference):
+            assert set(re.findall(r"<(\w+)", block)) <= set(known.split())
+
+
+@pytest.mark.parametrize("piece", ["[", "*a ", "<", "`", "> ", "- ", "|a", "![](", "[a](", "/runs/abc234/\n", "a\n"])
+def test_a_long_text_takes_no_long_time(piece: str) -> None:
+    begin = time.process_time()
+    blocks((piece * 50_000)[:50_000], HOSTS)
+    assert time.process_time() - begin < 8
+
+
+def test_an_excerpt_is_plain_text() -> None:
+    body = "# Heading\n\nThe **trap**:\n\n/runs/abc234/\n\nA & B <i>\n" + 100 * "word "
+    assert excerpt(body, HOSTS).startswith("The trap: A & B <i> word word")
+    assert len(excerpt(body, HOSTS)) < 190
+
+
+def test_a_comparison_shows_changed_lines_with_their_surroundings() -> None:
+    before = "\n".join(map(str, range(20)))
+    lines = line_diff(before, before.replace("3", "three").replace("15", "fifteen"))
+    assert [(line.sign, line.text) for line in lines if line.sign] == [
+        ("−", "3"),
+        ("+", "three"),
+        ("−", "13"),
+        ("+", "1three"),
+        ("−", "15"),
+        ("+", "fifteen"),
+    ]
+    assert sum(line.kind == "gap" for line in lines) == 1
+    assert line_diff("same", "same") == []
+
+
+def test_only_addresses_of_pages_that_are_embedded_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"run": "slug", "run-evaluation": "slug", "run-curves": "slug", "trajectory": "slug", "prompt": "slug"}
+    places |= {"shared": "token", "embed": "token", "compare": ""}
+    assert places.keys() == KINDS.keys()
+    for name, argument in places.items():
+        assert reverse(name, kwargs={argument: "abc234"} if argument else {}).startswith(PLACES)
+    tried: list[str] = []
+
+    def observed(path: str) -> ResolverMatch:
+        tried.append(path)
+        return resolve(path)
+
+    monkeypatch.setattr("webapp.reports.references.resolve", observed)
+    assert references("/usr/bin/env\n/admin/\n/run\n/compare\n", HOSTS) == []
+    assert tried == ["/compare"]
+    references("/runs/abc234/log\n" * (MAX_ADDRESSES + 100), HOSTS)
+    assert len(tried) == 1 + MAX_ADDRESSES
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "words", "ticks"),
+    [
+        ("share", 0.3, "", ["0%", "10%", "20%", "30%"]),
+        ("%", 40.0, "", ["0%", "10%", "20%", "30%", "40%"]),
+        ("bytes", 4.0 * 1024**3, "", ["0 GiB", "1 GiB", "2 GiB", "3 GiB", "4 GiB"]),
+        ("tokens", 20_000.0, "tokens", ["0", "5,000", "10,000", "15,000", "20,000"]),
+        ("nats", 0.001, "nats", ["0", "0.00025", "0.00050", "0.00075", "0.00100"]),
+    ],
+)
+def test_units_stand_beside_every_tick_or_in_the_title(unit: Unit, value: float, words: str, ticks: list[str]) -> None:
+    spec = MetricSpec("one", "One", "system", "A metric.", unit)
+    run = Run(pk=1, slug="abc234", title="Trial")
+    chart = chart_of(spec, [run], {(1, "one"): [Point(0, 0.0, 0.0), Point(1, 1.0, value)]})
+    assert (chart.unit, chart.up) == (words, ticks)
+
+
+@pytest.mark.parametrize("values", [[0.3, 0.492], [0.0], [5.0, 5.0], [-1e-9, 2e-9], [-3.0, 12.0], [1e9, 1.1e9]])
+def test_an_axis_holds_its_values(values: list[float]) -> None:
+    low, step, count = scale(values)
+    assert low <= min(values) + step * 1e-6
+    assert low + step * count >= max(values) - step * 1e-6
+    assert 1 <= count <= 6

@@ -1,0 +1,34 @@
+"""Configurations with dotted overrides."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from tests.webapp.conftest import People
+from trainer.config.files import load_preset
+from webapp.runs.launch.estimates import expected_seconds
+from webapp.runs.launch.overrides import changes, with_changes
+
+BASE = load_preset("sokoban-starpo_s-pocket")
+
+
+def test_changes_are_applied_and_read_back() -> None:
+    wanted = {"iterations": 7, "algorithm.kl_coef": 0.5, "environment.settings": {"boxes": 2}}
+    assert changes(with_changes(BASE, wanted), BASE) == wanted
+    assert with_changes(BASE, {"environment.settings.boxes": 3}).environment.settings["boxes"] == 3
+
+
+def test_unknown_settings_and_invalid_values_are_refused() -> None:
+    with pytest.raises(ValueError, match="no setting of this name"):
+        with_changes(BASE, {"no.such": 1})
+    with pytest.raises(ValidationError):
+        with_changes(BASE, {"iterations": -1})
+
+
+def test_the_time_of_several_runs_is_the_sum_of_theirs(people: People) -> None:
+    once = expected_seconds(people.owner, [BASE])
+    assert once is not None
+    shorter = with_changes(BASE, {"iterations": BASE.iterations // 2})
+    assert once < (expected_seconds(people.owner, [BASE, shorter]) or 0) < 2 * once
+    assert expected_seconds(people.owner, [BASE, with_changes(BASE, {"kind": "sft"})]) is None

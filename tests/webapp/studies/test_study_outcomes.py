@@ -1,0 +1,89 @@
+"""A run of a study gives the same outcome from the tables as its journal gives the trainer's own study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.webapp import journal_builder
+from tests.webapp.conftest import People
+from tests.webapp.studies.played import runs_of
+from trainer.config.run import RunConfig
+from trainer.journal import events as journal
+from trainer.studies import results
+from trainer.studies.catalogue import STUDIES
+from trainer.studies.grid import Cell
+from webapp.ingest.tailer import JournalTailer
+from webapp.runs.models import Run
+from webapp.studies.actions import do_create_study
+from webapp.studies.study_outcomes import UPDATE, members_of, read_cells
+from webapp.studies.study_plan import planned
+from webapp.studies.study_spec import CatalogueSpec
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+
+
+def evaluation(iteration: int, suite: str, success: float) -> journal.Evaluation:
+    return journal.Evaluation(
+        iteration=iteration,
+        suite=suite,
+        prompts=64,
+        success=success,
+        success_low=success / 2,
+        success_high=1.0,
+        mean_reward=1.0,
+        mean_turns=1.0,
+        mean_actions=1.0,
+    )
+
+
+def metrics(iteration: int, success: float) -> journal.Metrics:
+    values = {"success/rate": success, "reward/mean": success, UPDATE: 1.5}
+    return journal.Metrics(iteration=iteration, tokens=100 * iteration, seconds=2.0 * iteration, values=values)
+
+
+def played(suite: str) -> Iterator[journal.Event]:
+    """Success collapses after iteration 8; the run was resumed from iteration 6, which undid iteration 7."""
+    yield journal_builder.started()
+    yield evaluation(0, suite, 0.25)
+    for number in range(1, 8):
+        yield metrics(number, 0.75)
+    yield journal.Alarm(iteration=7, state="trapped", message="Undone.", evidence={})
+    yield journal_builder.started(attempt=2, from_iteration=6, evaluated=0)
+    for number in range(7, 20):
+        yield metrics(number, 0.75 if number <= 8 else 0.0)
+    yield journal.Alarm(iteration=12, state="trapped", message="The rewards are equal.", evidence={})
+    yield evaluation(19, suite, 0.125)
+    yield evaluation(19, "FrozenLake", 0.5)
+    yield journal.RunFinished(reason="completed", iteration=19, message="Done.", summary={"seconds": 38.0})
+
+
+def test_outcomes_equal_those_of_the_journal(people: People) -> None:
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    run = runs_of(study)[0]
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    journal_builder.write(run.folder, *played(run.environment))
+    JournalTailer(Run.objects.get(pk=run.pk)).drain()
+    (here, *_) = read_cells(members_of(study), [UPDATE])
+    assert here.run.pk == run.pk
+    config = RunConfig.model_validate(run.config)
+    arm = STUDIES["figure-9"].arms[0]
+    there = results.read(Cell(here.environment, arm, here.seed, config, run.folder))
+    for name in ("success/rate", UPDATE):
+        assert here.outcome.curves[name] == there.curves[name]
+    assert here.outcome.evaluations == there.evaluations
+    assert here.outcome.alarms == there.alarms == [(12, "trapped")]
+    assert (here.outcome.suite, here.outcome.iterations) == (there.suite, there.iterations)
+    assert here.outcome.collapse == there.collapse
+    assert there.collapse is not None, "the journal holds a collapse"
+    assert here.outcome.trapped == there.trapped
+    assert here.outcome.update_seconds == there.update_seconds == pytest.approx(19 * 1.5)
+    assert here.outcome.final() == there.final()
+    assert (here.success, here.before, here.outcome.seconds) == (0.125, 0.25, 38.0)
