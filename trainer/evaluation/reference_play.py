@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
 import numpy as np
 
 from envs.base import TextEnv
-from envs.pool import EnvironmentPool, Start
+from envs.pool import EnvironmentPool, Start, failure_message
 from trainer.config.run import RunConfig
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
@@ -17,16 +19,35 @@ from trainer.imitation.demonstrators import best_action, demonstrator_of
 
 BEST, RANDOM = "success_best_play", "success_random_play"
 """Last parts of the metrics' names."""
+SECONDS = 60.0
+"""Time for a suite. In the environments that come with Echoscope 256 puzzles take 1 to 10 s."""
 
 Player = Callable[[TextEnv], str | None]
 """Chooses the next action; None gives up."""
+Result = TypeVar("Result")
 
 
-def reference_success(suite: Suite) -> dict[str, float]:
+class ReferencePlayError(Exception):
+    """Why a suite has no reference play, in a sentence for users."""
+
+
+def reference_success(
+    suite: Suite,
+    check_stop: Callable[[], None] = lambda: None,
+    *,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, float]:
     """Success rates of the solver and of a player of random actions on the suite's puzzles, as metrics.
 
-    Both may take as many actions as a policy, and play each puzzle once. Without a solver there is no best play, and
-    in an environment that fails there is nothing to compare with.
+    Both may take as many actions as a policy, and play each puzzle once. Without a solver there is no best play.
+
+    Args:
+        check_stop: called before every action; what it raises ends the play.
+        seconds: time for both players together.
+        clock: in seconds.
+    Raises:
+        ReferencePlayError: the environment or its solver failed, or the time was used up.
     """
     config, plans = suite.config, suite_runner.group_plans(suite.config, 0, suite.number)
     starts = [(plan.seed, plan.dynamics_seeds[0]) for plan in plans]
@@ -36,13 +57,12 @@ def reference_success(suite: Suite) -> dict[str, float]:
         step_timeout=config.environment.step_timeout,
         start_timeout=config.environment.start_timeout,
     )
+    referee = _Referee(config, check_stop, clock, began=clock(), seconds=seconds)
     try:
         rates = {
-            RANDOM: _rate(map(partial(_random_success, config), _opened(pool, starts), starts)),
-            BEST: _rate(map(partial(_best_success, config), _opened(pool, starts))),
+            RANDOM: _rate(map(referee.random_success, _opened(pool, starts), starts)),
+            BEST: _rate(map(referee.best_success, _opened(pool, starts))),
         }
-    except Exception:  # noqa: BLE001 the evaluation does not depend on it, and its own play reports the error
-        return {}
     finally:
         pool.close()
     return {f"eval/{suite.name}/{name}": rate for name, rate in rates.items() if rate is not None}
@@ -52,7 +72,7 @@ def _opened(pool: EnvironmentPool, starts: Sequence[Start]) -> Iterator[TextEnv]
     """The environments after their resets. Raises the first error: others would take as long to come."""
     for env in pool.start(starts):
         if isinstance(env, Exception):
-            raise env
+            raise ReferencePlayError(failure_message(env)) from env
         yield env
 
 
@@ -63,31 +83,62 @@ def _rate(outcomes: Iterable[bool | None]) -> float | None:
     return fmean(known) if known and len(known) == len(played) else None
 
 
-def _budget(config: RunConfig) -> int:
-    rollout = config.rollout
-    return min(rollout.max_actions, rollout.max_turns * rollout.max_actions_per_turn)
+def _attempt(call: Callable[..., Result], *arguments: object) -> Result:
+    """The result of code of an environment, which may be anyone's and fail in any way."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        raise ReferencePlayError(failure_message(error)) from error
 
 
-def _success(env: TextEnv, player: Player, budget: int) -> bool:
-    for _ in range(budget):
-        action = player(env)
-        if action is None:
-            return False
-        _, _, terminated, truncated, info = env.step(action)
-        if terminated or truncated:
-            return bool(info["success"])
-    return False
+@dataclass
+class _Referee:
+    """Plays environments under the budgets of a suite."""
 
+    config: RunConfig
+    check_stop: Callable[[], None]
+    clock: Callable[[], float]
+    began: float
+    seconds: float
+    finished: int = 0
 
-def _random_success(config: RunConfig, env: TextEnv, start: Start) -> bool:
-    player, rng = demonstrator_of(env), np.random.default_rng(start)
-    return _success(env, lambda env: player.mistake(env, rng), _budget(config))
+    @property
+    def budget(self) -> int:
+        rollout = self.config.rollout
+        return min(rollout.max_actions, rollout.max_turns * rollout.max_actions_per_turn)
 
+    def random_success(self, env: TextEnv, start: Start) -> bool:
+        player, rng = _attempt(demonstrator_of, env), np.random.default_rng(start)
+        return self._success(env, lambda env: player.mistake(env, rng))
 
-def _best_success(config: RunConfig, env: TextEnv) -> bool | None:
-    hint = env.hint()
-    if hint is None or hint.solvable == "unknown":
-        return None
-    if hint.distance is not None:  # nothing is random: no need to play it
-        return hint.distance <= _budget(config)
-    return _success(env, best_action, _budget(config))
+    def best_success(self, env: TextEnv) -> bool | None:
+        self._check()
+        hint = _attempt(env.hint)
+        if hint is None or hint.solvable == "unknown":
+            return None
+        if hint.distance is not None:  # nothing is random: no need to play it
+            return hint.distance <= self.budget
+        return self._success(env, best_action)
+
+    def _success(self, env: TextEnv, player: Player) -> bool:
+        success = False
+        for _ in range(self.budget):
+            self._check()
+            action = _attempt(player, env)
+            if action is None:
+                break
+            _, _, terminated, truncated, info = _attempt(env.step, action)
+            if terminated or truncated:
+                success = bool(info["success"])
+                break
+        self.finished += 1
+        return success
+
+    def _check(self) -> None:
+        self.check_stop()
+        if self.clock() - self.began > self.seconds:
+            puzzles = self.config.evaluation.prompts
+            raise ReferencePlayError(
+                f"after {self.seconds:.0f} s only {self.finished} of {2 * puzzles} games were over; choose fewer "
+                "evaluation.prompts to see it"
+            )

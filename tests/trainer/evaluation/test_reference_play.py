@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from tests.envs.plugins import offering
 from trainer.cli.main import default_config_of
 from trainer.config.run import EnvironmentConfig, EvaluationConfig, RolloutConfig, RunConfig
-from trainer.evaluation.reference_play import reference_success
+from trainer.evaluation.reference_play import ReferencePlayError, reference_success
 from trainer.evaluation.suites import suites_of
+from trainer.rollout.runner import Interrupted
 
 
 def rates(config: RunConfig) -> tuple[float | None, float | None]:
@@ -68,10 +70,27 @@ def test_without_a_solver_there_is_only_random_play(tmp_path: Path) -> None:
     assert random is not None
 
 
-def test_an_environment_that_fails_has_no_rates_and_stops_nothing(tmp_path: Path) -> None:
+def test_an_environment_that_fails_is_reported(tmp_path: Path) -> None:
     with offering(tmp_path, Trouble="tests.envs.broken_env:Trouble"):
         settings = {"when": "step", "how": "fail"}
         config = RunConfig(
             environment=EnvironmentConfig(name="Trouble", settings=settings), evaluation=EvaluationConfig(prompts=2)
         )
-        assert rates(config) == (None, None)
+        with pytest.raises(ReferencePlayError, match="the environment failed"):
+            rates(config)
+
+
+def test_play_ends_with_its_time_and_with_a_stop_request() -> None:
+    (suite, *_) = suites_of(default_config_of("Sokoban"))
+    ticks = itertools.count()
+    with pytest.raises(ReferencePlayError, match=r"after 9 s only \d+ of 512 games were over"):
+        reference_success(suite, seconds=9, clock=lambda: float(next(ticks)))
+
+    calls = itertools.count(1)
+
+    def stop() -> None:
+        if next(calls) > 20:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        reference_success(suite, stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -88,12 +89,12 @@ ATTEMPTS = st.lists(
 
 
 @given(ATTEMPTS, st.randoms())
-def test_each_attempt_is_chosen_at_most_once_whatever_the_order(attempts: list[Attempt], random: object) -> None:
+def test_each_attempt_is_chosen_at_most_once_whatever_the_order(attempts: list[Attempt], random: Random) -> None:
     found = choose(attempts)
     names = [highlight.attempt.id for highlight in found]
     assert len(names) == len(set(names)) <= MAX_HIGHLIGHTS
     shuffled = list(attempts)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     assert choose(shuffled) == found
     if any(one.surprise > 0 for one in attempts):
         assert found

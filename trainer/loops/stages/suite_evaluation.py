@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from trainer.evaluation import suite_runner
-from trainer.evaluation.reference_play import reference_success
+from trainer.evaluation.reference_play import ReferencePlayError, reference_success
 from trainer.evaluation.suites import Suite, suites_of
 from trainer.loops.session import RunSession
 from trainer.loops.stages.rollout_stage import RolloutStage
@@ -66,5 +66,12 @@ class SuiteEvaluator:
         if not suite.config.evaluation.reference_play:
             return {}
         if suite.name not in self._references:
-            self._references[suite.name] = reference_success(suite)
+            self._references[suite.name] = self._play_reference(suite)
         return self._references[suite.name]
+
+    def _play_reference(self, suite: Suite) -> dict[str, float]:
+        try:
+            return reference_success(suite, self.session.check_stop)
+        except ReferencePlayError as error:
+            self.session.warn(f"There is no best and random play of {suite.name} to compare with: {error}.")
+            return {}
