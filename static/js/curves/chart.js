@@ -5,7 +5,7 @@
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
 import { css } from "../board/colours.js";
-import { drawBands, drawCheckpoints, drawIntervals, drawSpread } from "./overlays.js";
+import { drawBands, drawCheckpoints, drawIntervals, drawLevel, drawSpread } from "./overlays.js";
 import { align, smooth } from "./series.js";
 import { tickTexts } from "./units.js";
 import { setText } from "../ui/dom.js";
@@ -23,6 +23,7 @@ import { axisValue, short } from "../ui/formatting.js";
  * @property {Point[]} points
  * @property {boolean} [dots] separate measurements: joined, marked, never smoothed
  * @property {boolean} [plain] drawn as it is, never smoothed
+ * @property {boolean} [level] its last value is drawn over the whole axis
  * @property {boolean} [quiet] not labelled in words
  * @property {boolean} [faint] behind the others
  * @property {number[]} [dash]
@@ -288,7 +289,7 @@ export class Chart {
     const color = line.faint ? () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.55)") : () => css(line.color);
     const { dash, scale = "y" } = line;
     if (line.dots) return [{ label: line.label, scale, stroke: color, width: 1.5, dash, spanGaps: true, points: { show: true, size: 5, fill: color } }];
-    if (line.plain) return [{ label: line.label, scale, stroke: color, width: 1.2, dash, spanGaps: true, points: { show: false } }];
+    if (line.plain) return [{ label: line.label, scale, stroke: color, width: line.level ? 0 : 1.2, dash, spanGaps: true, points: { show: false } }];
     return [
       { label: `${line.label}, raw`, scale, stroke: faint, width: 1, spanGaps: true, points: { show: false } },
       { label: line.label, scale, stroke: color, width: 1.8, dash, spanGaps: true, points: { show: line.points.length < 2, size: 5, fill: color } },
@@ -298,6 +299,7 @@ export class Chart {
   /** @param {any} plot */
   #under(plot) {
     drawBands(plot, this.marks, (iteration) => this.place(iteration));
+    for (const line of this.lines) if (line.level) drawLevel(plot, css(line.color), line.points[line.points.length - 1][2], line.dash ?? [], scaleOf(line));
     for (const line of this.lines) if (line.spread) drawSpread(plot, css(line.color), line.spread, scaleOf(line));
   }
 

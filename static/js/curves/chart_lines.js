@@ -132,7 +132,7 @@ function lineOf(name, metric, curves, group, smoothing) {
 
 /** Success of the best and of random play. @param {Record<string, Point[]>} own @param {Metric|undefined} metric @returns {Line[]} */
 function referencesOf(own, metric) {
-  const look = { color: "--soft", dash: [2, 3], plain: true, quiet: true };
+  const look = { color: "--soft", dash: [2, 3], plain: true, quiet: true, level: true };
   return [["Best play", "best"], ["Random play", "random"]].flatMap(([label, role]) => {
     const points = own[metric?.partners[role] ?? ""] ?? [];
     return points.length ? [{ ...look, label, points }] : [];

@@ -1,5 +1,5 @@
 // @ts-check
-/** Canvas overlays of a chart: alarm bands, checkpoint marks, confidence intervals, spread around a mean. */
+/** Canvas overlays of a chart: alarm bands, checkpoint marks, levels, confidence intervals, spread around a mean. */
 
 import { css } from "../board/colours.js";
 
@@ -67,6 +67,30 @@ export function drawCheckpoints(plot, marks, place) {
     context.lineTo(x, top + height - 1.5 * size);
     context.fill();
   }
+  context.restore();
+}
+
+/**
+ * A horizontal line over the whole axis.
+ * @param {any} plot
+ * @param {string} color
+ * @param {number} value
+ * @param {number[]} dash
+ * @param {string} scale key of the vertical axis
+ */
+export function drawLevel(plot, color, value, dash, scale) {
+  const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
+  const { left, top, width, height } = plot.bbox;
+  const y = plot.valToPos(value, scale, true);
+  if (y < top - 1 || y > top + height + 1) return;
+  context.save();
+  context.strokeStyle = color;
+  context.lineWidth = 1.2 * devicePixelRatio;
+  context.setLineDash(dash.map((length) => length * devicePixelRatio));
+  context.beginPath();
+  context.moveTo(left, y);
+  context.lineTo(left + width, y);
+  context.stroke();
   context.restore();
 }
 

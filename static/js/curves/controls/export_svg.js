@@ -35,7 +35,7 @@ export function svgOf(chart, { title, subtitle, legend }) {
       const to = band.open ? box.left + box.width : x(chart.place(band.to));
       return svg("rect", { x: from, y: box.top, width: Math.max(2, to - from), height: box.height, fill: css(band.state === "trapped" ? "--bad" : "--warn"), opacity: 0.16 });
     }),
-    ...chart.lines.flatMap((line) => drawn(line, chart.smoothing, x, (value) => y(value, scaleOf(line)))),
+    ...chart.lines.flatMap((line) => drawn(line, chart.smoothing, box, x, (value) => y(value, scaleOf(line)))),
   ]);
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height, "font-family": FONT, "font-size": 11 }, [
     svg("rect", { width, height, fill: css("--panel") }),
@@ -79,10 +79,11 @@ function axes(chart, box, x, y) {
 /**
  * @param {Line} line
  * @param {number} smoothing
+ * @param {{left: number, width: number}} box
  * @param {(value: number) => number} x
  * @param {(value: number) => number} y
  */
-function drawn(line, smoothing, x, y) {
+function drawn(line, smoothing, box, x, y) {
   const stroke = css(line.color);
   /** @type {Record<string, string>} */
   const dash = line.dash?.length ? { "stroke-dasharray": line.dash.join(" ") } : {};
@@ -94,7 +95,8 @@ function drawn(line, smoothing, x, y) {
     parts.push(svg("path", { d: `M${edge.map(([at, value]) => `${x(at)} ${y(value)}`).join("L")}Z`, fill: stroke, opacity: 0.18 }));
   }
   for (const [at, low, high] of line.intervals ?? []) parts.push(svg("path", { d: `M${x(at)} ${y(low)}V${y(high)}`, stroke, opacity: 0.55 }));
-  if (line.dots || line.plain) parts.push(svg("path", { d: path(raw), stroke, "stroke-width": 1.5, ...dash }));
+  if (line.level) parts.push(svg("path", { d: `M${box.left} ${y(raw[raw.length - 1])}h${box.width}`, stroke, "stroke-width": 1.2, ...dash }));
+  else if (line.dots || line.plain) parts.push(svg("path", { d: path(raw), stroke, "stroke-width": 1.5, ...dash }));
   else {
     const calm = smooth(line.points.map(([at]) => at), raw, smoothing);
     parts.push(svg("path", { d: path(raw), stroke, opacity: 0.33 }), svg("path", { d: path(calm), stroke, "stroke-width": 1.8, ...dash }));
