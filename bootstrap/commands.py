@@ -25,6 +25,7 @@ make dev        like up, with a web server that restarts when code, templates or
 make test       set up, then all checks and all tests, including those with browser and vLLM
 make test ONE=tests/…::name    only that test, file or folder, without the checks
 make test-fast  all checks and tests without browser and vLLM
+make test-browser  only the tests of the whole product, with a browser; failures are repeated in a fresh one
 make test-vllm  only the tests with the real vLLM, in a separate virtual environment (3 GB, Linux on x86-64)
 make lint       ruff, mypy, import rules and JavaScript checks
 make install    set up only
@@ -102,6 +103,8 @@ WHOLE_PRODUCT = ["tests/system", "tests/browser"]
 WITH_VLLM = "tests/vllm"
 MEMORY_BESIDE = 12 * machine.GIB
 """Memory from which on two browser tests run at once."""
+TESTS_FAILED = 1
+"""Exit code of pytest, https://docs.pytest.org/en/stable/reference/exit-codes.html."""
 CORES_BESIDE = 4
 """Cores from which on, with this memory, browser and vLLM tests run beside the others."""
 
@@ -126,11 +129,12 @@ def test(arguments: list[str]) -> int:
     if one := os.environ.get("ONE"):
         return test_one(one, arguments)
     set_up("dev")
-    variables = {"CHROMIUM": browser.ensure()}
-    enough_memory = machine.memory_bytes() >= MEMORY_BESIDE
-    beside = enough_memory and (os.cpu_count() or 1) >= CORES_BESIDE
-    browser_tests = Background(_browser_tests(arguments, 2 if enough_memory else 1), LOGS / "browser.txt", variables)
-    with_vllm = Background([sys.executable, "-m", "bootstrap", "test-vllm", *arguments], LOGS / "vllm.txt")
+    browser.ensure()
+    beside = machine.memory_bytes() >= MEMORY_BESIDE and (os.cpu_count() or 1) >= CORES_BESIDE
+    browser_tests, with_vllm = (
+        Background([sys.executable, "-m", "bootstrap", f"test-{name}", *arguments], LOGS / f"{name}.txt")
+        for name in ("browser", "vllm")
+    )
     if not beside:
         code = _test(arguments)
         with browser_tests:
@@ -156,6 +160,22 @@ def test_one(name: str, arguments: list[str]) -> int:
 def test_fast(arguments: list[str]) -> int:
     set_up("dev")
     return _test(arguments)
+
+
+def test_browser(arguments: list[str]) -> int:
+    """Run the tests of the whole product, with a browser.
+
+    Their steps wait for servers, workers and pages, so what fails is repeated once, with a product of its own.
+    """
+    set_up("dev")
+    variables = {**os.environ, "CHROMIUM": browser.ensure()}
+    processes = 2 if machine.memory_bytes() >= MEMORY_BESIDE else 1
+    code = subprocess.run(_browser_tests(arguments, processes), env=variables).returncode
+    if code != TESTS_FAILED:
+        return code
+    print("\n$ pytest --last-failed, with a fresh product", flush=True)
+    again = ["--last-failed", "--last-failed-no-failures", "none"]
+    return subprocess.run(_browser_tests([*arguments, *again], 1), env=variables).returncode
 
 
 def test_vllm(arguments: list[str]) -> int:
@@ -246,6 +266,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "dev": lambda arguments: start("dev", arguments),
     "test": test,
     "test-fast": test_fast,
+    "test-browser": test_browser,
     "test-vllm": test_vllm,
     "lint": lint,
     "install": install,
