@@ -24,7 +24,15 @@ from typing import Any
 import httpx
 
 from bench.pictures.compress import save
-from bench.pictures.scenes import SCENES, THEMES, Scene, Trajectory, beginning, learned_puzzle, most_telling_loss
+from bench.pictures.screenshots import (
+    SCREENSHOTS,
+    THEMES,
+    Screenshot,
+    Trajectory,
+    beginning,
+    learned_puzzle,
+    most_telling_loss,
+)
 from bench.soak.instance import Instance
 from trainer.journal.protocol import JOURNAL_FILE
 
@@ -42,7 +50,7 @@ LIVE_AT = 8
 """Iteration in whose rollout the live page is taken."""
 TRAINING_TIMEOUT = 900.0
 WIDTH, SCALE = 1440, 2
-LIVE = Scene("live", lambda run, lost, learned: f"/runs/{run}/", height=960, wait=".board svg")
+LIVE = Screenshot("live", lambda run, lost, learned: f"/runs/{run}/", height=960, wait=".board svg")
 SETTLE_MS = 900
 """Time for fonts, charts and transitions."""
 
@@ -50,7 +58,7 @@ SETTLE_MS = 900
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take the pictures. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["live", *(scene.name for scene in SCENES)]
+    names = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
     parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
     parser.add_argument("--keep-run", type=Path, help="folder for a copy of the trained run's journal")
@@ -95,20 +103,20 @@ class Camera:
             context.add_cookies([{"name": name, "value": value, "url": instance.url}])
             self._contexts[theme] = context
 
-    def take(self, name: str, path: str, scene: Scene) -> None:
+    def take(self, name: str, path: str, screenshot: Screenshot) -> None:
         """Write the picture of a page in both themes; both pages are opened first, to show the same moment."""
         pages = {theme: context.new_page() for theme, context in self._contexts.items()}
         for page in pages.values():
-            page.set_viewport_size({"width": WIDTH, "height": scene.height})
+            page.set_viewport_size({"width": WIDTH, "height": screenshot.height})
             page.goto(path)
         for page in pages.values():
-            page.locator(scene.wait).first.wait_for(timeout=30_000)
-            for key in scene.keys:
+            page.locator(screenshot.wait).first.wait_for(timeout=30_000)
+            for key in screenshot.keys:
                 page.keyboard.press(key)
             page.mouse.move(0, 0)
             page.wait_for_timeout(SETTLE_MS)
         for theme, page in pages.items():
-            part = page.locator(scene.part).first if scene.part else None
+            part = page.locator(screenshot.part).first if screenshot.part else None
             png = part.screenshot() if part is not None and part.count() else page.screenshot()
             file = self.out / f"{name}-{theme}.webp"
             print(f"{file.name}: {save(png, file) / 1000:.0f} kB")
@@ -186,9 +194,9 @@ def _send_rest(instance: Instance, run: str, content: bytes, offset: int, *, gro
 def _take_scenes(instance: Instance, camera: Camera, run: str, names: Sequence[str]) -> None:
     lost = most_telling_loss(_trajectories(instance, run, "train"))
     learned = learned_puzzle(_trajectories(instance, run, "eval"))
-    for scene in SCENES:
-        if scene.name in names:
-            camera.take(scene.name, scene.path(run, lost, learned), scene)
+    for screenshot in SCREENSHOTS:
+        if screenshot.name in names:
+            camera.take(screenshot.name, screenshot.path(run, lost, learned), screenshot)
 
 
 def _trajectories(instance: Instance, run: str, split: str) -> list[Trajectory]:

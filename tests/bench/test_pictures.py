@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from bench.pictures.compress import MAX_BYTES, save
-from bench.pictures.scenes import beginning, fatal_position, learned_puzzle, most_telling_loss
+from bench.pictures.screenshots import beginning, fatal_position, learned_puzzle, most_telling_loss
 from tests.webapp import recorded_journal
 from trainer.config.run import RunConfig
 from trainer.journal.protocol import JOURNAL_FILE

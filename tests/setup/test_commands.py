@@ -133,7 +133,8 @@ def test_make_passes_the_test_to_bootstrap(tmp_path: Path) -> None:
     python.write_text('#!/bin/sh\necho "$ONE: $*"\n', encoding="utf-8")
     python.chmod(0o755)
     argv = ["make", "--silent", "test", "ONE=tests/x.py::test_y", f"PYTHON={python}"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "ARGS"}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.stdout == "tests/x.py::test_y: -m bootstrap test\n"
 
 

@@ -15,7 +15,7 @@ THEMES = ("light", "dark")
 
 
 @dataclass(frozen=True)
-class Scene:
+class Screenshot:
     """A page of the finished run and the part of it that is shown.
 
     Attributes:
@@ -41,23 +41,23 @@ def fatal_position(lost: Trajectory) -> str:
     return f"?turn={at['turn'] + 1}&action={at['action'] + 1}" if at else ""
 
 
-SCENES = (
-    Scene(
+SCREENSHOTS = (
+    Screenshot(
         "player",
         lambda run, lost, learned: f"/t/{lost['slug']}{fatal_position(lost)}",
         height=860,
         wait=".board svg",
     ),
-    Scene("result", lambda run, lost, learned: f"/runs/{run}/", part=".result", wait=".result"),
-    Scene(
+    Screenshot("result", lambda run, lost, learned: f"/runs/{run}/", part=".result", wait=".result"),
+    Screenshot(
         "filmstrip",
         lambda run, lost, learned: f"/t/{learned['slug']}/prompt",
         part="[data-film]",
         keys=("End",),
         wait="[data-film] .board svg",
     ),
-    Scene("curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
-    Scene("explorer", lambda run, lost, learned: f"/runs/{run}/trajectories?split=train", wait="table"),
+    Screenshot("curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
+    Screenshot("explorer", lambda run, lost, learned: f"/runs/{run}/trajectories?split=train", wait="table"),
 )
 """Of the finished run; the live page is taken while it trains."""
 
