@@ -153,6 +153,15 @@ class TestImports:
         rows = pq.read_table(io.BytesIO(data)).to_pylist()
         assert None in [part["tokens"] for row in rows for part in row["turns"]]
 
+    def test_rewards_beyond_64_bits_are_exported(self, run: Run, tmp_path: Path, who: Visitors) -> None:
+        turn = journal_builder.turn("a", 0).model_copy(update={"reward": 1e40, "terms": {"environment": 1e40}})
+        journal_builder.write(tmp_path / "run", journal_builder.started(), journal_builder.group(1, 0, ["a"]), turn)
+        JournalTailer(run, tmp_path / "run").drain()
+        data = b"".join(who.owner.get(f"/runs/{run.slug}/export/parquet").streaming_content)  # type: ignore[attr-defined]
+        [row] = pq.read_table(io.BytesIO(data)).to_pylist()
+        assert row["turns"][0]["reward"] == 1e40
+        assert row["turns"][0]["terms"] == [("environment", 1e40)]
+
 
 def test_a_form_is_no_body_of_the_api(people: People) -> None:
     client = Client(enforce_csrf_checks=True)  # that check reads the form

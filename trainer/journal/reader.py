@@ -21,7 +21,7 @@ class JournalError(ValueError):
 def parse_line(line: str | bytes, number: int) -> AnyEvent:
     """The event in one line. Raises JournalError, naming the line, if it is none or its seq is not `number`."""
     try:
-        event = _EVENT.validate_json(line)
+        event = _EVENT.validate_json(line, strict=True)  # lines are stored as they are: a number in quotes stays one
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

@@ -177,10 +177,18 @@ def _with_turns(trajectories: list[Trajectory]) -> Iterator[tuple[Trajectory, li
         while waiting is not None and waiting[0] == trajectory.pk:
             length += len(waiting[1])
             if length <= MAX_TURNS_LENGTH:
-                events.append(json.loads(waiting[1]) | {"marks": waiting[2] or [] if judged else None})
+                events.append(
+                    json.loads(waiting[1], parse_int=_number) | {"marks": waiting[2] or [] if judged else None}
+                )
             waiting = next(turns, None)
         release_connection()
         yield trajectory, events, length
+
+
+def _number(digits: str) -> int | float:
+    """PostgreSQL writes large floats of JSON as integers, which Arrow converts up to 64 bits only."""
+    value = int(digits)
+    return float(value) if 2**63 <= abs(value) < 10**308 else value
 
 
 def _turn_texts(trajectories: list[int]) -> Iterator[tuple[int, str, list[dict[str, Any]] | None]]:

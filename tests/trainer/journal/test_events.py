@@ -102,6 +102,7 @@ def test_partial_writes_are_continued_and_a_full_disk_is_an_error(tmp_path):
         ('{"type":"party"}', "line 3 is not an event"),
         ('{"type":"notice","seq":3,"level":"info"}', "line 3 is not an event: notice.message: Field required"),
         ('{"type":"notice","seq":3,"level":"info","message":"a","x":1}', "notice.x: Extra inputs"),
+        ('{"type":"phase","seq":3,"phase":"load","iteration":"1"}', "phase.iteration: Input should be a valid integer"),
         ('{"type":"notice","seq":2,"level":"info","message":"a"}', "line 3 has seq 2: lines are missing"),
     ],
 )
