@@ -48,8 +48,8 @@ def steps(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     steps: list[str] = []
 
     class Program:
-        def __init__(self, argv: list[str], log: Path, env: dict[str, str] | None = None) -> None:
-            self.name, self.chromium = log.stem, (env or {}).get("CHROMIUM")
+        def __init__(self, argv: list[str], log: Path) -> None:
+            self.argv, self.name = argv, log.stem
 
         def __enter__(self) -> Program:
             steps.append(f"start {self.name}")
@@ -60,7 +60,7 @@ def steps(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         def show(self) -> int:
             steps.append(f"show {self.name}")
-            return int(self.name == "browser" and self.chromium == "/usr/bin/chromium")
+            return int(self.argv[-1] == "test-browser")
 
     def run(argv: list[str], **options: Any) -> SimpleNamespace:
         steps.append(argv[2] if argv[0] == str(PYTHON) else Path(argv[0]).name)
@@ -93,6 +93,23 @@ def test_with_little_memory_or_few_cores_they_run_in_turn(
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert commands.test([]) == 1
     assert steps == [*FAST, "start browser", "show browser", "end browser", "start vllm", "show vllm", "end vllm"]
+
+
+@pytest.mark.parametrize("codes", [[0], [1, 0], [1, 1], [2], [1, 5]])
+def test_browser_tests_that_fail_are_repeated_with_a_fresh_product(
+    codes: list[int], calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = iter(codes)
+
+    def run(argv: list[str], env: dict[str, str]) -> SimpleNamespace:
+        calls.append((argv, env))
+        return SimpleNamespace(returncode=next(given))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert commands.test_browser(["-v"]) == codes[-1]
+    assert len(calls) == len(codes)
+    assert all(env["CHROMIUM"] == "/usr/bin/chromium" and "-v" in argv for argv, env in calls)
+    assert ["--last-failed" in argv for argv, _ in calls] == [False, True][: len(codes)]
 
 
 def test_memory_is_bounded_by_the_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
