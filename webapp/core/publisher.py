@@ -124,8 +124,13 @@ class Publisher:
             await asyncio.to_thread(send)
 
     def _on_sent(self, future: Future[None]) -> None:
-        with self._lock:
-            self._pending -= 1
+        try:
+            self._report(future)
+        finally:  # only now, so that a flush covers the report
+            with self._lock:
+                self._pending -= 1
+
+    def _report(self, future: Future[None]) -> None:
         if future.cancelled():
             return
         error = future.exception()

@@ -125,8 +125,10 @@ def test_failed_trajectories_are_excluded_from_training_and_metrics(pocket_folde
     evaluations = [event for event in emitted if event.type == "evaluation"]
     assert {event.prompts for event in evaluations} == {8 - len(broken - trained) // 2}
     notices = [event.message for event in emitted if event.type == "notice"]
-    assert len(notices) == 1
-    assert "exit status 3" in notices[0]
+    excluded, without_reference = notices
+    assert "are excluded from metrics and training" in excluded
+    assert without_reference.startswith("There is no best and random play of Trouble to compare with")
+    assert all("exit status 3" in notice for notice in notices)
 
 
 def test_a_run_whose_environment_always_fails_stops_with_the_reason(pocket_folder, tmp_path, capsys, monkeypatch):
