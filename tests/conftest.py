@@ -52,25 +52,19 @@ def pytest_configure() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
-PROCESSES = (
-    "browser",
-    "setup",
-    "system",
-    *(f"webapp/{folder}" for folder in ("live", "management", "services", "worker")),
-    "webapp/runs/test_object_storage.py",
-)
-"""Tests that start and kill real processes or drive a browser: the only ones with a second try."""
+SERVERS = ("bench", "browser", "echoscope", "setup", "system", "webapp")
+"""Tests with servers, threads, child processes or a browser: the only ones with a second try."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repeat a failure of a test with real processes once; the summary lists it as RERUN with its failure.
+    """Repeat a failure of a test with real servers once; the summary lists it as RERUN with its failure.
 
     The time of their steps depends on the machine's load. All other tests, the numeric ones above all, count at once.
     """
     if not config.pluginmanager.hasplugin("rerunfailures"):  # in vLLM's environment
         return
     for item in items:
-        if item.path.relative_to(ROOT / "tests").as_posix().startswith(PROCESSES):
+        if item.path.relative_to(ROOT / "tests").as_posix().startswith(SERVERS):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
