@@ -88,6 +88,19 @@ def demonstrate(
     return Demonstration(trajectory, frozenset(taught), task)
 
 
+def single_turn(demonstration: Demonstration, turn: int) -> Demonstration:
+    """One taught turn after the prompt that its response follows, which is all a context window of one turn shows."""
+    trajectory = demonstration.trajectory
+    sequence = next(sequence for sequence in trajectory.sequences() if turn in sequence.turn_of)
+    start = sequence.turn_of.index(turn)
+    response = trajectory.response(turn)
+    zeros = [0.0] * len(response)
+    alone = Trajectory(id=trajectory.id, group=trajectory.group, member=trajectory.member)
+    alone.append_prompt(sequence.ids[:start])
+    alone.append_response(response, zeros, zeros, 0)
+    return Demonstration(alone, frozenset({0}), demonstration.task)
+
+
 def single_state_demonstration(
     config: RunConfig, chat: ChatFormat, seed: int, demonstrator: Demonstrator | None = None
 ) -> Demonstration:

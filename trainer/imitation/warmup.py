@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,6 +25,7 @@ from trainer.imitation.demonstrations import (
     demonstrate,
     demonstration_stream,
     single_state_demonstration,
+    single_turn,
 )
 from trainer.paths import shipped_folder
 from trainer.policy import pocket
@@ -96,8 +98,8 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     model = pocket.build_model(tokenizer, settings.seed, **course.shape)
     chat = ChatFormat(tokenizer, think=True)
     dialogue = partial(_dialogue, course, chat)
-    good = partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE)
-    noisy = partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0)
+    good = partial(_within_window, partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE))
+    noisy = partial(_within_window, partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0))
     stages: list[tuple[int, int, float, DemonstrationSource]] = [
         (settings.single_state_steps or 0, 2 * settings.batch, 1.0, partial(_single_state, course, chat)),
         (settings.steps or 0, settings.batch, 0.5, good),
@@ -145,6 +147,14 @@ def _dialogue(
         context=context,
         demonstrator=course.demonstrator_for(seed),
     )
+
+
+def _within_window(source: DemonstrationSource, config: RunConfig, seed: int) -> Demonstration:
+    """The dialogue; with a context window of one turn a turn of it, since its turns share no tokens."""
+    dialogue = source(config, seed)
+    if config.rollout.context_turns != 1 or not dialogue.taught:
+        return dialogue
+    return single_turn(dialogue, random.Random(seed).choice(sorted(dialogue.taught)))
 
 
 def digest(settings: WarmupConfig) -> str:

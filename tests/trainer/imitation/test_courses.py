@@ -12,7 +12,7 @@ from envs.base import GridBoard
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.imitation.course_plans import careful_direction
 from trainer.imitation.courses import COUNTDOWN, COURSES
-from trainer.imitation.demonstrations import Demonstration, demonstrate
+from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
 from trainer.imitation.demonstrators import cells_of, grid_of
 from trainer.policy.chat_format import ChatFormat
 
@@ -41,6 +41,19 @@ def success(course: str, chat: ChatFormat, episodes: int = 200) -> float:
 def test_a_demonstration_depends_on_its_seed_alone(course: str, chat: ChatFormat) -> None:
     assert demonstrated(course, chat, 5).trajectory.ids == demonstrated(course, chat, 5).trajectory.ids
     assert len({tuple(demonstrated(course, chat, seed).trajectory.ids) for seed in range(8)}) > 4
+
+
+def test_a_turn_alone_is_what_the_policy_reads_and_writes_in_it(chat: ChatFormat) -> None:
+    dialogue = demonstrated("webshop", chat, 3)
+    assert len(dialogue.taught) > 2
+    for turn in dialogue.taught:
+        alone = single_turn(dialogue, turn)
+        assert alone.taught == {0}
+        assert alone.trajectory.response(0) == dialogue.trajectory.response(turn)
+        prompt = dialogue.trajectory.prompts.get(turn)
+        length = alone.trajectory.sampled.index(True)
+        assert prompt is None or alone.trajectory.ids[:length] == prompt
+        assert chat.decode(alone.trajectory.ids[:length]).count("<|im_start|>user") == 1
 
 
 def test_careful_walks_come_near_the_best_play(chat: ChatFormat) -> None:
