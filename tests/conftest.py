@@ -68,6 +68,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the failures of first tries: a second try may fail on what the first one has left."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_sep("_", f"first try of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import secrets
 import textwrap
 from collections.abc import Callable
 
@@ -125,19 +126,22 @@ def test_a_mention_is_counted_and_links_to_its_comment(
     new_context: Callable[..., BrowserContext],
     live_stack: LiveStack,
 ) -> None:
+    question = f"what do you think of {secrets.token_hex(3)}?"
     two = reviewer_page(new_context, live_stack)
     one = signed_in()
     one.goto(trajectory)
     one.locator("html.ready").wait_for()
-    one.get_by_label("Comment", exact=True).fill("@grace what do you think of this?")
+    one.get_by_label("Comment", exact=True).fill(f"@grace {question}")
     one.get_by_label("About").select_option("1")
     one.get_by_role("button", name="Comment", exact=True).click()
-    expect(one.locator('[data-turn="0"] .comment')).to_contain_text("what do you think")
+    expect(one.locator('[data-turn="0"] .comment', has_text=question)).to_be_visible()
     two.goto("/mentions")
-    two.get_by_role("link", name=re.compile("admin on turn 1 of (puzzle|group) 1")).click()
-    expect(two.locator('[data-turn="0"] .comment', has_text="what do you think")).to_be_in_viewport()
+    mention = two.locator(".new", has_text=question)
+    mention.get_by_role("link", name=re.compile("admin on turn 1 of (puzzle|group) 1")).click()
+    expect(two.locator('[data-turn="0"] .comment', has_text=question)).to_be_in_viewport()
     two.goto("/mentions")
-    expect(two.locator(".new", has_text="what do you think")).to_have_count(0)
+    expect(two.get_by_text(question)).to_be_visible()
+    expect(mention).to_have_count(0)
 
 
 def test_a_test_alert_is_delivered_by_the_scheduler_while_the_page_is_open(signed_in: Callable[..., Page]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import secrets
 import textwrap
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, WebSocket, expect
+from playwright.sync_api import Page, expect
 
 from tests.running_product import LiveStack, wait_for
 
@@ -20,8 +21,8 @@ NOTIFY = """
     from webapp.teams.models import User
 
     user = User.objects.order_by("pk").first()
-    _ = do_notify([Notification(user=user, kind="failed", key="{key}", title="Run failed", message="Out of memory.",
-                                path="/workers")])
+    _ = do_notify([Notification(user=user, kind="failed", key=f"{key}{{n}}", title=title, message="Out of memory.",
+                                path="/workers") for n, title in enumerate(["Worker lost", "Run failed"])])
     publisher().flush()
 """
 RECORD = """
@@ -30,6 +31,13 @@ RECORD = """
       static permission = "default";
       static requestPermission() { this.permission = "granted"; return Promise.resolve("granted"); }
       constructor(title, options) { super(); window.shown.push(`${title} ${options.body}`); }
+    };
+    window.inboxSockets = 0;
+    window.WebSocket = class extends WebSocket {
+      constructor(url, ...others) {
+        super(url, ...others);
+        if (String(url).includes("/ws/inbox/")) window.inboxSockets += 1;
+      }
     };
 """
 
@@ -64,26 +72,20 @@ def test_two_pages_share_a_socket_and_show_what_arrives(signed_in: Callable[...,
     page = signed_in()
     page.context.add_init_script(textwrap.dedent(RECORD))
     other = page.context.new_page()
-    sockets: list[WebSocket] = []
-
-    def note(socket: WebSocket) -> None:
-        if "/ws/inbox/" in socket.url:
-            sockets.append(socket)
-
-    page.on("websocket", note)
-    other.on("websocket", note)
     page.goto("/inbox")
     page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_text("On in this browser.")).to_be_visible()
     other.goto("/environments")
-    live_stack.manage("shell", input=textwrap.dedent(NOTIFY.format(key="browser test")))
+    cursor = "Object.keys(localStorage).some((key) => key.startsWith('echoscope.inbox.'))"
+    wait_for(lambda: page.evaluate(cursor), "a connected page")
+    live_stack.manage("shell", input=textwrap.dedent(NOTIFY.format(key=f"browser test {secrets.token_hex(4)} ")))
     for each in (page, other):
         expect(each.get_by_role("link", name=re.compile(r"^Inbox, \d+ unread$"))).to_be_visible()
-    still_open = [socket.url for socket in sockets if not socket.is_closed()]  # the page after the log-in had one too
-    assert len(still_open) == 1, still_open
+    opened = [each.evaluate("window.inboxSockets") > 0 for each in (page, other)]
+    assert sum(opened) == 1, opened
     wait_for(lambda: page.evaluate("window.shown.includes('Run failed Out of memory.')"), "a notification")
     page.get_by_role("link", name="Show").click()
-    page.get_by_role("link", name="Run failed").click()
+    page.get_by_role("link", name="Run failed").first.click()
     expect(page.get_by_role("heading", name="Workers", exact=True)).to_be_visible()
     page.goto("/inbox")
     page.get_by_role("button", name="Mark all as read").click()

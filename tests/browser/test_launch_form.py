@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -54,7 +55,7 @@ def test_the_form_launches_one_change_and_then_a_group(signed_in: Callable[..., 
     page.locator('[name="iterations"]').fill("1")
     page.get_by_role("button", name="Both algorithms × 3 seeds").click()
     page.get_by_label("Seeds").select_option("1")
-    page.get_by_label("Group name").fill("Two arms")
+    page.get_by_label("Group name").fill(f"Two arms {secrets.token_hex(3)}")
     page.get_by_role("button", name="Launch 2 runs").click()
     page.wait_for_url(re.compile(r"group=Two"))
     expect(page.locator("[data-run-row]")).to_have_count(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Callable
 
 import pytest
@@ -21,7 +22,7 @@ from webapp.teams.models import Team
 team = Team.objects.order_by("pk").first()
 author = team.memberships.first().user
 run = Run.objects.create(
-    team=team, author=author, title="For everybody", config=RunConfig().model_dump(mode="json"),
+    team=team, author=author, title="For all readers", config=RunConfig().model_dump(mode="json"),
     environment="Sokoban", state="finished", iterations=4,
 )
 print("slug", run.slug)
@@ -38,7 +39,7 @@ def run_address(live_stack: LiveStack) -> str:
 def test_an_invited_user_signs_up_and_creates_a_token(
     signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
-    admin = signed_in()
+    admin, name = signed_in(), f"newcomer-{secrets.token_hex(3)}"
     admin.get_by_role("link", name="Team", exact=True).click()
     admin.locator("#invitations select").select_option("viewer")
     admin.get_by_role("button", name="Invite", exact=True).click()
@@ -49,12 +50,12 @@ def test_an_invited_user_signs_up_and_creates_a_token(
     newcomer = new_context(viewport={"width": 390, "height": 844}).new_page()
     newcomer.goto(link)
     newcomer.get_by_role("link", name="Create an account").click()
-    newcomer.get_by_label("Name").fill("newcomer")
+    newcomer.get_by_label("Name").fill(name)
     newcomer.get_by_label("Password", exact=True).fill("of my own making")
     newcomer.get_by_label("Password again").fill("of my own making")
     newcomer.get_by_role("button", name="Create account and join").click()
     expect(newcomer.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
-    newcomer.get_by_text("newcomer", exact=True).click()
+    newcomer.get_by_text(name, exact=True).click()
     newcomer.keyboard.press("Escape")
     expect(newcomer.get_by_role("link", name="Your account")).to_be_hidden()
     newcomer.keyboard.press("Enter")
@@ -83,7 +84,7 @@ def test_a_run_is_made_public_watched_anonymously_and_made_private_again(
     sockets: list[str] = []
     stranger.on("websocket", lambda socket: socket.on("framereceived", lambda data: sockets.append(str(data))))
     stranger.goto(run_address)
-    expect(stranger.get_by_role("heading", name="For everybody")).to_be_visible()
+    expect(stranger.get_by_role("heading", name="For all readers")).to_be_visible()
     expect(stranger.locator("[data-connection]")).to_be_hidden()
     for _ in range(MILLISECONDS // 100):
         if any('"hello"' in frame for frame in sockets):
@@ -94,7 +95,7 @@ def test_a_run_is_made_public_watched_anonymously_and_made_private_again(
     expect(stranger.get_by_role("link", name="Log in")).to_be_visible()
 
     page.get_by_role("link", name="Team", exact=True).click()
-    page.get_by_role("button", name="Stop sharing For everybody").click()
+    page.get_by_role("button", name="Stop sharing For all readers").click()
     expect(page.get_by_text("This run is now visible to the team only")).to_be_visible()
     stranger.goto(run_address)
     expect(stranger.get_by_role("heading", name="Log in")).to_be_visible()
