@@ -23,6 +23,7 @@ from webapp.services.redis import Redis
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
 FILE = "services.json"
+SERVER_PORTS = range(20000, 32000)
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,15 @@ def usable_port(preferred: int = 0) -> int:
     return preferred if preferred and is_free(preferred) else free_port()
 
 
-def free_port() -> int:
+def free_port(tries: int = 200) -> int:
+    """A port that is free on the loopback interface, if possible one that no outgoing connection can be given.
+
+    Linux takes ports of outgoing connections from 32768 upwards, macOS and Windows from 49152: a port of a server from
+    there may be lost to any program between two starts, and then it cannot listen again.
+    """
+    candidates = (secrets.choice(SERVER_PORTS) for _ in range(tries))
+    if (port := next(filter(is_free, candidates), None)) is not None:
+        return port
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
