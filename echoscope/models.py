@@ -520,7 +520,7 @@ class StudyDetail(Study):
     """A study with its plan and its results so far."""
 
     plan: dict[str, Any]
-    """What it tries, as at its launch."""
+    """What it tries, as at its launch; without shared settings for readers outside of the team."""
     metric: str
     """Metric by which trials are chosen and arms are stopped early."""
     arms: list[StudyArm]

@@ -110,8 +110,8 @@ class Survival:
 def log_rank(arm: Sequence[Survival], other: Sequence[Survival]) -> tuple[float, float]:
     """(collapses of the arm above those expected, exact p value) under all assignments of the seeds to the two arms.
 
-    A negative first value means later or fewer collapses than the other arm's. With more than 200,000 assignments, as
-    many are drawn with a fixed seed. Raises ValueError without a seed in each.
+    A negative first value means later or fewer collapses than the other arm's. With more than 200,000 assignments,
+    20,000 are drawn with a fixed seed. Raises ValueError without a seed in each.
     """
     if not arm or not other:
         raise ValueError("each arm needs at least one seed")

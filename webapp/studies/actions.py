@@ -24,6 +24,8 @@ from webapp.teams.models import Team, User
 
 Action = Literal["pause", "resume", "cancel", "undo-cancel"]
 ACTIONS: tuple[Action, ...] = ("pause", "resume", "cancel", "undo-cancel")
+RUNS_VISIBILITY = "runs_visibility"
+"""Who can read later trials, in `Study.scheduling`: a study may be open without its runs."""
 
 
 def do_create_study(
@@ -58,6 +60,7 @@ def do_create_study(
                     "queue": scheduling.queue,
                     "gpus": scheduling.gpus,
                     "priority": int(scheduling.priority),
+                    RUNS_VISIBILITY: str(visibility),
                 },
                 visibility=visibility,
                 launch_key=key,
@@ -95,7 +98,7 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
         author,
         [RunRequest(cell.config, cell.preset, f"{key}.{at}") for at, cell in enumerate(cells)],
         scheduling=scheduling_of(study),
-        visibility=Run.Visibility.LINK if study.is_open else Run.Visibility.TEAM,
+        visibility=Run.Visibility(study.scheduling.get(RUNS_VISIBILITY, Run.Visibility.TEAM)),
         group=study.title,
     )
     StudyRun.objects.bulk_create(
@@ -136,7 +139,7 @@ class StudyChange:
 
 STATES: dict[Action, tuple[tuple[Study.State, ...], Study.State]] = {
     "pause": ((Study.State.RUNNING,), Study.State.PAUSED),
-    "resume": ((Study.State.PAUSED,), Study.State.RUNNING),
+    "resume": ((Study.State.PAUSED, Study.State.RUNNING), Study.State.RUNNING),
     "cancel": ((Study.State.RUNNING, Study.State.PAUSED), Study.State.CANCELLED),
     "undo-cancel": ((Study.State.CANCELLED,), Study.State.RUNNING),
 }
@@ -153,6 +156,9 @@ def do_control_study(study: Study, action: Action) -> StudyChange:
     possible = Study.objects.filter(pk=study.pk, state__in=before)
     if action == "undo-cancel":
         possible = possible.filter(ended_at__gt=now - UNDO_TIME)
+    if action == "resume":  # a running study, too: runs that were still pausing at the last request, or by themselves
+        paused = Study.objects.filter(arms__members__run__state=Run.State.PAUSED)
+        possible = possible.filter(Q(state=Study.State.PAUSED) | Q(pk__in=paused.values("pk")))
     cancelled_at = study.ended_at
     ended = now if after == Study.State.CANCELLED else None
     if not possible.update(state=after, ended_at=ended, **({"problem": ""} if action == "resume" else {})):
@@ -169,6 +175,9 @@ def do_control_study(study: Study, action: Action) -> StudyChange:
             run.refresh_from_db()
             if Run.objects.filter(_affected(action, cancelled_at), pk=run.pk).exists():  # else it just ended by itself
                 refusals.append(str(refusal))
+    if action == "resume":
+        pausing = runs.filter(state__in=Run.HELD, requested=Run.Request.PAUSE).count()
+        refusals += ["It is still pausing: resume the study again when it has."] * pausing
     return StudyChange(followed, refusals)
 
 
@@ -196,9 +205,16 @@ def _refusal(study: Study, action: Action) -> str:
 
 @transaction.atomic
 def do_share_study(study: Study, visibility: Study.Visibility, *, with_runs: bool = False) -> int:
-    """Set who can read the study. `with_runs`: its runs as well, without private ones. Returns their number."""
-    Study.objects.filter(pk=study.pk).update(visibility=visibility)
-    study.visibility = visibility
+    """Set who can read the study. `with_runs`: its runs as well, later trials included, without private ones.
+
+    Returns the number of changed runs.
+    """
+    locked = Study.objects.select_for_update().get(pk=study.pk)
+    scheduling = locked.scheduling
+    if with_runs or visibility == Study.Visibility.TEAM:
+        scheduling = scheduling | {RUNS_VISIBILITY: str(visibility)}
+    Study.objects.filter(pk=study.pk).update(visibility=visibility, scheduling=scheduling)
+    study.visibility, study.scheduling = visibility, scheduling
     if not with_runs:
         return 0
     wanted = Run.Visibility(visibility)

@@ -59,7 +59,7 @@ class Study(models.Model):
     title = models.CharField(max_length=MAX_TITLE_LENGTH, help_text="Also the group of its runs.")
     kind = models.CharField(max_length=10, choices=Kind.choices)
     spec = models.JSONField(help_text="The plan, as in study_spec.py.")
-    scheduling = models.JSONField(default=dict, help_text="Queue, GPUs and priority of its runs.")
+    scheduling = models.JSONField(default=dict, help_text="Queue, GPUs, priority and readers of its runs.")
     visibility = models.CharField(max_length=4, choices=Visibility.choices, default=Visibility.TEAM)
     state = models.CharField(max_length=10, choices=State.choices, default=State.RUNNING)
     problem = models.TextField(blank=True, help_text="Why it launches no further trials, and what to do.")

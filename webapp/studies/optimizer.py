@@ -56,7 +56,7 @@ def suggestions(
         seed: of the study; the number of records is added to it.
     """
     optuna = _library()
-    seed += len(records)
+    seed = (seed + len(records)) % 2**32
     sampler: BaseSampler = optuna.samplers.RandomSampler(seed=seed)
     if spec.kind == "bayesian":
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS, constant_liar=True)

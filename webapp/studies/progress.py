@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import cast
 
@@ -113,14 +114,15 @@ def arm_value(arm: StudyArm, found: curves.Curves, metric: str) -> float | None:
     return fmean(known) if known and len(known) == len(values) else None
 
 
-def _record(arm: StudyArm, found: curves.Curves, metric: str) -> ArmRecord:
+def trial_record(arm: StudyArm, found: curves.Curves, metric: str) -> ArmRecord:
+    """The arm as the optimizer sees it; one with a run that did not finish has no result."""
     rungs = {int(rung): float(value) for rung, value in arm.rungs.items()}
     states = {run.state for run in runs_of(arm)}
     if arm.stopped:
         return ArmRecord(arm.changes, "stopped", rungs=rungs)
     if states & set(ACTIVE):
         return ArmRecord(arm.changes, "running", rungs=rungs)
-    value = arm_value(arm, found, metric)
+    value = arm_value(arm, found, metric) if states == {Run.State.FINISHED} else None
     return ArmRecord(arm.changes, "failed" if value is None else "complete", value, rungs)
 
 
@@ -150,7 +152,7 @@ def _stop_hopeless(study: Study, spec: GridSpec | SearchSpec, arms: list[StudyAr
         here = [(arm, value) for at, arm, value in reached if at == rung and not arm.stopped]
         for arm, value in here:  # all of them before the first is judged
             arm.rungs = {**arm.rungs, str(rung): value}
-        records = {arm.pk: _record(arm, found, metric) for arm in arms}
+        records = {arm.pk: trial_record(arm, found, metric) for arm in arms}
         for arm, value in here:
             others = [record for key, record in records.items() if key != arm.pk]
             if optimizer.is_hopeless(stopping, better, records[arm.pk], others):
@@ -202,7 +204,7 @@ def _launch_trials(study: Study, spec: SearchSpec, arms: list[StudyArm]) -> bool
     if count <= 0:
         return False
     problem, launched = "", False
-    if study.author is None or not may_write(study.author, study.team_id):
+    if study.author is None or not study.author.is_active or not may_write(study.author, study.team_id):
         problem = "The author of this study may not launch runs in its team any more: it launches no further trials."
     else:
         try:
@@ -211,16 +213,16 @@ def _launch_trials(study: Study, spec: SearchSpec, arms: list[StudyArm]) -> bool
             refused = allowed_inputs.problems(planned[0][1][0].config, readable)
             if refused:
                 raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in refused.items()))
-            with transaction.atomic():
-                cells = [cell for _, own in planned for cell in own]
-                do_add_arms(study, study.author, [arm for arm, _ in planned], cells)
-            launched = True
+            for arm, cells in planned:  # one by one: a queue with room for some of them takes these
+                with transaction.atomic():
+                    do_add_arms(study, study.author, [arm], [replace(cell, arm=0) for cell in cells])
+                launched = True
         except (StudyRefused, QuotaExceeded) as refusal:
             problem = f"No further trials at the moment: {refusal}"
     if study.problem != problem:
         study.problem = problem
         study.save(update_fields=["problem"])
-        return True
+        launched = True
     return launched
 
 
@@ -228,7 +230,7 @@ def _next_trials(spec: SearchSpec, arms: Sequence[StudyArm], count: int) -> list
     """The next trials. Values that do not fit together are drawn again; raises StudyRefused if none fit."""
     keys = [run.pk for arm in arms for run in runs_of(arm)]
     found = curves.raw(keys, [spec.metric]) if keys else {}
-    records = [_record(arm, found, spec.metric) for arm in arms]
+    records = [trial_record(arm, found, spec.metric) for arm in arms]
     environment = spec.config["environment"]["name"]
     whole = {one.setting: number_type(one.setting, environment) is int for one in spec.space}
     planned: list[tuple[PlannedArm, list[PlannedCell]]] = []

@@ -170,7 +170,8 @@ def as_csv(results: StudyResults, address: Address) -> str:
     writer.writerow([*header, "success_before", "success", "collapsed_at", "detected_at", "seconds", "stopped", *names])
     for cell in results.cells:
         outcome = cell.outcome
-        values = [cell.arm.name, cell.arm.title, cell.environment, cell.seed, cell.run.slug, address(cell)]
+        link = address(cell)
+        values = [cell.arm.name, cell.arm.title, cell.environment, cell.seed, cell.run.slug if link else "", link]
         values += [cell.run.shown_state, cell.run.iteration, cell.run.iterations, cell.before, cell.success]
         values += [outcome.collapse, outcome.trapped, round(outcome.seconds, 1), cell.arm.stopped]
         writer.writerow([_plain(value) for value in (*values, *(cell.arm.changes.get(name) for name in names))])

@@ -162,7 +162,7 @@ def _value(text: str) -> Any:
     text = text.strip()
     try:
         return json.loads(text, parse_constant=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return float(text) if re.fullmatch(NUMBER, text) else text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -134,15 +134,20 @@ def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
     if spec.study not in catalogue.STUDIES:
         raise StudyRefused("study", f"must be one of {', '.join(catalogue.STUDIES)}")
     study = catalogue.STUDIES[spec.study].at(spec.scale)
+    for name in spec.overrides:
+        if _setting(name, "overrides") == "environment.name":
+            raise StudyRefused("overrides", "may not change environment.name: the study names its environments")
     arms = [PlannedArm(arm.name, arm.title) for arm in study.arms]
     cells = []
     for seed in range(spec.seeds):
         for environment in study.environments:
             for number, arm in enumerate(study.arms):
                 config = catalogue.configuration(study, spec.scale, environment, arm, seed)
-                if spec.overrides:
-                    config = _changed(config, spec.overrides, "overrides")
                 cells.append(PlannedCell(number, environment, seed, config))
+    if spec.overrides:
+        changed = [replace(cell, config=_changed(cell.config, spec.overrides, "overrides")) for cell in cells]
+        _require_as_different(cells, changed)
+        cells = changed
     title = f"{catalogue.label(spec.study)}: {study.title} ({spec.scale})"
     return StudyPlan(title, arms, cells, len(cells))
 
@@ -161,6 +166,7 @@ def _of_grid(spec: GridSpec) -> StudyPlan:
         arms.append(PlannedArm(f"arm-{number}", arm_title(changes), changes))
         configs.append(config)
     _require_different(configs)
+    _require_seeds(base, spec.seeds)
     cells = [
         PlannedCell(number, config.environment.name, seed, named(config, arms[number].title, seed), spec.preset)
         for seed in range(base.seed, base.seed + spec.seeds)
@@ -174,6 +180,7 @@ def _of_search(spec: SearchSpec) -> StudyPlan:
     """A search begins without arms: its trials are chosen in the transaction that launches them (trials.py)."""
     base = _base(spec.config)
     _require_metric(spec.metric)
+    _require_seeds(base, spec.seeds)
     names = []
     for one in spec.space:
         names.append(_setting(one.setting, "space"))
@@ -254,6 +261,13 @@ def _changed(config: RunConfig, changes: Mapping[str, Any], place: str) -> RunCo
         raise StudyRefused(place, f"name an unknown setting: {error}") from None
 
 
+def _require_seeds(base: RunConfig, seeds: int) -> None:
+    """Raise StudyRefused unless as many seeds follow that of the shared settings."""
+    last = 2**32 - seeds
+    if base.seed > last:
+        raise StudyRefused("config", f"begin with seed {base.seed}, too large for {seeds} seeds: use at most {last}")
+
+
 def _require_different(configs: Sequence[RunConfig]) -> None:
     """No two arms do the same, as with a setting that has no effect on the digest."""
     seen: dict[str, int] = {}
@@ -262,6 +276,21 @@ def _require_different(configs: Sequence[RunConfig]) -> None:
         if digest in seen:
             raise StudyRefused("axes", f"make arms {seen[digest]} and {number} the same: change their values")
         seen[digest] = number
+
+
+def _require_as_different(before: Sequence[PlannedCell], after: Sequence[PlannedCell]) -> None:
+    """Changes to all runs leave no two of them the same; at the scale of a smoke test, some are from the start."""
+    seen: dict[str, tuple[str, int]] = {}
+    for planned_cell, changed in zip(before, after, strict=True):
+        own, arm = _nameless_digest(planned_cell.config), changed.arm + 1
+        digest = _nameless_digest(changed.config)
+        other, number = seen.setdefault(digest, (own, arm))
+        if other != own:
+            raise StudyRefused("overrides", f"make arms {number} and {arm} the same: leave what they differ in")
+
+
+def _nameless_digest(config: RunConfig) -> str:
+    return config.model_copy(update={"name": ""}).digest()
 
 
 def named(config: RunConfig, title: str, seed: int) -> RunConfig:

@@ -162,6 +162,8 @@ class StudyResults:
         for environment in self.plan.environments:
             for arm in self.arms:
                 cells = [cell for cell in self.cells if (cell.arm.pk, cell.environment) == (arm.pk, environment)]
+                if not cells and len(self.plan.environments) > 1 and not isinstance(self.spec, CatalogueSpec):
+                    continue  # an arm of a grid over environments is trained in one of them
                 own = [one for one in reported if (one.environment or environment, one.arm) == (environment, arm.name)]
                 found.append(ArmResult(arm, environment, cells, own, self.metric))
         if isinstance(self.spec, SearchSpec):

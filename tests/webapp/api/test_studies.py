@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 from pytest_django import Settings
 
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.studies.played import finish, runs_of
 from webapp.runs.models import Run
 from webapp.studies.models import Study
+from webapp.teams.models import User
 
 GRID: dict[str, Any] = {
     "kind": "grid",
@@ -86,6 +88,14 @@ def test_a_shared_study_shows_outsiders_no_team_and_no_closed_runs(callers: Call
     study = launch(callers, GRID)
     assert callers.owner.call("PATCH", f"/api/studies/{study.slug}", {"visibility": "link"}).status_code == 200
     assert callers.anonymous.get(f"/api/studies/{study.slug}").status_code == 401
+    assert callers.owner.get(f"/api/studies/{study.slug}").json()["plan"]["config"]["iterations"]
+    browser = Client()
+    browser.force_login(User.objects.get(username="mallory"))
+    outside = browser.get(f"/api/studies/{study.slug}")
+    assert (outside.status_code, outside.json()["team"]) == (200, None)
+    assert not any(run["slug"] for arm in outside.json()["arms"] for run in arm["runs"])
+    assert "config" not in outside.json()["plan"]
+    assert outside.json()["plan"]["axes"] == GRID["axes"]
     export = callers.owner.get(f"/api/studies/{study.slug}/export/markdown")
     assert export.content.decode().startswith(f"# {study.title}")
     assert callers.owner.get(f"/api/studies/{study.slug}/export/pdf").status_code == 422

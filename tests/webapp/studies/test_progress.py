@@ -13,16 +13,17 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.studies.played import play_until, runs_of
 from trainer.config.files import load_preset
+from webapp.runs import curves
 from webapp.runs.actions import do_request
 from webapp.runs.models import Run
-from webapp.studies.actions import do_control_study, do_create_study
+from webapp.studies.actions import do_control_study, do_create_study, do_share_study
 from webapp.studies.models import Study
 from webapp.studies.optimizer import ArmRecord, is_hopeless, rung_iterations, suggestions
-from webapp.studies.progress import do_advance
+from webapp.studies.progress import do_advance, trial_record
 from webapp.studies.study_plan import planned
 from webapp.studies.study_spec import EarlyStopping, SearchSpec, read_spec
 from webapp.teams.actions import do_set_role
-from webapp.teams.models import Membership
+from webapp.teams.models import Membership, User
 
 __all__ = ["who"]
 
@@ -236,13 +237,56 @@ def test_a_search_whose_author_may_not_write_any_more_shows_why_it_waits(people:
     assert "may not launch runs in its team any more" in text_of(who.viewer, f"/studies/{study.slug}")
 
 
+def test_a_search_of_a_deactivated_account_launches_nothing(people: People) -> None:
+    study = search(people)
+    User.objects.filter(pk=people.owner.pk).update(is_active=False)
+    do_advance()
+    study.refresh_from_db()
+    assert runs_of(study) == []
+    assert "may not launch runs in its team any more" in study.problem
+
+
+def test_trials_that_did_not_finish_have_no_result(people: People) -> None:
+    study = search(people)
+    do_advance()
+    good, bad = runs_of(study)
+    play_until(good, [0.9] * 8, Run.State.FINISHED)
+    play_until(bad, [0.9] * 3, Run.State.FAILED)
+    arms = list(study.arms.prefetch_related("members__run"))
+    found = curves.raw([good.pk, bad.pk], ["success/rate"])
+    records = [trial_record(arm, found, "success/rate") for arm in arms]
+    assert [(record.state, record.value) for record in records] == [("complete", pytest.approx(0.9)), ("failed", None)]
+
+
+def test_later_trials_of_an_open_study_are_open_only_on_request(people: People) -> None:
+    study = search(people, trials=20)
+    do_share_study(study, Study.Visibility.LINK)
+    do_advance()
+    assert {run.visibility for run in runs_of(study)} == {Run.Visibility.TEAM}
+    do_share_study(study, Study.Visibility.LINK, with_runs=True)
+    play_until(runs_of(study)[0], [0.5] * 8, Run.State.FINISHED)
+    do_advance()
+    assert [run.visibility for run in runs_of(study)] == [Run.Visibility.LINK] * 3
+    do_share_study(study, Study.Visibility.TEAM)
+    play_until(runs_of(study)[1], [0.5] * 8, Run.State.FINISHED)
+    do_advance()
+    assert [run.visibility for run in runs_of(study)] == [Run.Visibility.LINK] * 3 + [Run.Visibility.TEAM]
+
+
+def test_seeds_of_trials_go_round() -> None:
+    spec = search_spec()
+    whole = {"optimizer.policy_lr": False}
+    assert suggestions(spec, whole, [], "up", 1, 2**32) == suggestions(spec, whole, [], "up", 1, 0)
+
+
 def test_a_full_queue_delays_the_next_trials(people: People, settings: Settings) -> None:
     settings.ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM = 1
     study = search(people)
     do_advance()
     study.refresh_from_db()
-    assert runs_of(study) == []
+    assert len(runs_of(study)) == 1, "the one for which there is room"
     assert "No further trials at the moment" in study.problem
+    assert do_advance() == 0
     settings.ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM = 2
     do_advance()
     study.refresh_from_db()

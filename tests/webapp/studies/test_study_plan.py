@@ -49,6 +49,35 @@ def test_changes_to_all_runs_of_a_catalogue_study() -> None:
     assert {cell.config.iterations for cell in plan.cells} == {3}
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"seed": 3}, "choose the number of seeds instead"),
+        ({"name": "mine"}, "may not vary name"),
+        ({"environment.name": "Bandit"}, "the study names its environments"),
+        ({"algorithm.estimator": "grpo", "algorithm.normalize_by_std": True}, "make arms 1 and 2 the same"),
+    ],
+)
+def test_changes_to_all_runs_keep_seeds_environments_and_arms_apart(overrides: dict[str, Any], words: str) -> None:
+    with pytest.raises(StudyRefused, match=words) as refusal:
+        planned(CatalogueSpec(study="figure-5", scale="smoke", seeds=2, overrides=overrides))
+    assert refusal.value.field == "overrides"
+
+
+@pytest.mark.parametrize("kind", ["grid", "search"])
+def test_seeds_end_before_the_largest_one(kind: str) -> None:
+    axis, space = ("iterations", [5]), {"setting": "optimizer.policy_lr", "low": 1e-5, "high": 1e-2}
+    last = 2**32 - 3
+    for seed in (last, last + 1):
+        spec = grid(axis, seeds=3) if kind == "grid" else search(**space).model_copy(update={"seeds": 3})
+        spec = spec.model_copy(update={"config": CONFIG | {"seed": seed}})
+        if seed == last:
+            assert [cell.config.seed for cell in planned(spec).cells][-1:] in ([], [2**32 - 1])
+        else:
+            with pytest.raises(StudyRefused, match=f"too large for 3 seeds: use at most {last}"):
+                planned(spec)
+
+
 def test_a_grid_is_each_combination_with_each_seed() -> None:
     plan = planned(grid(("algorithm.kl_coef", [0, 0.01]), ("rollout.group_size", [4, 8]), seeds=2))
     assert [arm.changes for arm in plan.arms] == [

@@ -250,7 +250,7 @@ def _detail(request: HttpRequest, study: Study) -> StudyDetail:
     return StudyDetail.model_validate(
         _study(request, study, dict(counts))
         | {
-            "plan": study.spec,
+            "plan": _plan(request, study),
             "metric": results.metric,
             "arms": _arms(seen, results.rows),
             "verdicts": [
@@ -273,6 +273,14 @@ def _detail(request: HttpRequest, study: Study) -> StudyDetail:
             ],
         }
     )
+
+
+def _plan(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """The plan; readers outside of the team get it without the shared settings, which may name models and files."""
+    plan: dict[str, Any] = study.spec
+    if role_in_team(caller(request).user, study.team_id) is not None:
+        return plan
+    return {name: value for name, value in plan.items() if name not in ("config", "overrides")}
 
 
 def _arms(seen: SeenStudy, rows: Sequence[ArmResult]) -> list[StudyArmOut]:

@@ -88,7 +88,9 @@ class StudyOut(Schema):
 class StudyDetail(StudyOut):
     """A study with its plan and its results so far."""
 
-    plan: dict[str, Any] = Field(description="What it tries, as at its launch.")
+    plan: dict[str, Any] = Field(
+        description="What it tries, as at its launch; without shared settings for readers outside of the team."
+    )
     metric: str = Field(description="Metric by which trials are chosen and arms are stopped early.")
     arms: list[StudyArmOut]
     verdicts: list[StudyVerdictOut]

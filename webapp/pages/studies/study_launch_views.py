@@ -36,6 +36,7 @@ from webapp.teams.models import Membership, Team
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 MAX_KEY = 40
 METRIC = "success/rate"
+NO_TEAM = "You may not launch runs in this team (any more): choose another one."
 
 
 @login_required
@@ -51,7 +52,10 @@ def study_new(request: HttpRequest) -> HttpResponse:
             request, "studies/new.html", _context(request, blank, teams, current, _check(request, blank, current))
         )
     checked = _check(request, request.POST.dict(), current)
-    team = next((team for team in teams if team.slug == request.POST.get("team", "")), teams[0])
+    named = request.POST.get("team", "")
+    team = next((team for team in teams if team.slug == named), teams[0])
+    if named and team.slug != named:
+        checked = CheckedStudy(errors={"team": NO_TEAM})
     priority = _priority(request.POST)
     require_may_prefer(request.user, team.pk, priority)
     if checked.spec is None or checked.plan is None:

@@ -79,6 +79,7 @@ def study(request: HttpRequest, slug: str) -> HttpResponse:
     context |= {
         "inside": role is not None,
         "writer": role in Membership.WRITERS,
+        "some_paused": any(one.run.state == Run.State.PAUSED for one in seen.members),
         "visibilities": Study.Visibility.choices,
         "address": request.build_absolute_uri(reverse("study", args=[slug])),
         "undoable": cancelled_at is not None and cancelled_at > timezone.now() - UNDO_TIME,

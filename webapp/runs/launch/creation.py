@@ -180,8 +180,9 @@ def runs_beside(run: Run) -> list[Run]:
 
 def free_name(team: Team, name: str) -> str:
     """The name, with a number if the team has a group of that name already."""
-    taken = set(Run.objects.filter(team=team, group__startswith=name).values_list("group", flat=True).distinct())
+    start = name[: MAX_GROUP_NAME - 5]
+    taken = set(Run.objects.filter(team=team, group__startswith=start).values_list("group", flat=True).distinct())
     if name not in taken:
         return name
-    numbered = (f"{name[: MAX_GROUP_NAME - 5]} #{number}" for number in range(2, len(taken) + 3))
+    numbered = (f"{start} #{number}" for number in range(2, len(taken) + 3))
     return next(candidate for candidate in numbered if candidate not in taken)

@@ -35,7 +35,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("spec", models.JSONField(help_text="The plan, as in study_spec.py.")),
-                ("scheduling", models.JSONField(default=dict, help_text="Queue, GPUs and priority of its runs.")),
+                (
+                    "scheduling",
+                    models.JSONField(default=dict, help_text="Queue, GPUs, priority and readers of its runs."),
+                ),
                 (
                     "visibility",
                     models.CharField(

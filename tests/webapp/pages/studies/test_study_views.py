@@ -134,6 +134,19 @@ def test_the_check_shows_size_and_time_before_the_launch(who: Visitors) -> None:
     assert "KL penalty 0.01" in text
 
 
+def test_a_team_that_was_left_meanwhile_is_not_replaced_by_another(who: Visitors) -> None:
+    refused = who.owner.post("/studies/new", GRID | {"team": "a-team-i-left"})
+    assert refused.status_code == 422
+    assert "You may not launch runs in this team (any more): choose another one." in refused.content.decode()
+    assert not Study.objects.exists()
+
+
+def test_values_nested_too_deeply_are_words(who: Visitors) -> None:
+    checked = who.owner.post("/studies/new/check", GRID | {"values_1": "[" * 20_000})
+    assert checked.status_code == 200
+    assert "hold a value that does not fit" in words(checked.content.decode())
+
+
 def test_a_grid_begins_from_a_run(who: Visitors, run: Run) -> None:
     study = launch(who.owner, **GRID | {"from": f"http://testserver/runs/{run.slug}/", "seeds": "1"})
     assert [one.config["rollout"]["groups"] for one in runs_of(study)] == [2, 2]
@@ -160,6 +173,22 @@ def test_all_runs_pause_resume_and_are_cancelled_together(study: Study, who: Vis
     assert "This study is running: it cannot resume now." in refused
 
 
+def test_runs_that_pause_after_the_study_was_resumed_are_resumed_by_a_second_request(
+    study: Study, who: Visitors
+) -> None:
+    slow = runs_of(study)[0]
+    Run.objects.filter(pk=slow.pk).update(state=Run.State.RUNNING)
+    who.owner.post(f"/studies/{study.slug}/pause")
+    text = who.owner.post(f"/studies/{study.slug}/resume", follow=True).content.decode()
+    assert "1 run did not follow: It is still pausing: resume the study again when it has." in words(text)
+    assert "Resume paused runs" not in text
+    Run.objects.filter(pk=slow.pk).update(state=Run.State.PAUSED, requested="")
+    assert "Resume paused runs" in page(who.owner, study)
+    assert "Resume paused runs" not in page(who.viewer, study)
+    who.owner.post(f"/studies/{study.slug}/resume")
+    assert {run.state for run in runs_of(study)} == {Run.State.QUEUED}
+
+
 def test_only_the_team_reads_it_and_only_writers_steer_it(study: Study, who: Visitors) -> None:
     for part in ("", "/export/markdown", "/export/svg", "/export/csv"):
         assert_private(f"/studies/{study.slug}{part}", who)
@@ -182,6 +211,7 @@ def test_a_shared_study_is_read_by_anyone_and_its_runs_on_request(study: Study, 
     assert f"/runs/{first.slug}/" not in response.content.decode()
     assert "Pause all runs" not in response.content.decode()
     assert who.outsider.post(f"/studies/{study.slug}/pause").status_code == 404
+    assert first.slug not in who.anonymous.get(f"/studies/{study.slug}/export/csv").content.decode()
     who.owner.post(f"/studies/{study.slug}/visibility", {"visibility": "link", "runs": "1"})
     assert f"/runs/{first.slug}/" in page(who.anonymous, study)
     who.owner.post(f"/studies/{study.slug}/visibility", {"visibility": "team", "runs": "1"})

@@ -101,6 +101,12 @@ def test_the_form_launches_both_arms_with_three_seeds_as_one_group(who: Visitors
     who.owner.post("/runs/new", experiment | {"launch_key": "another"})
     assert set(Run.objects.values_list("group", flat=True)) == {group, f"{group} #2"}
     assert free_name(people.team, "Unused") == "Unused"
+    long = "A name as long as a group may have one: " + "x" * 40
+    for expected in (long, f"{long[:75]} #2", f"{long[:75]} #3"):
+        assert free_name(people.team, long) == expected
+        Run.objects.filter(pk=Run.objects.exclude(group__startswith="A name").order_by("pk")[0].pk).update(
+            group=expected
+        )
 
 
 def test_a_group_is_launched_whole_or_not_at_all(who: Visitors, callers: Callers, settings: Settings) -> None:
