@@ -23,6 +23,7 @@ FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # the same below it: the reward has fall
 DRIFT, DRIFT_SHARE = 3.0, 0.1  # entropy off its course: robust deviations, and share of its slow average
 SPIKE_TIMES, SPIKE_DEVIATIONS, SPIKES = 3.0, 4.0, 2  # gradient: times the median, robust deviations, spikes per window
 BROKEN = 0.75  # valid format below this share of its earlier rate
+EQUAL = 1e-6  # standard deviation of the rewards up to which those of a group do not differ
 TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
 
 
@@ -119,7 +120,7 @@ def _spread_left(memory: SignalMemory) -> float | None:
     """
     spread, success = memory.series[SPREAD], memory.series[SUCCESS]
     earlier = memory.before.get(SPREAD, spread.earlier)
-    if spread.count < 2 * memory.window or earlier <= 1e-6 or memory.reward_change() > RISING:
+    if spread.count < 2 * memory.window or earlier <= EQUAL or memory.reward_change() > RISING:
         return None
     if earlier - spread.fast < spread.noise:
         return 1.0  # within chance
@@ -197,6 +198,20 @@ def reward(memory: SignalMemory) -> Reading | None:
     return Reading(fall, limit, fall > limit, text, {"reward": now.fast, "reward_before": before})
 
 
+def learning(memory: SignalMemory) -> Reading | None:
+    """Rewards within groups differ at all; without that no group teaches anything, and there is nothing to judge.
+
+    Never a sign of a collapse: a run may begin without a signal, and one that succeeds nearly always keeps none.
+    """
+    now, success = memory.series[SPREAD], memory.series[SUCCESS]
+    if now.count < memory.window:
+        return None
+    recent = now.values[-memory.window :]
+    mastered = success.count > 0 and success.fast >= MASTERED
+    share = 1.0 if mastered else sum(value > EQUAL for value in recent) / memory.window
+    return Reading(share, 1 / memory.window, False, "", {})
+
+
 @dataclass(frozen=True)
 class SignalCheck:
     """How a signal is read and what it leads to.
@@ -219,5 +234,6 @@ CHECKS: dict[str, SignalCheck] = {
     "template": SignalCheck(template, early=True),
     "gradient": SignalCheck(gradient, watch=True),
     "reward": SignalCheck(reward),
+    "learning": SignalCheck(learning),
 }
 """By key, in the order in which they are read and described: later ones use what earlier ones remember."""

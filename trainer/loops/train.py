@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trainer.config.algorithm import AlgorithmConfig
 from trainer.diagnostics import reasoning
 from trainer.diagnostics.compute import filter_metrics, rollout_metrics, sampling_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.skipped_updates import skipped_update_notice
 from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
 from trainer.learner.batch_selection import BatchSelection, select_batch
 from trainer.learner.learner import Learner
@@ -66,7 +67,10 @@ def _attempt(session: RunSession) -> None:
             learner.meter.on_progress = session.reporter.watch_update(iteration)
             metrics = _rollout_metrics(session, trajectories, complete, selection, learner)
             metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
-            metrics |= _skip(session, selection, iteration) if batch is None else learner.update(batch, iteration)
+            if batch is None:
+                metrics |= _skip(session, selection, iteration, complete, metrics)
+            else:
+                metrics |= learner.update(batch, iteration)
             rollouts.weights_updated()
         progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
         advantages = None if batch is None else learner.advantages
@@ -89,11 +93,23 @@ def _attempt(session: RunSession) -> None:
     return session.finish("completed", f"All {config.iterations} iterations are done.")
 
 
-def _skip(session: RunSession, selection: BatchSelection, iteration: int) -> dict[str, float]:
-    """Record that an iteration has no update: weights, moments and step counts of the optimisers stay as they are."""
+def _skip(
+    session: RunSession,
+    selection: BatchSelection,
+    iteration: int,
+    complete: Sequence[Trajectory],
+    metrics: Mapping[str, float],
+) -> dict[str, float]:
+    """Record that an iteration has no update: weights, moments and step counts of the optimisers stay as they are.
+
+    The run's first one is explained.
+    """
     assert selection.skipped is not None
     consecutive = session.progress.skipped_updates + 1
     session.journal.write(UpdateSkipped(iteration=iteration, reason=selection.skipped, consecutive=consecutive))
+    if not session.progress.explained_skip:
+        session.progress.explained_skip = True
+        session.warn(skipped_update_notice(iteration, selection.skipped, complete, metrics))
     return {"update/skipped": 1.0, "update/skipped_in_a_row": float(consecutive)}
 
 

@@ -89,5 +89,13 @@ SIGNALS = (
         "above",
         "deviations",
     ),
+    Signal(
+        "learning",
+        "Learning signal",
+        "Share of the last window's iterations in which rewards within groups differ; 1 where nearly all succeed.",
+        "Below it no group has taught anything for a window: there is nothing to judge.",
+        "below",
+        "share",
+    ),
 )
-"""In the order in which they appear in a collapse."""
+"""In the order in which they appear in a collapse; then the one that tells whether there is anything to judge."""

@@ -22,10 +22,18 @@ MAX_ITERATIONS = 120
 """Number of iterations in the small curves of the evidence."""
 ALARMS, REWINDS = 12, 6
 SIGNAL_METRICS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
+LEARNING = next(sign for sign in SIGNALS if sign.key == "learning")
 NO_DATA = "unknown"
 """State before a signal has a value: there is nothing to judge before a run has trained."""
+NO_SIGNAL = "no_signal"
+"""State while no group teaches anything, so that the other signals say nothing about the training."""
+STATE_WORDS = {NO_DATA: "No data yet", NO_SIGNAL: "Nothing to judge"}
+"""Names of the states that are not those of an alarm."""
 MEANING = {
     NO_DATA: "The signals are judged once the first iterations have been trained.",
+    NO_SIGNAL: "All trajectories of a group get the same reward, so that no group teaches the policy anything. Read "
+    "some of them: are their actions among those of the environment? If hardly any answer is valid, fine-tune the "
+    "policy on demonstrations first (trainer sft); if all fail, choose easier puzzles or larger groups.",
     "healthy": "No signal has been beyond its limit for long.",
     "watch": "An early sign of a collapse: the policy may be converging on one way to think and act. The reward can "
     "still look good. Read some of the latest trajectories: are the thoughts of a group still different?",
@@ -119,11 +127,26 @@ def number_words(sign: Signal, value: float) -> str:
     return text.replace("-", "−")
 
 
+def state_of(snapshot: Mapping[str, Any]) -> str:
+    """The state to show: that of the last alarm, or whether there is anything to judge.
+
+    static/js/live/echo_trap.js decides the same way.
+    """
+    state = snapshot["alarm"]["state"] if snapshot["alarm"] else NO_DATA
+    if state in ("watch", "trapped"):
+        return str(state)
+    evidence = snapshot["evidence"]
+    if (learning := evidence.get(LEARNING.key)) and LEARNING.crossed(*learning[-1][1:]):
+        return NO_SIGNAL
+    return "healthy" if state == "healthy" or any(evidence.values()) else NO_DATA
+
+
 def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Template data of the panel: state, signals, explanations, and the configured reaction to a collapse."""
-    state = "healthy" if any(snapshot["evidence"].values()) else NO_DATA
+    state = state_of(snapshot)
     return {
-        "state": snapshot["alarm"]["state"] if snapshot["alarm"] else state,
+        "state": state,
+        "word": STATE_WORDS.get(state, state.capitalize()),
         "evidence": [Evidence(sign, snapshot["evidence"].get(sign.key, [])) for sign in SIGNALS],
         "meaning": MEANING,
         "answer": reaction_text(config),

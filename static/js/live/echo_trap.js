@@ -10,7 +10,10 @@ import { html, need, setText, svg } from "../ui/dom.js";
 
 const WIDTH = 120;
 const HEIGHT = 26;
+/** @type {Record<string, string>} */
+const WORDS = { unknown: "No data yet", no_signal: "Nothing to judge" };
 const UNKNOWN = "The first iterations will show whether thoughts and rewards stay different.";
+const NO_SIGNAL = "The rewards within groups have not differed for a window of iterations: no group teaches anything.";
 const QUIET = "Reward spread within groups, entropy and gradient norm show no sign of collapse.";
 
 /**
@@ -20,17 +23,28 @@ const QUIET = "Reward spread within groups, entropy and gradient norm show no si
 export function showEchoTrap(state, drawn) {
   const panel = need(document, "[data-trap]");
   if (state.evidence !== drawn.evidence) for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
-  const level = state.alarm?.state ?? (Object.values(state.evidence).some((points) => points.length) ? "healthy" : "unknown");
+  const level = levelOf(state);
   if (drawn.seq === undefined || (level === panel.dataset.trap && state.alarms === drawn.alarms && state.rewinds === drawn.rewinds)) return;
   if (level !== panel.dataset.trap) /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = level === "watch" || level === "trapped";
   panel.dataset.trap = level;
-  setText(need(panel, "[data-trap-word]"), level === "unknown" ? "No data yet" : `${level[0].toUpperCase()}${level.slice(1)}`);
-  setText(need(panel, "[data-trap-words]"), state.alarm?.message ?? (level === "unknown" ? UNKNOWN : QUIET));
+  setText(need(panel, "[data-trap-word]"), WORDS[level] ?? `${level[0].toUpperCase()}${level.slice(1)}`);
+  setText(need(panel, "[data-trap-words]"), level === "no_signal" ? NO_SIGNAL : state.alarm?.message ?? (level === "unknown" ? UNKNOWN : QUIET));
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
   for (const text of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (text).hidden = text.getAttribute("data-meaning") !== level;
   need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])));
   need(panel, "[data-past]").replaceChildren(...state.alarms.map((alarm) => past(alarm, panel.dataset.trajectories ?? "")).reverse());
   need(panel, "[data-no-past]").hidden = state.alarms.length > 0;
+}
+
+/**
+ * State to show: that of the last alarm, or whether there is anything to judge, decided as in webapp/runs/echo_trap.py.
+ * @param {Pick<Snapshot, "alarm"|"evidence">} state
+ */
+export function levelOf({ alarm, evidence }) {
+  if (alarm?.state === "watch" || alarm?.state === "trapped") return alarm.state;
+  const learning = evidence.learning?.at(-1);
+  if (learning && crossed("below", learning[1], learning[2])) return "no_signal";
+  return alarm?.state ?? (Object.values(evidence).some((points) => points.length) ? "healthy" : "unknown");
 }
 
 /**

@@ -285,6 +285,28 @@ def test_a_run_without_any_success_is_not_a_collapse() -> None:
     assert watch(curves) == []
 
 
+def test_groups_with_equal_rewards_leave_nothing_to_judge() -> None:
+    """As in a run whose policy cannot name one action; a run that succeeds at everything is another matter."""
+    window = EchoTrapConfig().window
+    for success, share in ((0.0, 0.0), (1.0, 1.0)):
+        trap = EchoTrap(EchoTrapConfig())
+        curves = [steady(success, spread=0.0)] * (3 * window)
+        assert watch(curves, trap) == []
+        assert trap.statistics()["echo_trap/learning"] == share
+        assert (share < trap.statistics()["echo_trap/learning_limit"]) is (success == 0)
+    watch([steady(0.0, spread=0.1)], trap := EchoTrap(EchoTrapConfig()))
+    assert "echo_trap/learning" not in trap.statistics(), "one iteration says nothing"
+
+
+def test_one_group_that_differs_is_a_signal() -> None:
+    trap = EchoTrap(EchoTrapConfig())
+    window = EchoTrapConfig().window
+    flat = steady(0.0, spread=0.0)
+    watch([*[flat] * window, steady(0.0, spread=0.2), *[flat] * (window - 1)], trap)
+    assert trap.statistics()["echo_trap/learning"] == pytest.approx(1 / window)
+    assert trap.statistics()["echo_trap/learning"] >= trap.statistics()["echo_trap/learning_limit"]
+
+
 def test_every_signal_that_is_described_is_checked_in_the_same_order() -> None:
     assert list(CHECKS) == [signal.key for signal in SIGNALS]
 
@@ -309,7 +331,7 @@ FALLEN = {
 }
 
 
-@pytest.mark.parametrize("key", CHECKS)
+@pytest.mark.parametrize("key", FALLEN)
 def test_a_signal_reads_only_its_own_metric(key) -> None:
     memory = SignalMemory(6, 0.5, {name: MetricHistory(6) for name in WATCHED})
     rng = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from trainer.journal.events import (
     CheckpointSaved,
     GroupsScored,
     Metrics,
+    Notice,
     RunFinished,
     RunStarted,
     TrajectoryTokens,
@@ -117,6 +118,8 @@ def test_a_run_stops_after_too_many_iterations_without_an_update(pocket_folder, 
         "(algorithm.stop_after_skipped_updates)."
     )
     assert [event.consecutive for event in events(tmp_path, UpdateSkipped)] == [1, 1, 2]
+    (notice,) = events(tmp_path, Notice)
+    assert notice.message.startswith("Iteration 2 had no update: the filter kept no group"), "explained once"
     assert events(tmp_path, CheckpointSaved)[-1].iteration == 5
     assert events(tmp_path, RunFinished) == [end]
 

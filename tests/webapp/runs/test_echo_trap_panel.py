@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
@@ -114,6 +115,29 @@ def test_bands_span_from_one_state_change_to_the_next() -> None:
     words = "watch in iterations 5 to 8, trapped in iterations 9 to 11, watch since iteration 20"
     assert echo_trap.bands_text(found) == words
     assert echo_trap.bands([], 3) == []
+
+
+LEARNING = {"learning": [[9, 0.2, 0.1], [10, 0.0, 0.1]]}
+
+
+@pytest.mark.parametrize(
+    ("alarm", "evidence", "state"),
+    [
+        (None, {}, "unknown"),
+        (None, {"learning": [], "format": []}, "unknown"),
+        (None, {"format": [[4, 1.0, 0.75]]}, "healthy"),
+        (None, {"format": [[4, 1.0, 0.75]], "learning": [[10, 0.1, 0.1]]}, "healthy"),
+        (None, {"template": [[10, 1.0, 0.7]]} | LEARNING, "no_signal"),
+        ("healthy", LEARNING, "no_signal"),
+        ("healthy", {}, "healthy"),
+        ("watch", LEARNING, "watch"),
+        ("trapped", LEARNING, "trapped"),
+    ],
+)
+def test_nothing_is_called_healthy_without_a_signal(alarm: str | None, evidence: dict[str, Any], state: str) -> None:
+    page = {"alarm": alarm and {"state": alarm, "message": "", "iteration": 1}, "evidence": evidence}
+    assert echo_trap.state_of(page) == state
+    assert evaluate("live/echo_trap.js", "levelOf(data)", page) == state
 
 
 @pytest.mark.parametrize("sign", SIGNALS, ids=lambda sign: sign.key)

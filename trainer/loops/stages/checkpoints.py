@@ -54,6 +54,8 @@ class Progress:
     """Where the initial policy was loaded from, where the settings alone do not determine it."""
     skipped_updates: int = 0
     """Iterations without an update in a row, up to the present one."""
+    explained_skip: bool = False
+    """Whether the run has had an iteration without an update, which a notice explained."""
     marginal_stds: dict[str, float] = field(default_factory=dict)
     """Moving averages that the z-scores of reasoning metrics divide by, by metric family."""
     meanings: int = 0

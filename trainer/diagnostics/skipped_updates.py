@@ -1,0 +1,53 @@
+"""Explanation of an iteration without an update: what its rollout shows, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trainer.diagnostics.signal_checks import FORMAT, MASTERED, SUCCESS
+from trainer.journal.events import SkipReason
+from trainer.metrics.statistics import mean
+from trainer.rollout.trajectory import Trajectory
+
+HARDLY_ANY = 0.1
+"""Share of turns with an executed action up to which the policy cannot act in the environment."""
+_REASONS: dict[SkipReason, str] = {
+    "filter": "the filter kept no group, since too few rewards within groups differ",
+    "no_signal": "all trajectories of each group got the same reward",
+}
+_FINE_TUNE = "fine-tune the policy on demonstrations first (python -m trainer sft), then train its checkpoint"
+
+
+def skipped_update_notice(
+    iteration: int, reason: SkipReason, trajectories: Sequence[Trajectory], metrics: Mapping[str, float]
+) -> str:
+    """Why an iteration has no update, and what helps, in a few sentences.
+
+    Args:
+        iteration: counted from 1.
+        reason: of the journal's update_skipped event.
+        trajectories: of the iteration's rollout, at least one.
+        metrics: of the rollout.
+    """
+    return f"Iteration {iteration} had no update: {_REASONS[reason]}. {_advice(trajectories, metrics)}"
+
+
+def _advice(trajectories: Sequence[Trajectory], metrics: Mapping[str, float]) -> str:
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    acting = mean(any(action.status == "executed" for action in turn.actions) for turn in turns) or 0.0
+    valid, success = metrics.get(FORMAT, 0.0), metrics.get(SUCCESS, 0.0)
+    if success >= MASTERED:
+        return (
+            f"{success:.0%} of the trajectories succeed, so there is little left to learn: choose harder puzzles, or "
+            "train fewer iterations."
+        )
+    if acting <= HARDLY_ANY:
+        problem = "contain no action that the environment accepts" if valid > HARDLY_ANY else "do not keep the format"
+        share = 1 - (acting if valid > HARDLY_ANY else valid)
+        return f"{share:.0%} of the turns {problem}, so the policy cannot play yet: {_FINE_TUNE}."
+    if success == 0:
+        return f"No trajectory succeeded: choose easier puzzles, larger groups (rollout.group_size), or {_FINE_TUNE}."
+    return (
+        "Larger groups (rollout.group_size), a higher rollout.temperature, or puzzles of medium difficulty make the "
+        "trajectories of a group differ."
+    )
