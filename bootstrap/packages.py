@@ -80,8 +80,7 @@ def ensure_torch() -> None:
         return
     with step("Selecting the PyTorch build") as line:
         chosen = torch_build.arguments(lambda words: _query_pip(words, line), pip=f"{PYTHON} -m pip")
-    cpu = "" if machine.has_nvidia_gpu() else " (CPU build, about 200 MB)"
-    with step(f"Installing PyTorch {torch_build.VERSION}{cpu}") as line:
+    with step(f"Installing PyTorch {torch_build.VERSION} ({torch_build.description()})") as line:
         _pip(line, "install", "--no-compile", "-c", str(ROOT / "requirements" / "run.txt"), *chosen)
 
 

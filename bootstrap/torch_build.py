@@ -19,6 +19,7 @@ from bootstrap.progress import SetupError
 
 VERSION = "2.13.0"
 REQUIREMENT = f"torch=={VERSION}"
+INDEX_VARIABLE = "ECHOSCOPE_TORCH_INDEX"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 Report = dict[str, Any]
@@ -43,13 +44,9 @@ Python is chosen with PYTHON=python3.12."""
 
 def arguments(query: Query, gpu: bool | None = None, pip: str = "pip") -> list[str]:
     """Arguments of `pip install` for the right torch build. Raises SetupError if it is not available."""
-    requested = os.environ.get("ECHOSCOPE_TORCH", "").lower()
-    if requested not in {"", "cpu", "cuda"}:
-        raise SetupError(f"ECHOSCOPE_TORCH must be cpu or cuda (or not set), not {requested!r}.")
-    index = os.environ.get("ECHOSCOPE_TORCH_INDEX")
-    if index:
+    cuda = wants_cuda(gpu)
+    if index := os.environ.get(INDEX_VARIABLE):
         return ["--index-url", index, REQUIREMENT]
-    cuda = requested == "cuda" or (requested == "" and (machine.has_nvidia_gpu() if gpu is None else gpu))
     if cuda:
         return [REQUIREMENT]
     offered = query([REQUIREMENT])
@@ -59,6 +56,21 @@ def arguments(query: Query, gpu: bool | None = None, pip: str = "pip") -> list[s
     if query(cpu) is not None:
         return cpu
     raise SetupError(NO_INDEX.format(pip=pip) if offered is None else NO_CPU_BUILD)
+
+
+def wants_cuda(gpu: bool | None = None) -> bool:
+    """Whether the build with CUDA is wanted: ECHOSCOPE_TORCH decides, else an NVIDIA GPU. Raises SetupError."""
+    requested = os.environ.get("ECHOSCOPE_TORCH", "").lower()
+    if requested not in {"", "cpu", "cuda"}:
+        raise SetupError(f"ECHOSCOPE_TORCH must be cpu or cuda (or not set), not {requested!r}.")
+    return requested == "cuda" or (requested == "" and (machine.has_nvidia_gpu() if gpu is None else gpu))
+
+
+def description() -> str:
+    """The build that `arguments` chooses, in words."""
+    if os.environ.get(INDEX_VARIABLE):
+        return f"from {INDEX_VARIABLE}"
+    return "CUDA build, several gigabytes" if wants_cuda() else "CPU build, about 200 MB"
 
 
 def requires_cuda(report: Report) -> bool:

@@ -304,6 +304,24 @@ class TestTheBuildOfTorch:
         monkeypatch.setenv("ECHOSCOPE_TORCH_INDEX", "https://mirror.example/cpu")
         assert torch_build.arguments(self.never, gpu=False)[:2] == ["--index-url", "https://mirror.example/cpu"]
 
+    @pytest.mark.parametrize(
+        ("variables", "gpu", "words"),
+        [
+            ({}, False, "CPU build, about 200 MB"),
+            ({}, True, "CUDA build, several gigabytes"),
+            ({"ECHOSCOPE_TORCH": "cuda"}, False, "CUDA build, several gigabytes"),
+            ({"ECHOSCOPE_TORCH": "cpu"}, True, "CPU build, about 200 MB"),
+            ({"ECHOSCOPE_TORCH_INDEX": "https://mirror.example/cpu"}, False, "from ECHOSCOPE_TORCH_INDEX"),
+        ],
+    )
+    def test_the_build_that_is_installed_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], gpu: bool, words: str
+    ) -> None:
+        monkeypatch.setattr("bootstrap.machine.has_nvidia_gpu", lambda: gpu)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert torch_build.description() == words
+
     def test_an_unknown_build_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ECHOSCOPE_TORCH", "tpu")
         with pytest.raises(SetupError, match="must be cpu or cuda"):

@@ -37,6 +37,7 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(db_index=True)
     stopping = models.BooleanField(default=False, help_text="Shutting down: its runs are re-queued.")
+    data_folder = models.CharField(max_length=24, blank=True, help_text="Identity of the data folder that it sees.")
     clock_offset = models.FloatField(default=0.0, help_text="Seconds that its clock is ahead of the database's.")
 
     def __str__(self) -> str:
@@ -193,6 +194,7 @@ class Run(models.Model):
     summary = models.JSONField(default=dict)
 
     # Files and ingest
+    data_folder = models.CharField(max_length=24, blank=True, help_text="Identity of its data folder.")
     copy = models.CharField(max_length=24, blank=True, help_text="Token of the current copy of the folder.")
     kept_iteration = models.IntegerField(default=-1, help_text="Newest checkpoint in object storage; -1 = none.")
     storage_error = models.TextField(blank=True, help_text="Reason why its files cannot be copied to object storage.")

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import ids
 from webapp.runs import actions
 from webapp.runs.models import Run, Worker
@@ -34,6 +35,8 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
     full = run_quotas.teams_at_limit()
     waiting = [run for run in order.waiting() if run.queue in capacity.queues and run.team_id not in full]
     for run in order.claim_order(waiting, fair_share.used(now) if waiting else fair_share.DeviceShares(), now):
+        if not order.continues_here(run, worker.data_folder) and not (run.folder / JOURNAL_FILE).exists():
+            continue
         reserved = placement.reserve(run.needs, capacity)
         if reserved is not None:
             claimed = do_claim_run(run.pk, worker, now, reserved)
@@ -57,6 +60,7 @@ def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tu
             lease_expires_at=now + actions.LEASE,
             reserved=list(reserved),
             promised=None,
+            **({"data_folder": worker.data_folder} if worker else {}),
         )
     )
     if not claimed:

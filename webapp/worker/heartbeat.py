@@ -7,13 +7,15 @@ import os
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from celery.signals import celeryd_after_setup, worker_ready, worker_shutdown, worker_shutting_down
+from django.conf import settings
 from django.db import connection
 
 from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_now
-from webapp.runs import actions
+from webapp.runs import actions, data_folder
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.order import CLOCK_TOLERANCE
 from webapp.worker import liveness, run_limits, trainer_environment
@@ -56,6 +58,7 @@ class Heartbeat:
             "stopping": False,
             "device_class": device_classes.class_of_worker(len(gpus)),
             "runs_per_gpu": runs_per_gpu(),
+            "data_folder": data_folder.identify(Path(settings.ECHOSCOPE_DATA_DIR)),
         }
         self.description |= measured()
         self._usage = UsageHistory()

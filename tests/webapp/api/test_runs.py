@@ -44,6 +44,21 @@ def many(people: People, count: int, **values: Any) -> list[Run]:
     ]
 
 
+@pytest.mark.parametrize("priority", ["low", "normal", "high", None])
+def test_runs_are_launched_and_cloned_with_the_requested_priority(
+    priority: str | None, callers: Callers, people: People
+) -> None:
+    requested = {"priority": priority} if priority else {}
+    launched = callers.owner.post("/api/runs", {"preset": PRESET} | requested).json()
+    cloned = callers.owner.post(f"/api/runs/{launched['slug']}/clone", requested).json()
+    group = callers.owner.post("/api/groups", {"preset": PRESET, "seeds": 2} | requested)
+    assert group.status_code == 201, group.content
+    runs = Run.objects.filter(team=people.team)
+    assert launched["priority"] == cloned["priority"] == (priority or "normal")
+    assert {run.get_priority_display().lower() for run in runs} == {priority or "normal"}
+    assert len(runs) == 4
+
+
 def test_a_preset_with_overrides_is_launched_and_queued(callers: Callers, people: People) -> None:
     answer = callers.owner.post(
         "/api/runs", {"preset": PRESET, "overrides": {"iterations": 20, "rollout.group_size": 4}}

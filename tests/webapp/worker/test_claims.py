@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.pages.runs.test_worker_views import GIB, worker
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.runs import actions
 from webapp.runs.models import DeviceUse, Run, Worker
 from webapp.teams.models import Team
@@ -162,3 +165,46 @@ def test_the_same_run_is_claimed_by_one_of_many(run: Run) -> None:
     for thread in threads:
         thread.join(60)
     assert [Run.objects.get(pk=run.pk).lease] == got
+
+
+def started_run(team: Team, title: str, data_folder: str) -> Run:
+    """A run that has trained in that data folder, and waits to go on."""
+    return waiting(team, title, 5, queue="training", gpus=0, config={}, journal_offset=900, data_folder=data_folder)
+
+
+def test_a_run_continues_only_where_its_files_are(people: People, tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+    holder, other = worker("holder@a", data_folder="a" * 24), worker("other@b", data_folder="b" * 24)
+    run = started_run(people.team, "began on a", holder.data_folder)
+    waiting(people.team, "new", 1, queue="training", gpus=0, config={})
+    assert taken(other) == "new", "it is passed over, whatever its place"
+    assert taken(other) is None
+    assert taken(holder) == "began on a"
+    run.refresh_from_db()
+    assert run.data_folder == holder.data_folder
+
+
+def test_a_run_whose_folder_was_copied_continues_there(people: People, tmp_path: Path, settings: Settings) -> None:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+    other = worker("other@b", data_folder="b" * 24)
+    run = started_run(people.team, "began on a", "a" * 24)
+    assert taken(other) is None
+    run.folder.mkdir(parents=True)
+    (run.folder / JOURNAL_FILE).touch()
+    assert taken(other) == "began on a"
+    run.refresh_from_db()
+    assert run.data_folder == other.data_folder
+
+
+def test_with_object_storage_any_worker_continues(people: People, tmp_path: Path, settings: Settings) -> None:
+    settings.STORAGES = settings.STORAGES | {
+        "runs": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
+    }
+    started_run(people.team, "began on a", "a" * 24)
+    assert taken(worker("other@b", data_folder="b" * 24)) == "began on a"
+
+
+@pytest.mark.parametrize(("of_run", "of_worker"), [("", "b" * 24), ("a" * 24, ""), ("a" * 24, "a" * 24)])
+def test_an_unknown_data_folder_keeps_no_run_waiting(people: People, of_run: str, of_worker: str) -> None:
+    started_run(people.team, "of an earlier version", of_run)
+    assert taken(worker("w@here", data_folder=of_worker)) == "of an earlier version"

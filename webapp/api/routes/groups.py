@@ -55,7 +55,7 @@ def create_group(request: HttpRequest, payload: NewGroup, key: Key = None) -> St
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
-    priority = priority_of(requester, team.pk, payload.priority) or Run.Priority.NORMAL
+    priority = priority_of(requester, team.pk, payload.priority)
     if problems := allowed_inputs.problems(config, requester.runs()):
         raise invalid(problems)
     try:

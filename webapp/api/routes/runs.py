@@ -101,7 +101,7 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
         config,
         preset,
         payload,
-        SchedulingOptions(payload.queue or "", payload.gpus, priority or Run.Priority.NORMAL),
+        SchedulingOptions(payload.queue or "", payload.gpus, priority),
     )
 
 
@@ -128,7 +128,7 @@ def clone_run(
         SchedulingOptions(
             payload.queue or before.queue,
             before.gpus if payload.gpus is None else payload.gpus,
-            priority or Run.Priority.NORMAL,
+            priority,
         ),
     )
 
@@ -164,10 +164,10 @@ def _create(
     return Status(201 if created else 200, run_detail(request, run))
 
 
-def priority_of(requester: Caller, team_id: int, name: str | None) -> Run.Priority | None:
-    """The priority of that name. Raises PermissionDenied if the caller may not use it."""
+def priority_of(requester: Caller, team_id: int, name: str | None) -> Run.Priority:
+    """The priority of that name, by default normal. Raises PermissionDenied if the caller may not use it."""
     if name is None:
-        return None
+        return Run.Priority.NORMAL
     priority = Run.Priority[name.upper()]
     require_may_prefer(requester.user, team_id, priority)
     return priority
@@ -251,7 +251,7 @@ def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.Run
     visibility = None if payload.visibility is None else Run.Visibility(payload.visibility)
     if visibility is not None and visibility != run.visibility:
         require_may_set(requester.user, run, visibility)
-    priority = priority_of(requester, run.team_id, payload.priority)
+    priority = None if payload.priority is None else priority_of(requester, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
     notes = payload.notes
     with transaction.atomic():

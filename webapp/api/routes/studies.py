@@ -39,7 +39,6 @@ from webapp.api.routes.study_schemas import (
 from webapp.core.database import database_now
 from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.relevance import has_gpus
-from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.studies.actions import do_control_study, do_create_study, do_share_study
 from webapp.studies.models import Study, StudyRun
@@ -94,7 +93,7 @@ def create_study(request: HttpRequest, payload: NewStudy, key: Key = None) -> St
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     spec = _spec(payload)
-    priority = priority_of(requester, team.pk, payload.priority) or Run.Priority.NORMAL
+    priority = priority_of(requester, team.pk, payload.priority)
     try:
         plan = launchable(spec, requester.runs(), gpus=has_gpus(capacity_now(database_now())))
     except StudyRefused as refusal:

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.core import formatting
 from webapp.core.database import database_now
+from webapp.runs import object_storage
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import device_classes, fair_share, order, run_quotas
 from webapp.runs.queue.capacity import Capacity, capacity
@@ -50,7 +51,7 @@ class GpuCard:
     hidden: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class WorkerCard:
     """A worker as the page shows it. `hidden` counts runs of teams that the user is not in."""
 
@@ -60,6 +61,8 @@ class WorkerCard:
     hidden: int
     silent: str
     gpus: list[GpuCard]
+    apart: bool = False
+    """Whether its data folder is not that of the other live workers, and no object storage is configured."""
 
     @property
     def state(self) -> tuple[str, str]:
@@ -78,6 +81,16 @@ class WorkerCard:
             return ""
         direction = "ahead of" if offset > 0 else "behind"
         return f"Its clock is {formatting.duration(abs(offset))} {direction} the database's: synchronise it (NTP)."
+
+    @property
+    def files(self) -> str:
+        """Warning about a data folder of its own, without object storage; empty if runs can move to and from it."""
+        if not self.alive or not self.apart:
+            return ""
+        return (
+            "It has a data folder of its own: runs that began elsewhere cannot continue here, nor its runs elsewhere. "
+            "Share the data folder, or set ECHOSCOPE_STORAGE on all machines."
+        )
 
     @property
     def usage(self) -> list[UsageLine]:
@@ -172,6 +185,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     all_workers = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
     visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
     cards = [_card(worker, visible, now) for worker in all_workers]
+    _mark_apart(cards)
     queued = order.projected_order(order.waiting(), fair_share.used(now), now)
     context = {
         "page": "workers",
@@ -194,6 +208,17 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
     alive = silent < ALIVE.total_seconds()
     gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
     return WorkerCard(worker, alive, visible_runs, len(runs) - len(visible_runs), formatting.duration(silent), gpus)
+
+
+def _mark_apart(cards: Sequence[WorkerCard]) -> None:
+    """Mark the live workers whose data folder is not the one that most of them see."""
+    folders = Counter(card.worker.data_folder for card in cards if card.alive and card.worker.data_folder)
+    if len(folders) < 2 or object_storage.configured_storage() is not None:
+        return
+    ((usual, _),) = folders.most_common(1)
+    for card in cards:
+        own = card.worker.data_folder
+        card.apart = bool(own) and (own != usual or folders[own] == 1)
 
 
 def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:

@@ -18,6 +18,7 @@ from django.db.models import Prefetch
 
 from webapp.core import formatting
 from webapp.core.quotas import quota
+from webapp.runs import object_storage
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import device_classes, fair_share, placement, run_quotas
 from webapp.runs.queue.fair_share import DeviceShares
@@ -188,6 +189,15 @@ def known_classes(now: datetime) -> set[str]:
     return {name for queues in alive.values_list("queues", flat=True) for name in queues}
 
 
+def continues_here(run: Run, data_folder: str) -> bool:
+    """Whether a worker with that data folder has the run's files, or gets them from object storage.
+
+    Without its files a run that has trained before would begin again at iteration 0. Unknown identities count as seen.
+    """
+    elsewhere = run.journal_offset and run.data_folder and data_folder and run.data_folder != data_folder
+    return not elsewhere or object_storage.configured_storage() is not None
+
+
 def queue_positions(now: datetime) -> dict[int, QueuePosition]:
     """Queue position of every waiting run by primary key. Four queries, one if the queue is empty.
 
@@ -213,14 +223,29 @@ def queue_position(
     if lack:
         return QueuePosition(position, f"Waiting for {lack}", False)
     serving = [worker for worker in available if run.queue in worker.room.queues]
+    continuing = [candidate for candidate in serving if continues_here(run, candidate.worker.data_folder)]
+    if not continuing:
+        return QueuePosition(position, f"Waiting for {_holder_of(run)}", False)
+    bound = "" if len(continuing) == len(serving) else "; its files are there and nowhere else"
+    serving = continuing
     queue = "in the queue" if run.queue == device_classes.ANY else f"in the queue for {run.queue}"
-    text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}"
+    text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}{bound}"
     if run.team_id in full:
         most = formatting.plural(quota("RUNNING_RUNS_PER_TEAM"), "run")
         text += f"; its team already trains {most}, its maximum: it starts after one of them"
     if run.promised and run.promised in [candidate.worker for candidate in serving]:
         text += f"; {run.promised.name} is reserved for it and takes no other run"
     return QueuePosition(position, text, True)
+
+
+def _holder_of(run: Run) -> str:
+    """The worker that a run waits for because it alone has the run's files, and what else helps."""
+    last = Worker.objects.filter(data_folder=run.data_folder).order_by("-last_seen_at").first()
+    name = f"worker {last.name}, which has its files" if last else "the worker that has its files"
+    return (
+        f"{name} and is not running. Start it; or copy the run's folder (runs/{run.slug}) into the data folder of "
+        "another worker. With a shared data folder, or ECHOSCOPE_STORAGE, any worker can continue any run"
+    )
 
 
 def missing_resources(needs: placement.ResourceRequest, available: Sequence[AvailableWorker]) -> str:

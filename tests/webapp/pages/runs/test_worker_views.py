@@ -171,3 +171,10 @@ def test_a_worker_uses_the_gpus_visible_in_its_environment(
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert [gpu["id"] for gpu in hardware.describe_gpus()] == numbers
+
+
+@pytest.mark.parametrize(("folders", "warned"), [("aa", ""), ("aab", "b"), ("ab", "ab"), ("a-", "")])
+def test_workers_without_a_common_data_folder_are_warned_of(folders: str, warned: str, who: Visitors) -> None:
+    for number, folder in enumerate(folders):
+        worker(f"w{number}@here", data_folder=folder.replace("-", ""))
+    assert page(who.viewer).count("It has a data folder of its own") == len(warned)

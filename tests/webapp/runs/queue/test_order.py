@@ -192,6 +192,21 @@ def test_a_queued_run_shows_position_and_reason(people: People, run: Run) -> Non
     assert (found[third.pk].position, found[second.pk].position) == (2, 1)
 
 
+@pytest.mark.django_db
+def test_a_run_whose_files_are_elsewhere_names_their_worker(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(journal_offset=900, data_folder="a" * 24)
+    worker("here@b", data_folder="b" * 24)
+    worker("holder@a", data_folder="a" * 24, silent=900)
+    found = line.queue_positions(timezone.now())[run.pk]
+    assert found.words.startswith("Waiting for worker holder@a, which has its files and is not running. Start it; or")
+    assert f"runs/{run.slug}" in found.words
+    assert not found.possible
+    worker("second@a", data_folder="a" * 24, slots=3)
+    found = line.queue_positions(timezone.now())[run.pk]
+    assert found.words == "1st in the queue; 1 worker, 3 slots free; its files are there and nowhere else"
+    assert found.possible
+
+
 def test_a_configuration_requests_a_device_it_can_use() -> None:
     pocket, cuda, cpu = (RunConfig.model_validate({"policy": {"device": device}}) for device in ("auto", "cuda", "cpu"))
     large = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
