@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from bench.soak.checks import Cut
@@ -20,6 +20,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 
 LONG_FREEZE = 26.0  # seconds, longer than a lease
 DEATH_TIMEOUT = 10.0
+FULL_DISK = "fill the disk"
 
 Maker = Callable[[Scene, random.Random], Disturbance | None]
 """Begins a disturbance; None if it is not possible now."""
@@ -270,6 +271,22 @@ def kill_supervisor(scene: Scene, dice: random.Random) -> Disturbance | None:
     return Disturbance("kill manage.py up", lambda: not scene.restart_when_possible, affected, exclusive=True)
 
 
+def fill_disk(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """Fill the disk of the data folder for seconds. Trainers fail with that reason; their operator resumes the runs."""
+    seconds = dice.uniform(0.5, 5)
+    if scene.disk is None or scene.open:
+        return None
+    affected = _runs_on(scene)
+    scene.disk.fill()
+    back = scene.observer.round
+
+    def is_back() -> bool:
+        programs = ("Web", "second web", "Redis", "PostgreSQL")
+        return scene.observer.round > back and all(scene.answers(name, -1) for name in programs)
+
+    return Disturbance(FULL_DISK, is_back, affected, scene.disk.free, time.monotonic() + seconds, exclusive=True)
+
+
 def _network(kind: str, name: str, weather: Weather | None, longest: float = 0.0) -> Maker:
     """Weather of the second machine's way to a server, or a reset of all its connections."""
 
@@ -324,21 +341,23 @@ KINDS: dict[str, tuple[int, Maker]] = {
     "slow Redis": (3, _network("slow Redis", "Redis", Weather.SLOW, 8)),
     "silent Redis": (3, _network("silent Redis", "Redis", Weather.SILENT, 6)),
     "reset Redis connections": (5, _network("reset Redis connections", "Redis", None)),
+    FULL_DISK: (3, fill_disk),
     "kill the watchdog": (1, kill_watchdog),
     "kill manage.py up": (2, kill_supervisor),
 }
 """Name, weight in the plan, and how it begins."""
-ALONE = {"kill manage.py up"}
+ALONE = {"kill manage.py up", FULL_DISK}
 """Kinds that begin only once the product has recovered from all others, which therefore wait for them."""
 
 
-def plan(seed: int) -> Iterator[tuple[str, int]]:
-    """An endless order of (name, seed of its own choices): each kind once, then by weight."""
+def plan(seed: int, kinds: Collection[str] = tuple(KINDS)) -> Iterator[tuple[str, int]]:
+    """An endless order of (name, seed of its own choices): each of the kinds once, then by weight."""
     dice = random.Random(seed)
-    first = list(KINDS)
+    names = [name for name in KINDS if name in kinds]
+    first = list(names)
     dice.shuffle(first)
     for name in first:
         yield name, dice.randrange(2**32)
-    names, weights = list(KINDS), [weight for weight, _ in KINDS.values()]
+    weights = [KINDS[name][0] for name in names]
     while True:
         yield dice.choices(names, weights)[0], dice.randrange(2**32)

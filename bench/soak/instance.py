@@ -146,7 +146,7 @@ class Instance:
 
     @property
     def _terminal(self) -> Path:
-        return self.home / "terminal.txt"
+        return self.home.with_name(f"{self.home.name}-terminal.txt")  # beside it: its disk may be full
 
     def terminal(self) -> str:
         """What the newest start has printed."""

@@ -35,7 +35,12 @@ class RunState:
 
     @property
     def ended(self) -> bool:
-        return self.state in ENDED
+        return self.state in ENDED and not self.wants_space
+
+    @property
+    def wants_space(self) -> bool:
+        """Whether it failed because the disk was full, and waits to be resumed."""
+        return self.state == "failed" and self.failure.startswith("No space left on the disk")
 
     def is_ahead_of(self, before: RunState) -> bool:
         """Whether it has ended or stored further events since then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import secrets
 import threading
@@ -23,6 +24,7 @@ from bench.soak.instance import Instance, SecondMachine
 from bench.soak.network import Proxy
 from bench.soak.observer import Observer, RunState
 from bench.soak.recovery import Disturbance
+from bench.soak.small_disk import SmallDisk
 from trainer.config.run import RunConfig
 
 T = TypeVar("T")
@@ -32,6 +34,7 @@ RECOVERY_TIMEOUT = 240.0
 CLIENTS = (Manner.STEADY, Manner.DROPS, Manner.STALLS)
 CLOCK_ERROR = 3600.0
 LAUNCH_INTERVAL = 1.0
+RESUME_INTERVAL = 1.0
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Scene:
         configs: configurations of the runs, launched in turn.
         slots: runs that are queued or running at a time.
         cuts: power cuts by run.
+        disk: of the data folder, if it can be filled.
         crash_iterations: iteration of a run at the newest kill of its trainer.
     """
 
@@ -49,6 +53,7 @@ class Scene:
     configs: list[RunConfig]
     seed: int
     slots: int = 3
+    disk: SmallDisk | None = None
     instance: Instance = field(init=False)
     cuts: dict[str, list[Cut]] = field(default_factory=dict)
     crash_iterations: dict[str, int] = field(default_factory=dict)
@@ -60,6 +65,8 @@ class Scene:
     followers: list[Follower] = field(default_factory=list)
     restart_when_possible: bool = False
     accepts_runs: bool = True
+    resumed: int = 0
+    """Runs that were resumed after a full disk."""
 
     def __post_init__(self) -> None:
         self.instance = Instance(self.home)
@@ -67,7 +74,7 @@ class Scene:
         self._thread = threading.Thread(target=self._loop.run_forever, name="clients", daemon=True)
         self._dice = random.Random(self.seed + 1)
         self._pending: tuple[str, int] | None = None
-        self._next_launch = 0.0
+        self._next_launch = self._next_resume = 0.0
         self._restarting = False
         self._tasks: list[Future[None]] = []
 
@@ -155,6 +162,7 @@ class Scene:
         for each in list(self.open):
             self._check(each, now)
         self._follow_runs()
+        self._resume(now)
         if self.accepts_runs:
             self._launch(now)
 
@@ -210,6 +218,18 @@ class Scene:
             return  # the same request is repeated
         self.launched[title] = index
         self._pending = None
+
+    def _resume(self, now: float) -> None:
+        """Press Resume for the runs that failed because the disk was full, as the failure's text says."""
+        full = self.disk is not None and any(each.undo == self.disk.free and not each.ended for each in self.open)
+        if now < self._next_resume or self.restart_when_possible or full:
+            return
+        self._next_resume = now + RESUME_INTERVAL
+        for run in self.observer.runs.values():
+            if run.wants_space:
+                with contextlib.suppress(httpx.HTTPError):  # the next round tries again
+                    self.instance.request("POST", f"/runs/{run.slug}/control", {"action": "resume"})
+                    self.resumed += 1
 
     def _follow_runs(self) -> None:
         followed = {follower.slug for follower in self.followers}

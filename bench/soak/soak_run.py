@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,11 @@ from typing import Any
 import psycopg
 
 from bench.soak import checks
-from bench.soak.disturbances import ALONE, KINDS, plan
+from bench.soak.disturbances import ALONE, FULL_DISK, KINDS, plan
 from bench.soak.instance import InstanceError, kill_leftovers, processes_of
 from bench.soak.recovery import Disturbance
 from bench.soak.scene import Scene, wait
+from bench.soak.small_disk import SmallDisk
 from trainer.config.run import RunConfig
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.paths import POCKET_CHECKPOINT
@@ -63,6 +64,7 @@ class Outcome:
     drops: int = 0
     stalls: int = 0
     starts: int = 0
+    resumed: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -106,9 +108,9 @@ def reference_weights(config: RunConfig, folder: Path) -> str:
     return digest
 
 
-def disturb(scene: Scene, kills: int, seed: int, pause: float) -> None:
-    """Begin `kills` disturbances in the order of the plan, `pause` seconds apart on average."""
-    order, rhythm = plan(seed), random.Random(seed + 2)
+def disturb(scene: Scene, kills: int, seed: int, pause: float, kinds: Collection[str]) -> None:
+    """Begin `kills` disturbances of these kinds in the order of the plan, `pause` seconds apart on average."""
+    order, rhythm = plan(seed, kinds), random.Random(seed + 2)
     deferred: list[tuple[str, int]] = []
     begun = 0
     while begun < kills:
@@ -244,7 +246,9 @@ def turn_faults(connection: psycopg.Connection[Any], slug: str, path: Path) -> l
     ]
 
 
-def soak(kills: int, seed: int, made: list[RunConfig], pause: float, slots: int, home: Path) -> Outcome:
+def soak(
+    kills: int, seed: int, made: list[RunConfig], pause: float, slots: int, home: Path, kinds: Collection[str]
+) -> Outcome:
     """Run the whole test with runs of these configurations in the folder `home`. Ends what it started, also when
     interrupted.
     """
@@ -252,12 +256,16 @@ def soak(kills: int, seed: int, made: list[RunConfig], pause: float, slots: int,
     outcome = Outcome()
     weights = [reference_weights(config, home / "reference") for config in made]
     print(f"{time.strftime('%H:%M:%S')}  undisturbed runs are done", flush=True)
-    scene = Scene(home / "data", made, seed, slots)
+    disk = SmallDisk.mount(home / "data")
+    if disk is None:
+        print("A disk of its own cannot be mounted (that takes root): no disturbance fills it.", flush=True)
+        kinds = [kind for kind in kinds if kind != FULL_DISK]
+    scene = Scene(home / "data", made, seed, slots, disk)
     try:
         scene.start()
         print(f"{time.strftime('%H:%M:%S')}  the product is at {scene.instance.url}, data in {scene.home}", flush=True)
         wait(scene, lambda: any(run.iteration for run in scene.observer.runs.values()), 120)
-        disturb(scene, kills, seed, pause)
+        disturb(scene, kills, seed, pause, kinds)
         settle(scene)
         compare(scene, weights, outcome)
     finally:
@@ -267,7 +275,10 @@ def soak(kills: int, seed: int, made: list[RunConfig], pause: float, slots: int,
             time.sleep(0.2)
         if left:
             outcome.faults.append(f"processes were left over: {'; '.join(kill_leftovers(home))}")
-    outcome.faults += scene.faults
+        outcome.faults += scene.faults
+        if disk is not None:
+            disk.unmount(home / "kept" if outcome.faults else None)
+    outcome.resumed = scene.resumed
     outcome.disturbances = scene.closed + scene.open
     outcome.starts = scene.instance.starts
     outcome.seconds = time.monotonic() - began
@@ -297,6 +308,7 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=40, help="iterations of each run")
     parser.add_argument("--seeds", type=int, default=3, help="different runs, each with an undisturbed one to compare")
     parser.add_argument("--runs", type=int, default=3, help="runs that are waiting or training at a time")
+    parser.add_argument("--only", choices=sorted(KINDS), nargs="+", help="kinds of disturbances; default: all")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if not Path("/proc/self/task").exists():
@@ -307,7 +319,13 @@ def main() -> int:
     print(f"{machine.describe()}; seed {options.seed}", flush=True)
     try:
         outcome = soak(
-            options.kills, options.seed, configs(options.iterations, options.seeds), options.pause, options.runs, home
+            options.kills,
+            options.seed,
+            configs(options.iterations, options.seeds),
+            options.pause,
+            options.runs,
+            home,
+            options.only or list(KINDS),
         )
     except KeyboardInterrupt:
         shutil.rmtree(home, ignore_errors=True)
@@ -318,7 +336,7 @@ def main() -> int:
         f"{len(outcome.disturbances)} disturbances in {outcome.seconds / 60:.1f} minutes; {outcome.runs} runs with "
         f"{outcome.attempts} attempts, {outcome.rebuilds} rebuilds after cuts and {outcome.events:,} events; clients "
         f"received {outcome.received:,} events, dropped {outcome.drops} times and stalled {outcome.stalls} times; "
-        f"{outcome.starts} starts of manage.py up."
+        f"{outcome.starts} starts of manage.py up, {outcome.resumed} runs resumed after a full disk."
     )
     for fault in outcome.faults:
         print(f"FAULT: {fault}")

@@ -210,7 +210,7 @@ def main() -> int:
     home = Path(tempfile.mkdtemp(prefix="echoscope-visitors-"))
     home.chmod(0o755)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    instance = Instance(home, slots=1)
+    instance = Instance(home / "data", slots=1)
     print(f"{machine.describe()}; {options.visitors} visitors, {options.seconds:.0f} s a phase", flush=True)
     try:
         instance.start()
