@@ -150,7 +150,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     partial = final.with_name(f".{final.name}.partial")
     partial.mkdir(parents=True)
     _save_model(partial, learner)
-    torch.save(learner.state(), partial / LEARNER_STATE)
+    _save_learner(partial / LEARNER_STATE, learner.state())
     digests = file_digests(partial)
     progress.checkpoint_seconds = time.monotonic() - began
     _write_state(partial / CHECKPOINT_STATE, progress, digests)
@@ -172,6 +172,12 @@ def _save_model(folder: Path, learner: Learner) -> None:
     else:
         model.save_pretrained(folder)
     learner.policy.tokenizer.save_pretrained(folder)
+
+
+def _save_learner(path: Path, state: dict[str, Any]) -> None:
+    """Write the optimisers' state. Raises OSError, or an error raised from it, on a full disk."""
+    with path.open("wb") as file:  # given a path, torch writes in C++ and does not say why it failed
+        torch.save(state, file)
 
 
 def update_progress(run: Path, progress: Progress) -> None:

@@ -1,12 +1,15 @@
 """Checkpoints: atomic, pruned, with progress renewed without rewriting weights."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
+from trainer.journal.disk_space import is_full
 from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.learner.learner import Learner
 from trainer.loops.stages import checkpoints
@@ -133,3 +136,17 @@ def test_checkpoint_of_an_earlier_version_needs_no_checksums(tmp_path, learner):
     assert checkpoints.newest_sound(tmp_path) == (1, {})
     damage_of("truncated optimizer", folder)
     assert checkpoints.newest_sound(tmp_path)[0] is None
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_is_the_reason_why_the_optimisers_cannot_be_saved(monkeypatch, learner, tmp_path):
+    original = Path.open
+
+    def redirected(path: Path, mode: str = "r", *args, **kwargs):
+        return original(Path("/dev/full") if path.name == checkpoints.LEARNER_STATE else path, mode, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", redirected)
+    with pytest.raises(Exception, match=".") as error:
+        checkpoints.save(tmp_path, learner, Progress(iteration=3))
+    assert is_full(error.value)
+    assert checkpoints.checkpoint_iterations(tmp_path) == [], "what is incomplete has no name"
