@@ -5,6 +5,7 @@ Pure functions; each returns the faults it found as sentences.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,10 +67,14 @@ def journal_digests(path: Path) -> tuple[list[str], list[str]]:
 
 
 def attempts(path: Path) -> list[int]:
-    """Numbers of the attempts in the order of the journal."""
-    return [
-        event["attempt"] for event in map(json.loads, path.read_bytes().splitlines()) if event["type"] == "run_started"
-    ]
+    """Numbers of the attempts in the order of the journal; lines that are not JSON are left out."""
+    found = []
+    for line in path.read_bytes().splitlines():
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            if event["type"] == "run_started":
+                found.append(event["attempt"])
+    return found
 
 
 def frame_faults(frames: Iterable[tuple[int, int, str]], journal: Sequence[str]) -> list[str]:

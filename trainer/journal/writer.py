@@ -32,6 +32,7 @@ class Journal:
         """Called with every event once it is written."""
         self.seq = self._recover()
         self._file = self.path.open("ab", buffering=0)
+        self._end = 0
         sync_to_disk(folder)  # the entry of a new file
 
     def _recover(self) -> int:
@@ -47,26 +48,51 @@ class Journal:
         return count
 
     def write(self, *events: Event) -> None:
-        """Number, stamp and append the events in one write: a reader sees all of a batch or nothing."""
+        """Number, stamp and append the events in one write: a reader sees all of a batch or nothing.
+
+        Raises:
+            OSError: as on a full disk. The journal then ends with the last event that was written completely, so that
+                a later one, such as the end of the run, can still follow.
+        """
         if not events:
             return
         lines = []
-        for event in events:
-            self.seq += 1
-            event.seq, event.time = self.seq, time.time()
+        for number, event in enumerate(events, self.seq + 1):
+            event.seq, event.time = number, time.time()
             lines.append(
                 json.dumps(
                     event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), allow_nan=False
                 )
             )
-        remaining = memoryview(("\n".join(lines) + "\n").encode())
-        while remaining:  # a nearly full disk accepts a part and raises only at the next write
-            remaining = remaining[self._file.write(remaining) :]
+        try:
+            self._append(("\n".join(lines) + "\n").encode())
+        except OSError:
+            self.seq += self._drop_incomplete_line()
+            raise
+        self.seq += len(events)
         for event in events:
             run_log.log_event(event)
         for listener in self.listeners:
             for event in events:
                 listener(event)
+
+    def _append(self, data: bytes) -> None:
+        self._end, remaining = os.fstat(self._file.fileno()).st_size, memoryview(data)
+        while remaining:  # a nearly full disk accepts a part and raises only at the next write
+            remaining = remaining[self._file.write(remaining) :]
+
+    def _drop_incomplete_line(self) -> int:
+        """Truncate what a failed write left behind the last line break. Returns the lines that it has completed.
+
+        Complete lines stay: a reader may have taken them in.
+        """
+        with self.path.open("rb") as file:
+            file.seek(self._end)
+            written = file.read()
+        complete = written.rfind(b"\n") + 1
+        if complete < len(written):
+            os.ftruncate(self._file.fileno(), self._end + complete)
+        return written.count(b"\n")
 
     def sync(self) -> None:
         """Wait until everything written is on disk.

@@ -2,6 +2,8 @@
 
 import errno
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -69,29 +71,59 @@ def test_a_failed_batch_write_leaves_no_line(tmp_path):
     assert [event.message for event in read(tmp_path / JOURNAL_FILE)] == ["good"]
 
 
-class NearlyFullDisk:
-    """A disk that accepts a few bytes at a time, then none."""
+class NearlyFullFile:
+    """The journal's file on a disk that accepts a few bytes at a time, then none."""
 
-    def __init__(self, room):
-        self.room, self.data = room, b""
+    def __init__(self, file, room):
+        self.file, self.room = file, room
 
     def write(self, data):
         if not self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
-        taken = bytes(data[: min(7, self.room)])
-        self.data, self.room = self.data + taken, self.room - len(taken)
-        return len(taken)
+        taken = self.file.write(data[: min(7, self.room)])
+        self.room -= taken
+        return taken
+
+    def fileno(self):
+        return self.file.fileno()
 
 
-def test_partial_writes_are_continued_and_a_full_disk_is_an_error(tmp_path):
+def test_partial_writes_are_continued(tmp_path):
     journal = Journal(tmp_path)
-    journal.close()
-    journal._file = slow = NearlyFullDisk(10_000)
+    file, journal._file = journal._file, NearlyFullFile(journal._file, 10_000)
     journal.write(notice("a"), notice("b"))
-    assert [parse_line(line, n).message for n, line in enumerate(slow.data.splitlines(), 1)] == ["a", "b"]
-    journal._file = NearlyFullDisk(20)
-    with pytest.raises(OSError, match="No space left"):
-        journal.write(notice("c"))
+    file.close()
+    assert [event.message for event in read(tmp_path / JOURNAL_FILE)] == ["a", "b"]
+
+
+@given(room=st.integers(0, 400), before=st.integers(0, 2))
+def test_what_follows_a_write_on_a_full_disk_can_be_read(room, before):
+    """As the event that ends the run with this error, once there is space again."""
+    with TemporaryDirectory() as folder:
+        journal = Journal(Path(folder))
+        for number in range(before):
+            journal.write(notice(f"before {number}"))
+        file, journal._file = journal._file, NearlyFullFile(journal._file, room)
+        batch, end = ["a", "bé", "c"], []
+        try:
+            journal.write(*map(notice, batch))
+        except OSError:
+            journal._file = file
+            batch, end = batch[: journal.seq - before], ["the end"]
+            journal.write(notice("the end"))
+        file.close()
+        found = [event.message for event in read(Path(folder) / JOURNAL_FILE)]
+        assert found == [*(f"before {number}" for number in range(before)), *batch, *end]
+
+
+def test_an_event_that_cannot_be_written_uses_no_number(tmp_path):
+    journal = Journal(tmp_path)
+    with pytest.raises(ValueError, match="JSON"):
+        journal.write(Phase(phase="rollout", iteration=1, tokens_per_second=float("nan")))
+    journal.write(notice("next"))
+    journal.close()
+    (event,) = read(tmp_path / JOURNAL_FILE)
+    assert event.seq == 1
 
 
 @pytest.mark.parametrize(
