@@ -1,11 +1,11 @@
 """Take the pictures of README and documentation.
 
-    python -m bench.pictures                                # trains a short run, takes all pictures into docs/images
+    python -m bench.pictures                                # trains a run, takes all pictures into docs/images
     python -m bench.pictures --keep-run DIR                 # keeps its journal
     python -m bench.pictures --journal var/runs/RUN         # shows that run (of `make demo`, say) instead of training
     python -m bench.pictures --only player result           # some of them
 
-It starts an own instance of the product, trains the pocket policy on two cores (about three minutes, same settings
+It starts an own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the
 run's journal up to the middle of a rollout.
 """
@@ -39,16 +39,10 @@ from trainer.journal.protocol import JOURNAL_FILE
 OUT = Path(__file__).resolve().parents[2] / "docs" / "images"
 PRESET = "sokoban-starpo_s-pocket"
 TITLE = "Sokoban, StarPO-S, pocket policy"
-OVERRIDES = {
-    "iterations": 20,
-    "rollout.groups": 8,
-    "evaluation.every": 4,
-    "evaluation.prompts": 64,
-    "checkpoint.every": 10,
-}
+OVERRIDES = {"evaluation.every": 8}
 LIVE_AT = 8
 """Iteration in whose rollout the live page is taken."""
-TRAINING_TIMEOUT = 900.0
+TRAINING_TIMEOUT = 2400.0
 WIDTH, SCALE = 1440, 2
 LIVE = Screenshot("live", lambda run, lost, learned: f"/runs/{run}/", height=960, wait=".board svg")
 SETTLE_MS = 900
