@@ -177,6 +177,14 @@ def _load(archive: ArchiveReader, connection: Connection, schema: Schema) -> Non
     add_constraints(connection, schema)
     values = archive.manifest.database[SEQUENCES]
     set_sequence_values(connection, {name: (value, used) for name, (value, used) in values.items()})
+    _forget_data_folders(connection)
+
+
+def _forget_data_folders(connection: Connection) -> None:
+    """Leave open which data folder holds the runs' files: they are in this one now, whose identity is another."""
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_name = 'runs_run'"
+    if ("data_folder",) in connection.execute(columns).fetchall():
+        connection.execute("UPDATE runs_run SET data_folder = ''")
 
 
 def _restore_key(archive: ArchiveReader, home: Path, restored: Restored) -> None:

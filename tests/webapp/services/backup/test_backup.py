@@ -121,6 +121,18 @@ def test_a_restored_site_is_equal_and_its_pages_sessions_and_tokens_work(
         assert journal.stat().st_size == newest.journal_offset
 
 
+def test_restored_runs_belong_to_the_data_folder_that_they_were_restored_to(
+    site: SmallSite, empty: str, tmp_path: Path
+) -> None:
+    with served(site.url, site.home):
+        assert Run.objects.update(data_folder="a" * 24)
+        create_backup(tmp_path / "site.zip", site.home)
+        Run.objects.update(data_folder="")
+    with served(empty, tmp_path / "home"):
+        restore(tmp_path / "site.zip", tmp_path / "home")
+        assert set(Run.objects.values_list("data_folder", flat=True)) == {""}
+
+
 def test_a_snapshot_has_nothing_that_is_written_meanwhile(
     site: SmallSite, empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
