@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from django.conf import settings
 
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED, MODEL_FOLDER
 from webapp.core.database import database_now
@@ -20,10 +22,10 @@ from webapp.core.publisher import publisher
 from webapp.ingest.rebuild import do_recover_cut_journal
 from webapp.ingest.tailer import JournalMismatch, JournalTailer
 from webapp.runs import actions, object_storage, token_subscriptions
-from webapp.runs.inputs import allowed_inputs, run_models
+from webapp.runs.inputs import allowed_inputs, folders, run_models
 from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
-from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_guard
+from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_guard, trainer_sandbox
 from webapp.worker.files import model_input
 from webapp.worker.files.checkpoint_sync import CheckpointSync
 from webapp.worker.files.run_copy import CopyUnavailable, RunCopy
@@ -126,6 +128,7 @@ class Supervisor:
         finally:
             if trainer is not None and trainer.exit_status() is None:
                 trainer.kill()
+            shutil.rmtree(self.files.folder / trainer_sandbox.TEMPORARY, ignore_errors=True)
             if self.copy is not None:
                 self.copy.cancel()
 
@@ -138,14 +141,17 @@ class Supervisor:
             self._prepare()
             run, self.limits = self.claimed, configured_limits()
             gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
-            model = {MODEL_FOLDER: self._model_folder()}
+            environment = trainer_environment(run.config) | gpus | {MODEL_FOLDER: self._model_folder()}
+            listed = [*folders.DATA.listed, *folders.MODELS.listed]
+            data = Path(settings.ECHOSCOPE_DATA_DIR)
+            prefix, variables = trainer_sandbox.command_prefix(data, self.files.folder, environment, listed)
             return TrainerProcess(
-                self.command(self.files),
+                [*prefix, *self.command(self.files)],
                 self.files,
                 self._on_tokens,
                 self._on_progress,
                 processes=_processes(run),
-                environment=trainer_environment(run.config) | gpus | model,
+                environment=environment | variables,
                 file_bytes=self.limits.file,
             )
         except (OSError, ValueError, parent_guard.StaleTrainer) as error:

@@ -1,0 +1,77 @@
+"""What a trainer may reach in the site's data folder: the files of its own run, and caches of models."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from webapp.worker import landlock
+
+VARIABLE = "ECHOSCOPE_TRAINER_SANDBOX"
+MODES = ("auto", "required", "off")
+TEMPORARY = "tmp"
+"""Folder for temporary files in that of the run, where the system's contains the data folder."""
+_CACHES = (".cache", ".config", ".triton")
+
+
+def mode(environ: Mapping[str, str] = os.environ) -> str:
+    """The operator's choice. Raises ValueError for anything else."""
+    chosen = environ.get(VARIABLE, "").strip() or MODES[0]
+    if chosen not in MODES:
+        raise ValueError(f"{VARIABLE} must be one of {', '.join(MODES)}, not {chosen!r}.")
+    return chosen
+
+
+def command_prefix(
+    data: Path, folder: Path, environment: Mapping[str, str], readable: Iterable[Path] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """The beginning of a trainer's command that restricts it, and variables that it needs then.
+
+    Both are empty where the operator switched it off, or the system has no Landlock and it is not required. The trainer
+    then reaches the files of its account.
+
+    Args:
+        data: the site's data folder.
+        folder: of the run, below it.
+        environment: of the trainer; the paths in it that are below the data folder are open, as caches of models are.
+        readable: further files and folders that the operator opened to runs.
+    Raises:
+        ValueError: the operator's choice is none, or cannot be met on this system.
+    """
+    chosen = mode()
+    available = chosen != "off" and landlock.is_available()
+    if chosen == "required" and not available:
+        raise ValueError(f"{VARIABLE} is 'required', but this system has no Landlock: that takes Linux 5.19 or newer")
+    if not available:
+        return [], {}
+    closed, own = data.resolve(), folder.resolve()
+    variables: dict[str, str] = {}
+    if closed.is_relative_to(Path(environment.get("TMPDIR") or tempfile.gettempdir()).resolve()):
+        (own / TEMPORARY).mkdir(exist_ok=True)
+        variables["TMPDIR"] = str(own / TEMPORARY)
+    rules = landlock.Rules(
+        closed=str(closed),
+        writable=(str(own), *_caches(closed, environment)),
+        readable=tuple(str(path) for path in map(Path.resolve, readable) if path.is_relative_to(closed)),
+        listed=(str(Path.cwd()),) if closed.is_relative_to(Path.cwd()) else (),  # `python -m trainer` looks for modules
+    )
+    return [sys.executable, "-I", "-S", landlock.__file__, rules.dump()], variables
+
+
+def _caches(closed: Path, environment: Mapping[str, str]) -> list[str]:
+    """Paths below the closed folder that the trainer's variables name, but none that contains the runs."""
+    named = [Path(value) for value in environment.values() if value.startswith("/")]
+    if (home := environment.get("HOME", "")).startswith("/"):
+        named += [Path(home) / name for name in _CACHES]
+    inside = []
+    for path in named:
+        try:
+            real = path.resolve()
+        except (OSError, ValueError):
+            continue
+        if real != closed and real.is_relative_to(closed) and not (closed / "runs").is_relative_to(real):
+            inside.append(str(real))
+    return sorted(set(inside))
