@@ -15,10 +15,11 @@ from django.conf import settings
 from django.db import connection
 
 from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_now
-from webapp.runs import actions, data_folder
+from webapp.runs import actions
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.order import CLOCK_TOLERANCE
 from webapp.worker import liveness, run_limits, trainer_environment
+from webapp.worker.files import data_folder
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
 from webapp.worker.usage import UsageHistory
 

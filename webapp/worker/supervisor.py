@@ -25,12 +25,13 @@ from webapp.runs import actions, object_storage, token_subscriptions
 from webapp.runs.inputs import allowed_inputs, folders, run_models
 from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
-from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_guard, trainer_sandbox
+from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_guard
 from webapp.worker.files import model_input
 from webapp.worker.files.checkpoint_sync import CheckpointSync
 from webapp.worker.files.run_copy import CopyUnavailable, RunCopy
 from webapp.worker.run_lease import LeaseLost, RunLease
 from webapp.worker.run_limits import ExceededLimit, LimitMonitor, configured_limits
+from webapp.worker.sandbox import trainer_sandbox
 from webapp.worker.trainer_environment import trainer_environment
 from webapp.worker.trainer_process import TrainerProcess, trainer_command
 

@@ -335,7 +335,7 @@ def test_changed_settings_are_detected_on_resume(pocket_folder, tmp_path):
     run(config, tmp_path)
     run(config.model_copy(update={"iterations": 2}), tmp_path)
     notices = [event.message for event in events(tmp_path) if event.type == "notice"]
-    assert notices == ["The settings were changed since the last attempt."]
+    assert "The settings were changed since the last attempt." in notices
     assert checkpoints.checkpoint_iterations(tmp_path) == [1, 2]
 
 

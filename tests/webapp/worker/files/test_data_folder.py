@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from webapp.runs import data_folder
+from webapp.worker.files import data_folder
 
 
 def test_all_who_see_a_folder_agree_on_its_identity(tmp_path: Path) -> None:

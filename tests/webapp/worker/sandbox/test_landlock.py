@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from webapp.worker import landlock
-from webapp.worker.landlock import Rules
+from webapp.worker.sandbox import landlock
+from webapp.worker.sandbox.landlock import Rules
 
 pytestmark = pytest.mark.skipif(not landlock.is_available(), reason="this system has no Landlock")
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from webapp.worker import landlock
+from webapp.worker.sandbox import landlock
 
 VARIABLE = "ECHOSCOPE_TRAINER_SANDBOX"
 MODES = ("auto", "required", "off")

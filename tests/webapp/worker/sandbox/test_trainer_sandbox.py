@@ -13,9 +13,9 @@ from pytest_django import Settings
 from tests.webapp.worker.test_supervisor import INTERVALS, take
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
-from webapp.worker import landlock, trainer_sandbox
+from webapp.worker.sandbox import landlock, trainer_sandbox
+from webapp.worker.sandbox.trainer_sandbox import VARIABLE, command_prefix
 from webapp.worker.supervisor import supervise
-from webapp.worker.trainer_sandbox import VARIABLE, command_prefix
 
 needs_landlock = pytest.mark.skipif(not landlock.is_available(), reason="this system has no Landlock")
 

@@ -1,0 +1,1 @@
+"""Confinement of trainers: what of the site's data folder a run may reach."""
