@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 SIZE = 3 * 2**30
-"""Bytes: the product with the data of some hundred disturbances takes less than half of it."""
+"""Bytes. While it is full, it takes as much memory."""
 FILLER = "filler"
 _STEPS = (64 * 2**20, 2**20, 4096)
 

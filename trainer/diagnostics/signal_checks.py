@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from trainer.algorithms.group_filter import EQUAL_REWARDS
 from trainer.diagnostics.metric_history import MetricHistory, deviation
 
 SPREAD, REWARD, SUCCESS = "reward/in_group_std", "reward/mean", "success/rate"
@@ -23,7 +24,6 @@ FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # the same below it: the reward has fall
 DRIFT, DRIFT_SHARE = 3.0, 0.1  # entropy off its course: robust deviations, and share of its slow average
 SPIKE_TIMES, SPIKE_DEVIATIONS, SPIKES = 3.0, 4.0, 2  # gradient: times the median, robust deviations, spikes per window
 BROKEN = 0.75  # valid format below this share of its earlier rate
-EQUAL = 1e-6  # standard deviation of the rewards up to which those of a group do not differ
 TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
 
 
@@ -120,7 +120,7 @@ def _spread_left(memory: SignalMemory) -> float | None:
     """
     spread, success = memory.series[SPREAD], memory.series[SUCCESS]
     earlier = memory.before.get(SPREAD, spread.earlier)
-    if spread.count < 2 * memory.window or earlier <= EQUAL or memory.reward_change() > RISING:
+    if spread.count < 2 * memory.window or earlier <= EQUAL_REWARDS or memory.reward_change() > RISING:
         return None
     if earlier - spread.fast < spread.noise:
         return 1.0  # within chance
@@ -208,7 +208,7 @@ def learning(memory: SignalMemory) -> Reading | None:
         return None
     recent = now.values[-memory.window :]
     mastered = success.count > 0 and success.fast >= MASTERED
-    share = 1.0 if mastered else sum(value > EQUAL for value in recent) / memory.window
+    share = 1.0 if mastered else sum(value > EQUAL_REWARDS for value in recent) / memory.window
     return Reading(share, 1 / memory.window, False, "", {})
 
 

@@ -32,7 +32,6 @@ class Journal:
         """Called with every event once it is written."""
         self.seq = self._recover()
         self._file = self.path.open("ab", buffering=0)
-        self._end = 0
         sync_to_disk(folder)  # the entry of a new file
 
     def _recover(self) -> int:
@@ -64,10 +63,12 @@ class Journal:
                     event.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), allow_nan=False
                 )
             )
+        end, remaining = os.fstat(self._file.fileno()).st_size, memoryview(("\n".join(lines) + "\n").encode())
         try:
-            self._append(("\n".join(lines) + "\n").encode())
+            while remaining:  # a nearly full disk accepts a part and raises only at the next write
+                remaining = remaining[self._file.write(remaining) :]
         except OSError:
-            self.seq += self._drop_incomplete_line()
+            self.seq += self._drop_incomplete_line(end)
             raise
         self.seq += len(events)
         for event in events:
@@ -76,22 +77,17 @@ class Journal:
             for event in events:
                 listener(event)
 
-    def _append(self, data: bytes) -> None:
-        self._end, remaining = os.fstat(self._file.fileno()).st_size, memoryview(data)
-        while remaining:  # a nearly full disk accepts a part and raises only at the next write
-            remaining = remaining[self._file.write(remaining) :]
-
-    def _drop_incomplete_line(self) -> int:
+    def _drop_incomplete_line(self, end: int) -> int:
         """Truncate what a failed write left behind the last line break. Returns the lines that it has completed.
 
-        Complete lines stay: a reader may have taken them in.
+        `end` is the size of the file before that write. Complete lines stay: a reader may have taken them in.
         """
         with self.path.open("rb") as file:
-            file.seek(self._end)
+            file.seek(end)
             written = file.read()
         complete = written.rfind(b"\n") + 1
         if complete < len(written):
-            os.ftruncate(self._file.fileno(), self._end + complete)
+            os.ftruncate(self._file.fileno(), end + complete)
         return written.count(b"\n")
 
     def sync(self) -> None:

@@ -201,7 +201,7 @@ def continues_here(run: Run, data_folder: str) -> bool:
 def queue_positions(now: datetime) -> dict[int, QueuePosition]:
     """Queue position of every waiting run by primary key. Four queries, one if the queue is empty.
 
-    One more query if the running runs of a team are limited.
+    One more query if the running runs of a team are limited, and one for each run whose files are with a lost worker.
     """
     runs = waiting()
     if not runs:
