@@ -76,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for field, problem in validation_errors(error):
             print(f"error: {field or 'settings'}: {problem}", file=sys.stderr)
         return BAD_CONFIGURATION
+    except BrokenPipeError:
+        raise  # of `| head`, see broken_pipe.py
     except (ValueError, OSError) as error:
         _print_error(error)
         return DISK_FULL if disk_space.is_full(error) else BAD_CONFIGURATION
