@@ -1,8 +1,10 @@
-"""Client of an Echoscope site: for scripts (`echoscope.client`) and the shell (`python -m echoscope`).
+"""Recorder and client of an Echoscope site.
 
-Depends only on httpx and pydantic.
+`echoscope.init(…)` records a run that another trainer trains (`echoscope.recorder`); `echoscope.Client` is the HTTP API
+for scripts, `python -m echoscope` for the shell. Depends only on httpx and pydantic.
 """
 
 from echoscope.client import Client
+from echoscope.recorder import Recorder, Trajectory, attach, init
 
-__all__ = ["Client"]
+__all__ = ["Client", "Recorder", "Trajectory", "attach", "init"]

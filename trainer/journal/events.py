@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from envs.base import Board, Claim, Hint
 from trainer.journal import token_arrays
@@ -19,6 +19,9 @@ class Event(BaseModel):
 
     seq: int = 0
     time: float = 0.0
+    extra: dict[str, JsonValue] | None = Field(
+        default=None, description="Anything that a recorder adds: tool calls, scores of a judge, latency."
+    )
 
 
 class RunStarted(Event):

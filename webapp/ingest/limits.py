@@ -118,7 +118,7 @@ def _with_short_texts(turn: journal.Turn) -> journal.Turn:
 
 
 def _without_boards(turn: journal.Turn) -> journal.Turn:
-    """Without boards, advice and claims, and with short names of actions; the page shows the texts."""
+    """Without boards, advice, claims and extras, and with short names of actions; the page shows the texts."""
     actions = [
         action.model_copy(
             update={
@@ -132,7 +132,7 @@ def _without_boards(turn: journal.Turn) -> journal.Turn:
         for action in turn.actions
     ]
     board = TextBoard(text="The boards of this turn are too large to be shown.")
-    return turn.model_copy(update={"actions": actions, "board": board, "hint": None, "claims": None})
+    return turn.model_copy(update={"actions": actions, "board": board, "hint": None, "claims": None, "extra": None})
 
 
 def _fitted_model(model: Model) -> Model:

@@ -363,7 +363,7 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
         case journal.Metrics():
             run.iteration = max(run.iteration, event.iteration)
         case journal.Evaluation():
-            facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite"})
+            facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite", "extra"})
             Evaluation.objects.update_or_create(
                 run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
             )

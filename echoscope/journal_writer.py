@@ -1,0 +1,141 @@
+"""Writer of a journal: one event per line, by several threads and processes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from echoscope.journal import FILE_NAME
+
+try:
+    import fcntl
+except ImportError:  # Windows: one process per run
+    fcntl = None  # type: ignore[assignment]
+
+
+class JournalWriter:
+    """Appends events to the journal of a folder. Each append holds a lock, as the line number is part of the line.
+
+    Attributes:
+        attempts: `run_started` events so far.
+        last_iteration: highest iteration of a metrics event.
+    """
+
+    FILE = FILE_NAME
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.attempts = self.last_iteration = 0
+        self._open()
+        self._size = self._lines = 0
+        self._began: float | None = None
+        self._tokens = 0
+        self._groups: dict[tuple[int, str], int] = {}
+        with self._lock, _Locked(self._file.fileno()):
+            self._catch_up()
+
+    def _open(self) -> None:
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self._file = (self.folder / self.FILE).open("a+b")
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Append an event. Fields that are None or empty extras are left out; totals and numbers of groups are added.
+
+        Raises:
+            ValueError: a value that JSON does not have.
+            OSError: the file cannot be written; nothing of the event is in it then.
+        """
+        event = {name: value for name, value in fields.items() if value is not None and (name != "extra" or value)}
+        if "extra" in event:
+            event["extra"] = finite(event["extra"])
+        if self._process != os.getpid():  # forked: the file and its lock are the parent's
+            self._open()
+        with self._lock, _Locked(self._file.fileno()):
+            self._catch_up()
+            line = {"seq": self._lines + 1, "time": time.time(), "type": kind, **event}
+            if kind == "metrics":
+                line |= {"tokens": self._tokens, "seconds": max(0.0, line["time"] - (self._began or line["time"]))}
+            elif kind == "group_started":
+                line["group"] = self._groups.get((line["iteration"], line["split"]), 0)
+            data = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+            try:
+                _write_all(self._file.fileno(), data)
+            except OSError:
+                os.ftruncate(self._file.fileno(), self._size)
+                raise
+            self._note(line)
+            self._size += len(data)
+            self._lines += 1
+
+    def _catch_up(self) -> None:
+        """Read what other processes have appended, and cut off a line that one of them did not finish."""
+        size = os.fstat(self._file.fileno()).st_size
+        if size == self._size:
+            return
+        with (self.folder / self.FILE).open("rb") as reader:
+            reader.seek(self._size)
+            for line in reader:
+                if not line.endswith(b"\n"):
+                    os.ftruncate(self._file.fileno(), self._size)
+                    return
+                self._note(json.loads(line))
+                self._size += len(line)
+                self._lines += 1
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if self._began is None:
+            self._began = float(event["time"])
+        match event["type"]:
+            case "run_started":
+                self.attempts += 1
+            case "group_started":
+                self._groups[event["iteration"], event["split"]] = event["group"] + 1
+            case "turn":
+                self._tokens += event["tokens"]
+            case "metrics":
+                self.last_iteration = max(self.last_iteration, event["iteration"])
+
+
+class _Locked:
+    """An exclusive lock of the file between processes."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def finite(value: Any) -> Any:
+    """The value as JSON has it: numbers that are not finite as texts, tuples as lists, others by their text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(name): finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [finite(inner) for inner in value]
+    if hasattr(value, "item"):  # a number of numpy or torch
+        try:
+            return finite(value.item())
+        except (TypeError, ValueError, RuntimeError):
+            return str(value)
+    return str(value)

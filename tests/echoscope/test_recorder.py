@@ -1,0 +1,127 @@
+"""The recorder writes journals that a site reads, by threads and processes, and survives interruptions."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import echoscope
+from trainer.journal.events import AnyEvent
+from trainer.journal.reader import read
+
+
+def events(folder: Path) -> list[AnyEvent]:
+    return list(read(folder / "journal.jsonl"))
+
+
+def test_a_run_becomes_a_journal_in_the_documented_order(tmp_path: Path) -> None:
+    run = echoscope.init("Wordle", config={"lr": 1e-6, "seed": math.nan}, folder=tmp_path, environment="Wordle")
+    with run.trajectory(prompt="Guess.", iteration=1, seed=7, board="_____") as attempt:
+        attempt.turn(state="_____", response="CRANE", actions=["CRANE"], reward=0.25, tokens=3, tool_calls=[{"id": 1}])
+        attempt.turn(
+            state="C____", response="CLOUD", actions=[{"text": "cloud", "status": "illegal"}], reward=1, tokens=2
+        )
+        attempt.finish(success=True)
+    run.log({"my/loss": 0.5, "broken": math.inf}, iteration=1)
+    run.finish(summary={"success": 1.0})
+    started, group, first, second, end, metrics, finished = events(tmp_path)
+    assert (started.type, started.config["recorded"]) == ("run_started", {"lr": 1e-6, "seed": "nan"})
+    assert (group.environment, group.seed, len(group.members)) == ("Wordle", 7, 1)
+    assert (first.extra, second.turn, second.actions[0].status) == ({"tool_calls": [{"id": 1}]}, 1, "illegal")
+    assert (end.total_reward, end.turns, end.actions, end.tokens, end.success) == (1.25, 2, 1, 5, True)
+    assert (metrics.values, metrics.tokens) == ({"my/loss": 0.5}, 5)
+    assert (finished.reason, finished.iteration, finished.summary) == ("completed", 1, {"success": 1.0})
+
+
+def test_a_trajectory_ends_with_the_error_of_its_block(tmp_path: Path) -> None:
+    run = echoscope.init("Broken", folder=tmp_path)
+    attempt = run.trajectory(prompt="p", iteration=1)
+
+    def play() -> None:
+        with run, attempt:
+            attempt.turn(state="s", response="r")
+            raise ZeroDivisionError("nothing left")
+
+    with pytest.raises(ZeroDivisionError):
+        play()
+    *_, end, finished = events(tmp_path)
+    assert (end.success, end.end, end.error) == (False, "truncated", "ZeroDivisionError: nothing left")
+    assert (finished.reason, finished.message) == ("error", "ZeroDivisionError: nothing left")
+    with pytest.raises(RuntimeError, match="has ended"):
+        attempt.turn(state="s", response="r")
+
+
+def test_threads_write_whole_lines_in_order(tmp_path: Path) -> None:
+    run = echoscope.init("Threads", folder=tmp_path)
+
+    def play(attempt: echoscope.Trajectory) -> None:
+        with attempt:
+            for number in range(20):
+                attempt.turn(state=f"{number}", response="x" * 500)
+
+    threads = [threading.Thread(target=play, args=[one]) for one in run.group(6, prompt="p", iteration=1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    turns: dict[str, list[int]] = {}
+    for event in events(tmp_path):
+        if event.type == "turn":
+            turns.setdefault(event.trajectory, []).append(event.turn)
+    assert list(turns.values()) == [list(range(20))] * 6
+
+
+def test_other_processes_attach_to_the_run(tmp_path: Path) -> None:
+    run = echoscope.init("Processes", folder=tmp_path)
+    code = (
+        "import echoscope, sys\n"
+        "run = echoscope.attach(sys.argv[1])\n"
+        "for number in range(30):\n"
+        "    with run.trajectory(prompt='p', iteration=number) as attempt:\n"
+        "        attempt.turn(state='s', response='r' * 300)\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(2)]
+    for number in range(30):
+        run.log({"mine": number}, iteration=number)
+    assert [process.wait() for process in processes] == [0, 0]
+    run.finish()
+    assert len(events(tmp_path)) == 1 + 2 * 30 * 3 + 30 + 1
+    groups = [(event.iteration, event.group) for event in events(tmp_path) if event.type == "group_started"]
+    assert sorted(groups) == [(number, group) for number in range(30) for group in (0, 1)]
+    with pytest.raises(FileNotFoundError, match=r"call echoscope\.init"):
+        echoscope.attach(tmp_path / "none")
+
+
+def test_a_run_continues_after_a_line_that_was_not_finished(tmp_path: Path) -> None:
+    echoscope.init("Again", folder=tmp_path).log({"a": 1.0}, iteration=4)
+    with (tmp_path / "journal.jsonl").open("ab") as file:
+        file.write(b'{"seq":3,"time":17')
+    echoscope.init("Again", folder=tmp_path).log({"a": 2.0}, iteration=5)
+    started = [event for event in events(tmp_path) if event.type == "run_started"]
+    assert [(event.attempt, event.from_iteration) for event in started] == [(1, 0), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [({"url": "https://example.org"}, "both url and token"), ({"token": "es_x"}, "both url and token")],
+)
+def test_half_of_a_site_is_refused(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        echoscope.init("x", folder=tmp_path, **wrong)
+    with pytest.raises(ValueError, match="1 to 4,096 trajectories, not 0"):
+        echoscope.init("x", folder=tmp_path).group(0, prompt="p", iteration=1)
+
+
+def test_everything_is_json(tmp_path: Path) -> None:
+    run = echoscope.init("JSON", folder=tmp_path, config={"path": Path("a"), "shape": (1, 2)})
+    run.log({"a": 1.0}, iteration=1, note={"when": {1}})
+    lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    assert lines[0]["config"]["recorded"] == {"path": "a", "shape": [1, 2]}
+    assert lines[1]["extra"] == {"note": {"when": [1]}}
