@@ -20,7 +20,7 @@ from trainer.rollout.runner import RolloutRequest, RolloutRunner
 
 def success_rate(policy: Policy, config: RunConfig) -> float:
     """Success rate on the fixed prompts of the evaluation."""
-    chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
+    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
     runner = RolloutRunner(
         config=config,
         chat=chat,

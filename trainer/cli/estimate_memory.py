@@ -9,7 +9,7 @@ from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
 from trainer.memory.advice import gigabytes, suggested_settings, table
 from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, on_gpu, played_at_once, rows_that_fit
-from trainer.policy.shapes import KNOWN, ModelShape, shape_of
+from trainer.policy.shapes import KNOWN, ModelShape, hub_shape, shape_of
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -32,11 +32,11 @@ def report(config: RunConfig, options: argparse.Namespace) -> str:
         raise ValueError(f"--processes must be at least 1, not {options.processes}")
     if config.hosted.url:
         raise ValueError("hosted.url names a model that runs elsewhere: it needs no memory here")
-    shape = shape_of(config.policy.model)
+    shape = shape_of(config.policy.model) or hub_shape(config.policy.model, config.policy.revision)
     if shape is None:
         raise ValueError(
-            f"policy.model: the dimensions of {config.policy.model} are unknown: set a folder with its config.json, or "
-            f"one of {', '.join(KNOWN)}"
+            f"policy.model: the dimensions of {config.policy.model} are unknown, and the hub has no config.json of it "
+            f"that can be read here: set a folder with its config.json, or one of {', '.join(KNOWN)}"
         )
     total = None if options.device_gb is None else int(options.device_gb * GB)
     return _report(config, shape, total, options.processes)

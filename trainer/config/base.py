@@ -68,6 +68,11 @@ class Section(BaseModel):
         return result
 
 
+def is_hub_id(name: str) -> bool:
+    """Whether a name that is not a folder has the form of a hub id, OWNER/MODEL; no other name is looked up."""
+    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
+
+
 def base_url(text: str, example: str, about_keys: str = "") -> str:
     """The base URL of a server, without trailing slashes. `about_keys`: where credentials belong instead.
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Annotated
+from collections.abc import Mapping
+from datetime import date
+from math import isfinite
+from typing import Annotated, Any
 
 from pydantic import field_validator
 
@@ -15,6 +18,30 @@ SYSTEM = "You solve tasks step by step."
 """Default system message; the pocket policy is warmed up with it."""
 MAX_SYSTEM = 4000
 """Characters of a system message."""
+TEMPLATE_DATE = "2024-07-26"
+"""Default date of chat templates: the one that Llama 3 writes by default."""
+RESERVED_KWARGS = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "raise_exception",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "strftime_now",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    }
+)
+"""Arguments of the rendering that are no variables of a template, or that the trainer sets."""
 OWN_BUDGET = "empty = as the environment recommends"
 """Help of the budgets. RunConfig fills them in: this section does not know the environment."""
 
@@ -70,6 +97,17 @@ class RolloutConfig(Section):
         source="paper: appendix E",
         added=True,
     )
+    chat_template_kwargs: Annotated[dict[str, Any], TextRole.PLAIN] = setting(
+        {},
+        "Variables of the model's chat template, as in enable_thinking=false (Qwen3).",
+        added=True,
+    )
+    template_date: Annotated[str, TextRole.PLAIN] = setting(
+        TEMPLATE_DATE,
+        "Date that chat templates with one write into the prompt (Llama 3, SmolLM3), as YYYY-MM-DD. It is the same on "
+        "every day, so that a run continued tomorrow reads the same prompt.",
+        added=True,
+    )
     context_turns: int = setting(
         0,
         "Number of most recent turns kept in the prompt after the task (0 = all). Rewards, turn numbers and budgets "
@@ -94,6 +132,36 @@ class RolloutConfig(Section):
                 raise ValueError(f"must not contain the control character {character!r}: remove it")
         return text
 
+    @field_validator("chat_template_kwargs", mode="before")
+    @classmethod
+    def normalize_kwargs(cls, value: Any) -> Any:
+        """Numbers and switches from texts, as forms send them."""
+        if not isinstance(value, Mapping):
+            return value
+        return {str(name): _scalar(given) for name, given in value.items()}
+
+    @field_validator("chat_template_kwargs")
+    @classmethod
+    def check_kwargs(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Names and plain values of variables; not those that the trainer determines."""
+        for name, given in value.items():
+            if not name.isidentifier() or len(name) > 100:
+                raise ValueError(f"{name[:100]!r} cannot be the name of a variable")
+            if name in RESERVED_KWARGS:
+                raise ValueError(f"may not set {name}, which the trainer determines")
+            if not isinstance(given, bool | int | float | str) or (isinstance(given, float) and not isfinite(given)):
+                raise ValueError(f"{name} must be a number, a text, true or false, not {given!r}")
+        return value
+
+    @field_validator("template_date")
+    @classmethod
+    def check_date(cls, value: str) -> str:
+        """A date of the calendar."""
+        try:
+            return date.fromisoformat(value).isoformat()
+        except ValueError:
+            raise ValueError(f"must be a date such as {TEMPLATE_DATE}, not {value!r}") from None
+
     @property
     def trajectories(self) -> int:
         """Trajectories per iteration."""
@@ -104,3 +172,18 @@ class RolloutConfig(Section):
         """Active settings that exclude tokens from sampling and thereby bias the importance ratio."""
         active = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
         return [f"rollout.{name}" for name, on in active.items() if on]
+
+
+_SWITCHES = {"true": True, "on": True, "false": False, "off": False, "": False}
+
+
+def _scalar(given: Any) -> Any:
+    """A value of a variable: a text that is a number or a switch becomes one."""
+    if not isinstance(given, str):
+        return given
+    if (word := given.strip().lower()) in _SWITCHES:
+        return _SWITCHES[word]
+    try:
+        return int(word)
+    except ValueError:
+        return given

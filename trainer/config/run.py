@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 import envs
 from envs.text_roles import TextRole
@@ -20,6 +21,7 @@ from trainer.algorithms import thought_rewards
 from trainer.config import former_names, rewind
 from trainer.config.algorithm import AlgorithmConfig as AlgorithmConfig
 from trainer.config.base import Section as Section
+from trainer.config.base import is_hub_id
 from trainer.config.base import setting as setting
 from trainer.config.engine import EngineConfig as EngineConfig
 from trainer.config.environment import BUDGETS, DEFAULT_ENVIRONMENT, FORMER_DEFAULTS, recommended_budgets
@@ -51,6 +53,12 @@ class PolicyConfig(Section):
         "that its operator lists.",
         source="paper: Qwen/Qwen2.5-0.5B-Instruct",
     )
+    revision: Annotated[str, TextRole.PLAIN] = setting(
+        "",
+        "Commit, tag or branch of a hub id; empty = its main branch as it is when the run starts. A commit makes sure "
+        "that the same run loads the same weights next month.",
+        added=True,
+    )
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32",
         "Precision of the weights in rollouts and updates; bfloat16 halves their memory. Losses, log-probabilities and "
@@ -58,6 +66,17 @@ class PolicyConfig(Section):
     )
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "Device of the policy; auto = a GPU if available.")
     threads: int = setting(0, "CPU threads; 0 = use all cores.", unit="threads", ge=0, le=256)
+
+    @field_validator("revision")
+    @classmethod
+    def check_revision(cls, value: str, info: ValidationInfo) -> str:
+        """The name of a commit, tag or branch, of a hub id."""
+        value, model = value.strip(), info.data.get("model", "")
+        if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}", value):
+            raise ValueError(f"must be a commit, a tag or a branch, not {value[:200]!r}")
+        if value and not is_hub_id(model):
+            raise ValueError(f"belongs to a hub id such as Qwen/Qwen3-0.6B: leave it empty for {model!r}")
+        return value
 
 
 class RewardConfig(Section):

@@ -94,7 +94,7 @@ def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), host
         base = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"suites": rest})})
     data = base.model_dump()
     chosen = {"hosted": data["hosted"] | ({"url": hosted, "model": policy} if hosted else {"url": ""})}
-    chosen |= {} if hosted else {"policy": data["policy"] | {"model": policy}}
+    chosen |= {} if hosted else {"policy": data["policy"] | {"model": policy, "revision": ""}}
     data |= {"kind": "evaluate", "name": ""} | chosen
     return RunConfig.model_validate(data)
 

@@ -90,7 +90,7 @@ def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Re
     base = _base(folder, config, cache or default_cache())
     source = base if start is None or config.lora.rank else checkpoints.path_of(folder, start)
     policy = load(source, config.policy)
-    chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
+    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
     trajectories = _trajectories(record, config, chat)
     selection = select_batch([t for t in trajectories if not t.failed], config.algorithm)
     learned = {name for name, arrays in record.tokens.items() if arrays.advantages is not None}

@@ -101,7 +101,7 @@ class _Worker:
         self._make_learner(config, policy, spec)
         if self.learner is not None and spec.saved is not None:
             checkpoints.load_learner(spec.folder, spec.saved, self.learner)
-        chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
+        chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
         sampler = ChunkedSampler(
             TransformersSampler(policy.model, chat.eos_id, policy.pad_id),
             config.memory.max_concurrent_trajectories or None,

@@ -14,7 +14,7 @@ from trainer.memory import available
 from trainer.memory.advice import advice, gigabytes, parts_as_text, suggested_settings
 from trainer.memory.estimate import MAX_SHARE, estimate_memory, played_at_once, rows_that_fit
 from trainer.memory.oom import OutOfMemoryError
-from trainer.policy.load import is_hub_id
+from trainer.policy.load import is_hub_id, revision_of
 from trainer.policy.shapes import ModelShape, read, shape_of
 
 
@@ -34,7 +34,7 @@ def check(config: RunConfig, source: str, device: torch.device) -> PreflightResu
     Raises:
         OutOfMemoryError: the run does not fit; the message lists its parts and settings that would save memory.
     """
-    shape = _shape(source)
+    shape = _shape(source, config)
     memory = _free(device)
     if config.memory.preflight == "none" or shape is None or memory is None:
         return PreflightResult(config.memory.max_concurrent_trajectories or None)
@@ -92,15 +92,16 @@ def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
     )
 
 
-def _shape(source: str) -> ModelShape | None:
+def _shape(source: str, config: RunConfig) -> ModelShape | None:
     """The model's shape; None if unknown or if the model cannot be loaded, which its loading reports."""
     shape = shape_of(source)
     if shape is not None:
         return shape
     if not Path(source).is_dir() and not is_hub_id(source):
         return None
+    version = {} if Path(source).is_dir() else revision_of(config.policy)
     try:
-        return read(AutoConfig.from_pretrained(source, trust_remote_code=False).to_dict())
+        return read(AutoConfig.from_pretrained(source, trust_remote_code=False, **version).to_dict())
     except (OSError, ValueError, KeyError):
         return None
 

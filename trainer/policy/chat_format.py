@@ -7,15 +7,28 @@ corrupt it, and no special token has to be searched for.
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Self
 
-from trainer.config.rollout import SYSTEM
+from trainer.config.rollout import SYSTEM, TEMPLATE_DATE, RolloutConfig
 
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
 
 
 class TemplateError(ValueError):
     """A chat template that cannot format dialogues of several turns. The message says why."""
+
+
+def dated(template: str, day: date) -> str:
+    """The chat template with a fixed date where it would write that of today: a continued run reads the same prompt."""
+
+    def written(call: re.Match[str]) -> str:
+        return json.dumps(day.strftime(call["format"]))
+
+    return re.sub(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>[^"']*)(?P=quote)\s*\)""", written, template)
 
 
 class ChatFormat:
@@ -29,18 +42,29 @@ class ChatFormat:
         tokenizer: with a chat template.
         think: whether responses contain a thought.
         system: the system message; empty = none. A template without a system role gets it in the first user message.
+        variables: of the chat template, besides those of transformers.
+        day: the date for templates that write one, as YYYY-MM-DD.
     Raises:
         TemplateError: the template cannot format dialogues, or the system message contains one of its special tokens.
     """
 
     _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
 
-    def __init__(self, tokenizer: Any, *, think: bool, system: str = SYSTEM) -> None:
-        self.tokenizer, self.system = tokenizer, system
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        think: bool,
+        system: str = SYSTEM,
+        variables: Mapping[str, Any] | None = None,
+        day: str = TEMPLATE_DATE,
+    ) -> None:
+        self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
+        self._template = dated(tokenizer.get_chat_template(), date.fromisoformat(day))
         self._check_system()
+        # Without the system message, which some templates write before the last user message: it is read once.
         rendered = self._render(
             [
-                *([{"role": "system", "content": "x"}] if system else []),
                 {"role": "user", "content": "x"},
                 {"role": "assistant", "content": self._MARK_ASSISTANT},
                 {"role": "user", "content": self._MARK_USER},
@@ -52,8 +76,28 @@ class ChatFormat:
             raise TemplateError("the model's chat template drops messages: it cannot build dialogues of several turns")
         # The template closes the assistant's turn with its end token, which the policy samples itself unless cut.
         self.eos_id, self._before_user = self._split_end(before_user)
-        tag = THINK if think else ANSWER
-        self.forced = "" if self._after_user.rstrip().endswith(tag) else tag  # templates of reasoning models contain it
+        self.forced = self._forced(think)
+
+    @classmethod
+    def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig) -> Self:
+        """The format that the settings of a rollout ask for. Raises TemplateError."""
+        return cls(
+            tokenizer,
+            think=rollout.think,
+            system=rollout.system,
+            variables=rollout.chat_template_kwargs,
+            day=rollout.template_date,
+        )
+
+    def _forced(self, think: bool) -> str:
+        """The tag that begins each response. Templates of reasoning models open the thought themselves."""
+        opened = self._after_user.rstrip().endswith(THINK)
+        if think:
+            return "" if opened else THINK
+        if not opened:
+            return ANSWER
+        line = "" if self._after_user.endswith("\n") else "\n"
+        return f"{line}\n{THINK_END}\n\n{ANSWER}"  # an empty thought, as these models write it
 
     def _check_system(self) -> None:
         """Raises TemplateError for a special token: encoding would take it for the end of the message."""
@@ -77,7 +121,9 @@ class ChatFormat:
 
     def _render(self, messages: list[dict[str, str]]) -> str:
         try:
-            text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            text: str = self.tokenizer.apply_chat_template(
+                messages, chat_template=self._template, tokenize=False, add_generation_prompt=True, **self._variables
+            )
         except Exception as error:  # templates may raise any error, e.g. "System role not supported"
             if messages[0]["role"] != "system":
                 raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig, PreTrainedModel
 from transformers.utils.peft_utils import find_adapter_config_file
 
+from trainer.config.base import is_hub_id as is_hub_id
 from trainer.config.run import PolicyConfig
+from trainer.policy.output_head import output_head as output_head
 
 
 class ModelError(ValueError):
@@ -59,9 +61,9 @@ def describe_device(device: torch.device) -> str:
     return f"CPU, {threads} thread" + ("s" if threads > 1 else "")
 
 
-def is_hub_id(name: str) -> bool:
-    """Whether a name that is not a folder has the form of a hub id, OWNER/MODEL; no other name is looked up."""
-    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
+def revision_of(config: PolicyConfig) -> dict[str, str]:
+    """Keyword of transformers for the version of a hub id; none for its main branch."""
+    return {"revision": config.revision} if config.revision else {}
 
 
 def load(source: str | Path, config: PolicyConfig) -> Policy:
@@ -81,10 +83,11 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     elif not any(Path(name).glob("*.safetensors")):
         raise ModelError(f"policy.model: the folder {name} holds no *.safetensors file; no other format is loaded")
     device = pick_device(config.device)
+    version = {} if Path(name).is_dir() else revision_of(config)
     try:
-        if not Path(name).is_dir() and find_adapter_config_file(name) is not None:
+        if not Path(name).is_dir() and find_adapter_config_file(name, **version) is not None:
             raise _adapter_error(name)
-        AutoConfig.from_pretrained(name, trust_remote_code=False)
+        _check_architecture(name, AutoConfig.from_pretrained(name, trust_remote_code=False, **version))
         loader = cast(Any, AutoModelForCausalLM)
         model, report = loader.from_pretrained(
             name,
@@ -93,6 +96,7 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
             trust_remote_code=False,
             attn_implementation="sdpa",
             output_loading_info=True,
+            **version,
         )
     except ModelError:
         raise
@@ -101,9 +105,28 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     _check_no_adapter(name, model)
     if missing := sorted(report["missing_keys"]):
         raise ModelError(f"policy.model: {name!r} lacks {len(missing)} of its weights, {missing[0]} for one")
-    policy = Policy(model.to(device).eval(), _load_tokenizer(name))
+    policy = Policy(model.to(device).eval(), _load_tokenizer(name, version))
     _check_head(policy)
     return policy
+
+
+_CHOOSE = "Choose a Qwen, Llama, Mistral, Gemma 3, Granite or similar model"
+
+
+def _check_architecture(name: str, config: PretrainedConfig) -> None:
+    """Raise ModelError, before any weight is read, for an architecture that cannot be a policy."""
+    text, classes = config.get_text_config(), cast(Any, AutoModelForCausalLM)._model_mapping
+    about = f"policy.model: {name!r} is of the architecture {text.model_type}"
+    if type(config) not in classes:
+        raise ModelError(f"{about}, which is no causal LM. {_CHOOSE}")
+    for setting, what in (("attn_logit_softcapping", "attention scores"), ("final_logit_softcapping", "logits")):
+        if getattr(text, setting, None):
+            raise ModelError(f"{about}, which soft-caps its {what}: the update does not compute that. {_CHOOSE}")
+    if not getattr(classes[type(config)], "_supports_sdpa", True):
+        raise ModelError(
+            f"{about}, whose attention is more than scaled dot products (attention sinks, for one), which sampling and "
+            f"update need. {_CHOOSE}"
+        )
 
 
 def _check_no_adapter(name: str, model: PreTrainedModel) -> None:
@@ -123,15 +146,20 @@ def _adapter_error(name: str) -> ModelError:
 
 
 def _cannot_load(name: str, what: str, error: Exception) -> str:
+    if "trust_remote_code" in str(error):
+        return (
+            f"policy.model: the {what} of {name!r} needs Python code from its repository, which is never run here: "
+            "choose a model of an architecture that transformers has itself"
+        )
     hint = ""
     if not Path(name).is_dir():
         hint = " (offline mode is on)" if os.environ.get("HF_HUB_OFFLINE") else " (check the name and the network)"
     return f"policy.model: the {what} of {name!r} cannot be loaded{hint}: {error}"
 
 
-def _load_tokenizer(name: str) -> Any:
+def _load_tokenizer(name: str, version: Mapping[str, str]) -> Any:
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **version)
     except Exception as error:  # parsers of broken tokenizer files raise anything, even bare Exception
         raise ModelError(_cannot_load(name, "tokenizer", error)) from error
     sample = "Turn 1"
@@ -147,19 +175,14 @@ def _load_tokenizer(name: str) -> Any:
     return tokenizer
 
 
-def output_head(model: PreTrainedModel) -> nn.Module:
-    """The layer that maps the last hidden state to logits."""
-    return cast(nn.Module, cast(Any, model).get_output_embeddings())
-
-
 @torch.no_grad()
 def _check_head(policy: Policy) -> None:
     """Check that the model's logits are head(hidden): logits are computed for selected positions only."""
     ids = torch.tensor([[policy.pad_id, policy.tokenizer.eos_token_id, policy.pad_id]], device=policy.model.device)
     whole = policy.model(input_ids=ids).logits
-    recomputed = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state)
+    recomputed = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state).to(whole.dtype)
     if not torch.allclose(whole.float(), recomputed.float(), rtol=1e-3, atol=1e-3):
         raise ModelError(
-            "policy.model: this architecture transforms its logits after the output layer (soft-capping or scaling), "
-            "which is not supported yet: choose a Qwen, Llama or similar model"
+            "policy.model: this architecture transforms its logits after the output layer in a way that the update "
+            "does not compute: choose a Qwen, Llama, Granite or similar model"
         )

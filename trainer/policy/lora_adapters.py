@@ -5,7 +5,8 @@ Layers are replaced in place, so that sampler, learner and critic keep using the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ from typing import Any, cast
 import peft
 import torch
 from peft.tuners.lora import LoraLayer
+from peft.tuners.lora.layer import ParamWrapper
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -135,11 +137,29 @@ def merged(model: nn.Module) -> dict[str, Tensor]:
     adapted = layers(model)
     weights = {name: weight for name, weight in model.state_dict().items() if ".lora_" not in name}
     for name, layer in adapted.items():
-        key = f"{name}.base_layer.weight"
+        key = _adapted_weight(name, layer)
         base = weights[key]
         delta: Tensor = cast(Any, layer).get_delta_weight(_NAME)
         weights[key] = (base.float() + delta.float()).to(base.dtype)
-    return {name.replace(".base_layer.", "."): weight for name, weight in weights.items()}
+    return {_base_name(name): weight for name, weight in weights.items()}
+
+
+def _adapted_weight(name: str, layer: LoraLayer) -> str:
+    """Name of the weight that a layer's adapter changes.
+
+    Experts of a mixture hold several weights in one module: each has a wrapper, and wrappers are nested.
+    """
+    if not isinstance(layer, ParamWrapper):
+        return f"{name}.base_layer.weight"
+    path, inner = f"{name}.base_layer", layer.base_layer
+    while isinstance(inner, ParamWrapper):
+        path, inner = f"{path}.base_layer", inner.base_layer
+    return f"{path}.{layer.parameter_name}"
+
+
+def _base_name(name: str) -> str:
+    """The name of a weight or a layer before adapters were attached."""
+    return ".".join(part for part in name.split(".") if part != "base_layer")
 
 
 def save_adapter(model: PreTrainedModel, settings: LoraConfig, base: str, folder: Path) -> None:
@@ -147,10 +167,26 @@ def save_adapter(model: PreTrainedModel, settings: LoraConfig, base: str, folder
     folder.mkdir(parents=True, exist_ok=True)
     config = _peft_config(settings)
     config.base_model_name_or_path, config.task_type, config.inference_mode = base, peft.TaskType.CAUSAL_LM, True
-    config.target_modules = sorted({name.rpartition(".")[2] for name in layers(model)})
+    experts = {name: layer for name, layer in layers(model).items() if isinstance(layer, ParamWrapper)}
+    config.target_modules = sorted({name.rpartition(".")[2] for name in layers(model) if name not in experts})
+    if experts:
+        _name_expert_weights(config, experts)
     config.save_pretrained(str(folder))
     tensors = {
         f"base_model.model.{name.replace(f'.{_NAME}.', '.')}": value.cpu().contiguous()
         for name, value in state(model).items()
     }
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+
+
+def _name_expert_weights(config: peft.LoraConfig, experts: Mapping[str, ParamWrapper]) -> None:
+    """Let the configuration name the adapted weights of experts; one that holds two projections has twice the rank."""
+    config.target_parameters = sorted(
+        {f"{_base_name(name).rpartition('.')[2]}.{layer.parameter_name}" for name, layer in experts.items()}
+    )
+    for layer in experts.values():
+        pattern = rf".*\.{re.escape(layer.parameter_name)}"
+        if layer.r[_NAME] != config.r:
+            config.rank_pattern[pattern] = layer.r[_NAME]
+        if layer.lora_alpha[_NAME] != config.lora_alpha:
+            config.alpha_pattern[pattern] = layer.lora_alpha[_NAME]

@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from trainer.config.base import is_hub_id
 from trainer.config.run import POCKET
 from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.paths import POCKET_CHECKPOINT
@@ -186,3 +187,17 @@ def read_folder(folder: Path) -> ModelShape | None:
     except (OSError, ValueError):
         return None
     return read(config) if isinstance(config, dict) else None
+
+
+def hub_shape(model: str, revision: str = "") -> ModelShape | None:
+    """Shape of a hub id by its config.json, downloaded if it is not in the cache; None if it cannot be read."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if not is_hub_id(model):
+        return None
+    try:
+        file = hf_hub_download(model, "config.json", revision=revision or None)
+    except (HfHubHTTPError, OSError, ValueError):
+        return None
+    return read_folder(Path(file).parent)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.algorithms.losses import entropy_from_logprobs
+from trainer.policy.output_head import ScaledHead
 
 MAX_LOGITS = 2**25
 """Logits of a chunk: 128 MiB in fp32."""
@@ -96,6 +97,8 @@ def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: flo
         hidden: (M, H).
         ids: (M,).
     """
+    if isinstance(head, ScaledHead):
+        return head_logprobs(head.layer, hidden, ids, temperature / head.scale)
     if (
         isinstance(head, nn.Linear)
         and getattr(head, "bias", None) is None

@@ -65,6 +65,12 @@ def test_every_setting_has_a_help_text():
             "evaluation.suites",
             "names Sokoban, in which the run is evaluated anyway",
         ),
+        ({"policy": {"revision": "main"}}, "policy.revision", "belongs to a hub id such as Qwen/Qwen3-0.6B"),
+        (
+            {"policy": {"model": "Qwen/Qwen3-0.6B", "revision": "--all"}},
+            "policy.revision",
+            "must be a commit, a tag or a branch, not '--all'",
+        ),
         ({"engine": {"name": "server"}}, "engine.name", "is 'server', but engine.urls is empty"),
     ],
 )

@@ -1,6 +1,7 @@
 """Preflight check: runs that do not fit are refused with advice, large rollouts are split into chunks."""
 
 import re
+import shutil
 from functools import partial
 
 import pytest
@@ -187,9 +188,23 @@ def test_the_command_prints_parts_sums_and_savings(capsys):
         (["--set", "policy.model=someone/Else-13B"], "the dimensions of someone/Else-13B are unknown"),
     ],
 )
-def test_the_command_reports_invalid_input(capsys, more, complaint):
+def test_the_command_reports_invalid_input(capsys, monkeypatch, more, complaint):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert main(["memory", "--preset", "sokoban-pocket", *more]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_the_command_reads_the_sizes_of_any_hub_id(capsys, monkeypatch, tmp_path, pocket_folder):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    commit = "a" * 40
+    files = tmp_path / "models--someone--Else-13B" / "snapshots" / commit
+    files.mkdir(parents=True)
+    (tmp_path / "models--someone--Else-13B" / "refs").mkdir()
+    (tmp_path / "models--someone--Else-13B" / "refs" / "main").write_text(commit)
+    shutil.copy(pocket_folder / "config.json", files)
+    assert main(["estimate-memory", "--preset", "sokoban-pocket", "--set", "policy.model=someone/Else-13B"]) == 0
+    assert capsys.readouterr().out.startswith("someone/Else-13B, ")
 
 
 def test_for_an_unknown_model_the_guard_leaves_the_error_to_loading(tmp_path):

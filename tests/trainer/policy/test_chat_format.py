@@ -4,9 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tests.trainer import tiny
 from tests.trainer.random_texts import texts
+from trainer.config.files import validation_errors
 from trainer.config.rollout import SYSTEM
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
@@ -200,3 +202,76 @@ def test_decoded_text_is_storable_and_drops_only_the_end_token(style, data):
 def test_special_tokens_inside_a_response_stay_visible():
     chat = ChatFormat(STYLES["chatml"], think=True)
     assert chat.decode(tiny.sampled(chat, "a<|im_start|>b").ids) == "a<|im_start|>b"
+
+
+MISTRAL = (  # Mistral 0.3: the system text stands before the last user message
+    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set system = messages[0]['content'] %}"
+    "{% set loop_messages = messages[1:] %}{% else %}{% set loop_messages = messages %}{% endif %}"
+    "{% for message in loop_messages %}{% if message['role'] == 'user' %}"
+    "{% if loop.last and system is defined %}{{ '[INST] ' + system + '\n\n' + message['content'] + '[/INST]' }}"
+    "{% else %}{{ '[INST] ' + message['content'] + '[/INST]' }}{% endif %}"
+    "{% else %}{{ ' ' + message['content'] + eos_token }}{% endif %}{% endfor %}"
+)
+DATED = tiny.CHATML.replace("{% for", "{{ 'Today: ' + strftime_now('%d %b %Y') + '.\n' }}{% for", 1)
+SWITCHED = tiny.CHATML.replace(
+    "assistant\n{% endif %}",
+    "assistant\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}",
+)
+
+
+def text_of(chat, ids):
+    return chat.tokenizer.decode(ids)
+
+
+def test_a_system_text_that_the_template_repeats_is_read_once():
+    tokenizer = tiny.bpe(["<s>", "</s>", "[INST]", "[/INST]"], MISTRAL, "</s>")
+    tokenizer.bos_token = "<s>"
+    chat = ChatFormat(tokenizer, think=True, system="Be brief.")
+    assert text_of(chat, chat.opening("first")) == "<s>[INST] Be brief.\n\nfirst[/INST]<think>"
+    assert text_of(chat, chat.between("second", ended=True)) == "[INST] second[/INST]<think>"
+
+
+@pytest.mark.parametrize("ending", ["<think>\n", "<think>"])
+def test_without_thoughts_a_template_that_opens_one_gets_an_empty_one(ending):
+    chatml = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+    template = tiny.CHATML.replace("assistant\n{% endif %}", f"assistant\n{ending}{{% endif %}}")
+    chat = ChatFormat(tiny.bpe(chatml, template, "<|im_end|>"), think=False)
+    for ids in (chat.opening("first"), chat.between("second", ended=True)):
+        assert text_of(chat, ids).endswith("assistant\n<think>\n\n</think>\n\n<answer>")
+    assert ChatFormat(chat.tokenizer, think=True).forced == ""
+
+
+def test_variables_reach_the_template():
+    tokenizer = tiny.bpe(["<|im_start|>", "<|im_end|>", "<|endoftext|>"], SWITCHED, "<|im_end|>")
+    rollout = RunConfig.model_validate(
+        {"rollout": {"think": False, "chat_template_kwargs": {"enable_thinking": "off"}}}
+    )
+    chat = ChatFormat.of_rollout(tokenizer, rollout.rollout)
+    assert text_of(chat, chat.opening("first")).endswith("<think>\n\n</think>\n\n<answer>")
+    assert not text_of(chat, ChatFormat(tokenizer, think=False).opening("first")).endswith("</think>\n\n<answer>")
+
+
+def test_a_template_with_a_date_writes_the_same_one_every_day():
+    tokenizer = tiny.bpe(["<|im_start|>", "<|im_end|>", "<|endoftext|>"], DATED, "<|im_end|>")
+    usual = ChatFormat(tokenizer, think=True)
+    assert text_of(usual, usual.opening("x")).startswith("Today: 26 Jul 2024.")
+    rollout = RunConfig.model_validate({"rollout": {"template_date": "2025-01-31"}}).rollout
+    chat = ChatFormat.of_rollout(tokenizer, rollout)
+    assert text_of(chat, chat.opening("x")).startswith("Today: 31 Jan 2025.")
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"template_date": "tomorrow"}, "must be a date such as 2024-07-26, not 'tomorrow'"),
+        ({"chat_template_kwargs": {"messages": "x"}}, "may not set messages, which the trainer determines"),
+        ({"chat_template_kwargs": {"not a name": 1}}, "'not a name' cannot be the name of a variable"),
+        ({"chat_template_kwargs": {"tools": []}}, "may not set tools"),
+        ({"chat_template_kwargs": {"effort": [1]}}, "effort must be a number, a text, true or false"),
+    ],
+)
+def test_unusable_settings_of_templates_are_refused(settings, message):
+    with pytest.raises(ValidationError) as refusal:
+        RunConfig.model_validate({"rollout": settings})
+    assert message in validation_errors(refusal.value)[0][1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GraniteConfig, GraniteForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer.config.run import PolicyConfig
 from trainer.policy import load as load_module
@@ -94,7 +94,7 @@ def test_remote_code_of_a_model_is_never_run(folder, tmp_path):
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Model"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write('ran')")
-    refuse(folder, "cannot be loaded")
+    refuse(folder, "needs Python code from its repository, which is never run here")
     assert not (tmp_path / "ran").exists()
 
 
@@ -110,19 +110,15 @@ def test_a_tokenizer_without_an_end_token_is_refused(folder):
     refuse(folder, "no end-of-sequence token")
 
 
-def test_an_architecture_that_transforms_its_logits_is_refused(folder):
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    config = GraniteConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        logits_scaling=8.0,
-    )
-    GraniteForCausalLM(config).save_pretrained(folder)
+def test_an_architecture_that_transforms_its_logits_is_refused(folder, monkeypatch):
+    monkeypatch.setattr("trainer.policy.output_head.logit_scale", lambda config: 0.5)
     refuse(folder, "transforms its logits")
+
+
+def test_an_architecture_without_a_causal_lm_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "vit"}))
+    refuse(folder, "architecture vit, which is no causal LM")
 
 
 def test_a_missing_gpu_is_reported(monkeypatch):
@@ -164,6 +160,21 @@ def hub_files(tmp_path, monkeypatch):
 def test_a_model_of_a_hub_is_loaded(pocket_folder, hub_files):
     shutil.copytree(pocket_folder, hub_files, dirs_exist_ok=True)
     assert load("someone/model", PolicyConfig()).parameters == load(pocket_folder, PolicyConfig()).parameters
+
+
+def test_another_revision_of_a_hub_id_is_another_model(pocket_folder, llama_folder, hub_files):
+    """A tag in the cache names its own commit; main names another one."""
+    shutil.copytree(pocket_folder, hub_files, dirs_exist_ok=True)
+    tagged = hub_files.with_name("b" * 40)
+    shutil.copytree(llama_folder, tagged)
+    (hub_files.parents[1] / "refs" / "v2").write_text(tagged.name)
+    model = "someone/model"
+    assert load(model, PolicyConfig(model=model)).parameters == load(pocket_folder, PolicyConfig()).parameters
+    second = load(model, PolicyConfig(model=model, revision="v2"))
+    assert second.parameters == load(llama_folder, PolicyConfig()).parameters
+    refuse_version = PolicyConfig(model=model, revision="v3")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load(model, refuse_version)
 
 
 def test_an_adapter_on_a_hub_cannot_name_a_folder_of_this_machine_as_its_base(pocket_folder, hub_files):

@@ -19,7 +19,8 @@ from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResp
 from trainer.engines.transformers.kv_cache import KVCache
 from trainer.engines.transformers.sampling import sample_tokens
 from trainer.engines.transformers.threads import ThreadedSession, partition_rows, thread_count
-from trainer.policy.load import output_head
+from trainer.policy.attention_window import attention_window
+from trainer.policy.output_head import output_head
 from trainer.policy.packing.shared_prefix import find_shared_prefixes
 
 _MAX_PREFILL_TOKENS = 8192
@@ -108,6 +109,7 @@ class TransformersSession:
         self.reset_rows: set[int] = set()
         self.appended: dict[int, list[int]] = {}
         self.device = sampler.model.device
+        self.window = attention_window(sampler.model)
 
     def reset_row(self, row: int) -> None:
         self.reset_rows.add(row)
@@ -187,11 +189,12 @@ class TransformersSession:
                 if stop > start and wider * (stop - start + 1) > _MAX_PREFILL_TOKENS:
                     break
                 width, stop = wider, stop + 1
-            parts.append(self._forward_batch(slots[start:stop], tokens[start:stop]))
+            parts.append(self.read(slots[start:stop], tokens[start:stop]))
             start = stop
         return torch.cat(parts)
 
-    def _forward_batch(self, slots: Sequence[int], tokens: Sequence[list[int]]) -> Tensor:
+    def read(self, slots: Sequence[int], tokens: Sequence[list[int]]) -> Tensor:
+        """Append tokens to the cached rows of these slots. Returns the hidden state after each row's last token."""
         cache, sizes = self.cache, [len(ids) for ids in tokens]
         longest = max(sizes)
         ids = torch.tensor([row + [self.sampler.pad_id] * (longest - len(row)) for row in tokens], device=self.device)
@@ -210,7 +213,7 @@ class TransformersSession:
         mask = torch.zeros(unread.shape, dtype=self.sampler.model.dtype, device=self.device)
         output = self.sampler.model.base_model(
             input_ids=ids,
-            attention_mask=mask.masked_fill_(unread, -torch.inf),
+            attention_mask=self.window.masks(mask.masked_fill_(unread, -torch.inf), positions),
             position_ids=positions,
             past_key_values=self.cache.cache,
             use_cache=True,

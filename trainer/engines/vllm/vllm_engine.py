@@ -18,7 +18,7 @@ import torch
 
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.policy import lora_adapters
-from trainer.policy.load import ModelError, Policy
+from trainer.policy.load import ModelError, Policy, revision_of
 
 ADAPTER = "policy"
 MISSING = (
@@ -88,6 +88,8 @@ class VllmEngine:
             arguments["kv_cache_memory_bytes"] = int(engine.cpu_kv_cache_gib * 2**30)
             # vLLM 0.32 cannot prefill a seeded row in chunks on CPUs ("CPU Generator does not use offset").
             arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
+        if self.adapted and not Path(arguments["model"]).is_dir():
+            arguments |= revision_of(self.config.policy)
         if self.adapted:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(self.config.lora.rank)}
         return arguments

@@ -11,6 +11,7 @@ from trainer.config.run import POCKET, RunConfig
 from trainer.distributed.group import LearnerSpec
 from trainer.engines.sampler import Actor
 from trainer.engines.sampler_factory import in_chunks, make_sampler
+from trainer.engines.transformers.cache_check import check_cache
 from trainer.imitation import warmup
 from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
 from trainer.loops.session import RunSession
@@ -47,6 +48,8 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     if plan.warning:
         session.warn(plan.warning)
     policy = load(source, config.policy)
+    if not config.engine.foreign:
+        check_cache(policy.model)
     reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
     session.group.prepare(
         LearnerSpec(
@@ -57,7 +60,7 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
             saved=session.checkpoint,
         )
     )
-    chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
+    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
     return PolicySetup(policy, chat, plan, reference)
 
 
