@@ -178,7 +178,8 @@ class Learner:
         """
         size = self.group.size
         own = self.meter.prepare(range(self.group.rank, len(prompts), size), before // size, after // size)
-        scores = cross_scores(self.policy, prompts, thoughts, own, self.config.optimizer.micro_batch_tokens)
+        tokens = self.config.optimizer.micro_batch_tokens
+        scores = cross_scores(self.policy, prompts, thoughts, own, tokens, share_prompts=self.shares_prompts)
         self.group.all_reduce(scores)
         return scores
 
