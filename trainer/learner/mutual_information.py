@@ -79,7 +79,8 @@ def _scores_of_block(policy: Policy, prompts: list[list[int]], thoughts: list[li
     for rows in partition_shared(ends, prefixes, max_tokens):
         wide = int(ends[rows].max())
         own_ids, own_mask = ids[rows, :wide], mask[rows, :wide]
-        packed = PackedBatch.of(attention[rows, :wide], prefixes_within(prefixes, rows)).to(policy.model.device)
+        shared = prefixes_within(prefixes, rows)
+        packed = PackedBatch.of(attention[rows, :wide], shared, mask=own_mask, device=policy.model.device)
         scores[rows] = _scores_of_rows(policy, own_ids, own_mask, packed)
     return scores.view(len(prompts), len(thoughts)).t()
 
