@@ -78,12 +78,12 @@ class Targets:
     @classmethod
     def of(cls, packed: PackedBatch, mask: Tensor) -> Targets:
         """The targets of tokens on a (B, T) mask with at least one token, never the first of a row."""
-        places, index = packed.place[:, :-1][mask[:, 1:]].unique(return_inverse=True)
+        places, index = torch.unique(packed.place[:, :-1][mask[:, 1:]], return_inverse=True)
         number = torch.full((len(packed.source),), -1)
         number[places] = torch.arange(len(places))
         padded = torch.zeros(sum(segments.own.numel() for segments in packed.segments), dtype=torch.bool)
         padded[packed.back] = True
-        real = padded.split([segments.own.numel() for segments in packed.segments])
+        real = torch.split(padded, [segments.own.numel() for segments in packed.segments])
         selected, back, start = [], torch.zeros_like(places), 0
         for segments, tokens in zip(packed.segments, real, strict=True):
             wanted = (number[segments.own] >= 0) & tokens.view(segments.own.shape)
