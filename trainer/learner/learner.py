@@ -19,6 +19,7 @@ from trainer.distributed.group import ProcessGroup, SingleProcess, collective
 from trainer.learner import optimizers
 from trainer.learner.advantage_estimation import estimate_update
 from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner, plan_passes
+from trainer.learner.micro_batches import token_limit
 from trainer.learner.mutual_information import cross_scores
 from trainer.learner.scoring import Scorer
 from trainer.learner.step_losses import StepGradients, StepLosses
@@ -68,7 +69,8 @@ class Learner:
         self.trainable: dict[str, TrainableModule] = {POLICY: trainable_policy(policy.model, settings, self.group)}
         if self.critic is not None:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
-        self.oom_retry = OomRetry(settings.micro_batch_tokens, enabled=not self.group.sharded)
+        limit = token_limit(settings.micro_batch_tokens, self.device)
+        self.oom_retry = OomRetry(limit, enabled=not self.group.sharded)
         self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
@@ -178,7 +180,8 @@ class Learner:
         """
         size = self.group.size
         own = self.meter.prepare(range(self.group.rank, len(prompts), size), before // size, after // size)
-        scores = cross_scores(self.policy, prompts, thoughts, own, self.config.optimizer.micro_batch_tokens)
+        tokens = self.config.optimizer.micro_batch_tokens
+        scores = cross_scores(self.policy, prompts, thoughts, own, tokens, share_prompts=self.shares_prompts)
         self.group.all_reduce(scores)
         return scores
 
