@@ -13,7 +13,7 @@ from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.distributed.control_channel import RankLostError
 from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
-from trainer.engines.sampler import Actor, DivergedError
+from trainer.engines.sampler import DivergedError
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.journal.events import CheckpointRemoved, Notice, RunFinished
 from trainer.journal.reader import count_attempts
@@ -109,15 +109,21 @@ class RunSession:
             )
         return newest
 
-    def started(self, actor: Actor, evaluated_suites: list[str] | None = None) -> None:
-        """Write the opening event of the attempt, and a warning where the importance ratio is biased."""
+    def started(self, device: str, parameters: int, evaluated_suites: list[str] | None = None) -> None:
+        """Write the opening event of the attempt, and a warning where the importance ratio is biased.
+
+        Args:
+            device: description of what samples.
+            parameters: of the policy; 0 if unknown.
+            evaluated_suites: suites of the evaluation at this iteration that an earlier attempt completed.
+        """
         self.journal.write(
             self.reporter.started(
                 self.attempt,
                 self.requested.title(),
                 self.config,
-                actor,
-                processes=self.group.size,
+                device=f"{self.group.size} × {device}" if self.group.size > 1 else device,
+                parameters=parameters,
                 evaluated_suites=evaluated_suites or [],
             )
         )

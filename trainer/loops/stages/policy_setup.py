@@ -1,4 +1,4 @@
-"""The policy of a run: where it is loaded from, whether it fits, and the engine that samples from it."""
+"""The policy of a run: where it is loaded from, and whether it fits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.distributed.group import LearnerSpec
-from trainer.engines.sampler import Actor
-from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.imitation import warmup
 from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
 from trainer.loops.session import RunSession
@@ -19,7 +17,7 @@ from trainer.memory import preflight
 from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
-from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
+from trainer.policy.load import ModelError, Policy, load, pick_device
 
 
 @dataclass(frozen=True)
@@ -59,18 +57,6 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     )
     chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
     return PolicySetup(policy, chat, plan, reference)
-
-
-def local_actor(session: RunSession, setup: PolicySetup) -> Actor:
-    """The configured engine, sampling from the loaded policy."""
-    policy = setup.policy
-    sampler = make_sampler(session.config, policy, setup.chat.eos_id, session.folder)
-    return Actor(
-        sampler=in_chunks(sampler, setup.plan.rows, session.warn),
-        context=policy.context,
-        device=describe_device(policy.model.device),
-        parameters=policy.parameters,
-    )
 
 
 def base_source(session: RunSession) -> Path | str:
