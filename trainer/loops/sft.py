@@ -41,7 +41,7 @@ def sft(session: RunSession) -> None:
     held_out = collate(validation, pad_id) if validation else None
     imitators = make_imitators(session, setup)
     checkpointer = Checkpointer(session, imitators, EchoTrap(config.echo_trap))
-    rollouts = RolloutStage(session, make_pool(session, setup), setup.chat)
+    rollouts = RolloutStage(session, make_pool(session, setup, imitators), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
     session.started(rollouts.pool.device, setup.policy.parameters)
 

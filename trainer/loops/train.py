@@ -43,7 +43,7 @@ def _attempt(session: RunSession) -> None:
     trap = EchoTrap(config.echo_trap)
     trap.load_state_dict(progress.echo_trap)
     checkpointer = Checkpointer(session, learners, trap)
-    rollouts = RolloutStage(session, make_pool(session, setup), setup.chat)
+    rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
     session.started(rollouts.pool.device, setup.policy.parameters)
 

@@ -13,6 +13,13 @@ from trainer.imitation import warmup
 from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
 from trainer.loops.session import RunSession
 from trainer.loops.stages import checkpoints
+from trainer.loops.stages.cluster_setup import (
+    ClusterSetup,
+    computes_here,
+    driver_policy,
+    needs_cluster,
+    reserve_cluster,
+)
 from trainer.memory import preflight
 from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
@@ -22,12 +29,17 @@ from trainer.policy.load import ModelError, Policy, load, pick_device
 
 @dataclass(frozen=True)
 class PolicySetup:
-    """A loaded policy, its chat format, how many rows fit, and where the initial policy lies if one is kept."""
+    """A loaded policy, its chat format, how many rows fit, and where the initial policy lies if one is kept.
+
+    Attributes:
+        cluster: of Ray actors; None: the run has none.
+    """
 
     policy: Policy
     chat: ChatFormat
     plan: PreflightResult
     reference: Path | str | None
+    cluster: ClusterSetup | None
 
 
 def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicySetup:
@@ -38,13 +50,16 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
         with_reference: keep the initial policy where the KL penalty needs it or its memory is small.
     Raises:
         ModelError: the model cannot be loaded, or does not fit the device.
+        ClusterError: the run needs a cluster that does not answer or is too small.
     """
     config = session.config
-    device, source = pick_device(config.policy.device), _source(session)
-    plan = preflight.check(config, str(source), device)
+    own, source = driver_policy(config), _source(session)
+    plan = PreflightResult(config.memory.max_concurrent_trajectories or None)
+    if computes_here(config):
+        plan = preflight.check(config, str(source), pick_device(own.device))
     if plan.warning:
         session.warn(plan.warning)
-    policy = load(source, config.policy)
+    policy = load(source, own)
     reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
     session.group.prepare(
         LearnerSpec(
@@ -56,7 +71,8 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
         )
     )
     chat = ChatFormat(policy.tokenizer, think=config.rollout.think, system=config.rollout.system)
-    return PolicySetup(policy, chat, plan, reference)
+    cluster = reserve_cluster(session, policy, reference) if needs_cluster(config) else None
+    return PolicySetup(policy, chat, plan, reference, cluster)
 
 
 def base_source(session: RunSession) -> Path | str:
