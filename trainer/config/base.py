@@ -64,6 +64,8 @@ class Section(BaseModel):
             if isinstance(extra, dict) and extra.get("added") and value == field.default:
                 continue
             value = inner.stable_dump() if isinstance(inner, Section) else value
+            if isinstance(inner, Section) and not value:  # a section added later, all of it at its defaults
+                continue
             result[former_names.former_name(type(self), name)] = value
         return result
 

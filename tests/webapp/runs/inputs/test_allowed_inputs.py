@@ -49,6 +49,7 @@ ROLES = {
     "engine.urls": TextRole.URL,
     "engine.weights_dir": TextRole.OPERATOR,
     "rewards.terms": TextRole.PLAIN,
+    "cluster.address": TextRole.OPERATOR,
     "lora.targets": TextRole.PLAIN,
     "evaluation.suites": TextRole.ENVIRONMENT,
     "hosted.url": TextRole.URL,
@@ -234,6 +235,12 @@ def test_engine_servers_are_those_that_the_operator_lists(settings: Settings) ->
 def test_the_folder_of_weights_belongs_to_the_operator(settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_FOLDERS = settings.ECHOSCOPE_MODEL_FOLDERS = ["/shared"]
     assert list(found(config(engine={"weights_dir": "/shared/weights"}))) == ["engine.weights_dir"]
+
+
+@pytest.mark.django_db
+def test_runs_of_a_site_start_no_further_processes_and_connect_to_no_cluster() -> None:
+    for name, value in (("rollout_actors", 2), ("learners", 1), ("address", "10.0.0.5:6379")):
+        assert list(found(config(cluster={name: value}))) == [f"cluster.{name}"]
 
 
 class StrangeSettings(EnvSettings):
