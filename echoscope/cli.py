@@ -32,6 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         with Client(args.url, args.token) as client:
             args.act(client, args)
+        sys.stdout.flush()  # here, where a broken pipe is caught: the interpreter would print a traceback at its end
         return DONE
     except Invalid as error:
         print(f"error: {error}", file=sys.stderr)

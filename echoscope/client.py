@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar
 from echoscope import models
 from echoscope.journal import push
 from echoscope.studies import Studies
+from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from echoscope.transport import Transport
 
 WINDOW = 5000
@@ -29,6 +30,8 @@ Item = TypeVar("Item", bound=models.Answer)
 Visibility = Literal["private", "team", "link"]
 Action = Literal["pause", "resume", "stop", "cancel", "undo-cancel"]
 Priority = Literal["low", "normal", "high"]
+RunExport = Literal["parquet", "jsonl", "csv", "metrics.parquet", "metrics.csv", "journal"]
+TrajectoryExport = Literal["json", "txt", "webp", "gif"]
 
 
 class Client:
@@ -39,6 +42,8 @@ class Client:
     ) -> None:
         self.transport = Transport(url, token, timeout=timeout, sleep=sleep)
         self.studies = Studies(self.transport)
+        self.annotations = TrajectoryAnnotations(self.transport)
+        self.alerts = AlertRules(self.transport)
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -228,6 +233,24 @@ class Client:
         """Save the model of a checkpoint as a tar archive at `path`, which gets its name when it is complete."""
         return self.transport.download(f"/runs/{run}/checkpoints/{iteration}/model.tar", path)
 
+    def generalization(self, run: str) -> models.Generalization:
+        """The generalization matrix of a run. Raises NotFound for a run that holds none."""
+        return self._get(f"/runs/{run}/generalization", models.Generalization)
+
+    def compare(self, runs: Sequence[str]) -> models.Comparison:
+        """Results and differing settings of up to ten runs."""
+        answer = self.transport.send("GET", "/compare", query={"run": list(runs)})
+        return models.Comparison.model_validate(answer.json())
+
+    def compare_puzzle(self, runs: Sequence[str], suite: str, number: int = 0) -> models.Puzzle:
+        """The runs' attempts at one puzzle of a suite, counted from 0."""
+        query = {"run": list(runs), "suite": suite, "number": number}
+        return models.Puzzle.model_validate(self.transport.send("GET", "/compare/puzzle", query=query).json())
+
+    def export(self, run: str, kind: RunExport, path: Path, **filters: Any) -> Path:
+        """Save trajectories that match the filters (names as in /api/docs), metrics or the journal at `path`."""
+        return self.transport.download(f"/runs/{run}/export/{kind}", path, filters)
+
     def log(self, run: str) -> str:
         """The end of the trainer's log."""
         return str(self.transport.send("GET", f"/runs/{run}/log").json()["text"])
@@ -241,6 +264,10 @@ class Client:
     def trajectory(self, trajectory: str) -> models.TrajectoryDetail:
         """A trajectory with its turns."""
         return self._get(f"/trajectories/{trajectory}", models.TrajectoryDetail)
+
+    def export_trajectory(self, trajectory: str, kind: TrajectoryExport, path: Path) -> Path:
+        """Save a trajectory as a document, a transcript or an animation at `path`."""
+        return self.transport.download(f"/trajectories/{trajectory}/export/{kind}", path)
 
     def shares(self, trajectory: str) -> list[models.Share]:
         """Share links of a trajectory, newest first."""

@@ -13,11 +13,23 @@ from echoscope.answer import ENDED, Answer, RunAnswer
 __all__ = [
     "ENDED",
     "Alarm",
+    "AlertRule",
+    "AlertRuleDetail",
+    "Annotations",
     "Answer",
+    "Attempt",
     "Checkpoint",
+    "Comment",
+    "ComparedRun",
+    "Comparison",
+    "Delivery",
+    "Difference",
     "Environment",
     "EnvironmentDetail",
+    "EvaluatedPolicy",
     "Evaluation",
+    "Generalization",
+    "GeneralizationCell",
     "Gpu",
     "Group",
     "Journal",
@@ -30,6 +42,7 @@ __all__ = [
     "Point",
     "Preset",
     "PresetDetail",
+    "Puzzle",
     "Report",
     "ReportDetail",
     "Reported",
@@ -273,6 +286,108 @@ class Evaluation(Answer):
     time: datetime
 
 
+class EvaluatedPolicy(Answer):
+    """A row of a generalization matrix."""
+
+    name: str
+    source: str
+    """Folder, hub id or run that it was read from."""
+    trained_on: str | None
+    """Its environments, joined by “ + ”; null if unknown."""
+
+
+class GeneralizationCell(Answer):
+    """Result of one policy in one suite."""
+
+    policy: str
+    suite: str
+    prompts: int
+    samples: int
+    success: float
+    success_low: float
+    """95% interval."""
+    success_high: float
+    mean_reward: float
+
+
+class Generalization(Answer):
+    """Generalization matrix: several policies evaluated in the same suites."""
+
+    suites: list[str]
+    policies: list[EvaluatedPolicy]
+    cells: list[GeneralizationCell]
+    time: datetime
+
+
+class ComparedRun(Answer):
+    """A compared run with its latest results."""
+
+    letter: str
+    """Its name in the comparison."""
+    slug: str
+    url: str
+    title: str
+    environment: str
+    algorithm: str
+    """In words."""
+    state: str
+    iteration: int
+    tokens: float | None
+    """Sampled tokens so far."""
+    seconds: float | None
+    """Training time so far."""
+    evaluation: Evaluation | None
+    """Its newest one, if any of its own environment."""
+
+
+class Difference(Answer):
+    """A setting that differs between the runs."""
+
+    name: str
+    """Dotted name."""
+    label: str
+    section: str
+    unit: str
+    values: list[str]
+    """In the order of the runs."""
+
+
+class Comparison(Answer):
+    """Runs side by side."""
+
+    url: str
+    """Page of the comparison."""
+    runs: list[ComparedRun]
+    differences: list[Difference]
+    suites: list[str]
+    """Suites in which at least one was evaluated, the most shared one first."""
+    warning: str
+    """Why the results are not comparable yet; empty if they are."""
+
+
+class Attempt(Answer):
+    """A run's attempt at a puzzle."""
+
+    run: str
+    """Slug."""
+    trajectory: str | None
+    """Slug; null if the run did not play this puzzle from the same start."""
+    success: bool | None
+    total_reward: float | None
+
+
+class Puzzle(Answer):
+    """A puzzle of a suite, as each run played it in its newest evaluation."""
+
+    suite: str
+    number: int
+    """From 0; the last one if a later one was asked for."""
+    count: int
+    """Number of puzzles in the suite."""
+    seed: int
+    attempts: list[Attempt]
+
+
 class LostAt(Answer):
     """The first action after which success was out of reach."""
 
@@ -390,6 +505,38 @@ class TrajectoryDetail(Answer):
     """Of a failed attempt; null otherwise, and where the solver is silent."""
 
 
+class Comment(Answer):
+    """A comment on a trajectory, or on one of its turns."""
+
+    slug: str
+    url: str
+    trajectory: str
+    """Slug."""
+    author: str | None
+    turn: int | None
+    """0-based; null: the whole trajectory."""
+    text: str
+    """Plain text; @name mentions a member of the team."""
+    mentions: list[str]
+    """Usernames of the members that it mentions."""
+    created_at: datetime
+    edited_at: datetime | None
+
+
+class Annotations(Answer):
+    """What a team noted on a trajectory."""
+
+    trajectory: str
+    """Slug."""
+    starred: bool
+    """Whether the caller has starred it."""
+    stars: list[str]
+    """Usernames of those who starred it, the first one first."""
+    tags: list[str]
+    comments: list[Comment]
+    """Oldest first."""
+
+
 class Share(Answer):
     """A share link: anyone who has it can see its trajectory."""
 
@@ -407,6 +554,59 @@ class Share(Answer):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+
+
+class AlertRule(Answer):
+    """An alert rule: events of runs that a team is alerted to."""
+
+    slug: str
+    team: Team
+    author: str | None
+    name: str
+    events: list[str]
+    scope: str
+    scope_value: str
+    """Environment, tag or slug of the run; empty for other scopes."""
+    suite: str
+    """Evaluation suite; empty = all."""
+    threshold: float
+    """Success rate, 0 to 1."""
+    queued_minutes: int
+    stalled_minutes: int
+    channel: str
+    target: str
+    """In words, without the path of an address, which often is a secret."""
+    enabled: bool
+    disabled_reason: str
+    """Why it was switched off automatically; empty otherwise."""
+    created_at: datetime
+
+
+class AlertRuleDetail(AlertRule):
+    """An alert rule with the state of its addresses."""
+
+    unconfirmed: list[str]
+    """E-mail addresses whose owners have not permitted alerts yet."""
+    problem: str
+    """Why a confirmation link was not sent; empty if all were."""
+    secret: str | None
+    """Signing key of a webhook; only in the answer that makes it."""
+
+
+class Delivery(Answer):
+    """An alert: one event of one rule."""
+
+    slug: str
+    run: str | None
+    """Slug; null for a test."""
+    event: str
+    """An event of the rule, or “test”."""
+    state: str
+    tries: int
+    payload: dict[str, Any]
+    """As it is sent (docs/alerts.md)."""
+    created_at: datetime
+    ended_at: datetime | None
 
 
 class Report(Answer):

@@ -80,11 +80,12 @@ class Transport:
             if cursor is None:
                 return
 
-    def download(self, path: str, target: Path) -> Path:
+    def download(self, path: str, target: Path, query: Mapping[str, Any] | None = None) -> Path:
         """Stream a response into a file. Raises Refused or Unreachable, and then leaves no file behind."""
         partial = target.with_name(f".{target.name}.part")
+        parameters = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         try:
-            with self._http.stream("GET", path) as response:
+            with self._http.stream("GET", path, params=parameters) as response:
                 if not response.is_success:
                     response.read()
                     raise _exception(self.url, response)

@@ -7,6 +7,7 @@ import sys
 # another busy program (the site, a browser) that made rollouts on two cores seven to ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+from trainer.cli.broken_pipe import until_reader_gone
 from trainer.cli.main import main
 
-sys.exit(main())
+sys.exit(until_reader_gone(main))

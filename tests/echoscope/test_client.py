@@ -17,6 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 from echoscope.client import Client
 from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
 from echoscope.studies import Studies
+from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
 from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
@@ -116,7 +117,7 @@ def test_environments_presets_and_workers_are_listed(client: Client, people_on_s
 
 def test_the_client_has_a_method_for_every_operation() -> None:
     """Each path and method of the API occurs in the client's source."""
-    source = inspect.getsource(Client) + inspect.getsource(Studies)
+    source = "".join(map(inspect.getsource, (Client, Studies, TrajectoryAnnotations, AlertRules)))
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/")))
     for path in document["paths"]:
         fixed = [part for part in path.split("/") if part and "{" not in part]

@@ -20,7 +20,7 @@ from trainer.cli.parser import current_arguments, parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
 from trainer.config.no_effect import ignored_changes
-from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig, WarmupConfig
+from trainer.config.run import EnvironmentConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
 from trainer.journal import disk_space, run_log
 from trainer.journal.protocol import (
@@ -61,11 +61,7 @@ class Stop:
 
 def default_config_of(environment: str) -> RunConfig:
     """The environment with its recommended budgets. Raises ValueError for an unknown name."""
-    spec = envs.spec(environment)
-    rollout = RolloutConfig(
-        max_turns=spec.max_turns, max_actions_per_turn=spec.max_actions_per_turn, max_actions=spec.max_actions
-    )
-    return RunConfig(environment=EnvironmentConfig(name=environment), rollout=rollout)
+    return RunConfig(environment=EnvironmentConfig(name=envs.spec(environment).name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for field, problem in validation_errors(error):
             print(f"error: {field or 'settings'}: {problem}", file=sys.stderr)
         return BAD_CONFIGURATION
+    except BrokenPipeError:
+        raise  # of `| head`, see broken_pipe.py
     except (ValueError, OSError) as error:
         _print_error(error)
         return DISK_FULL if disk_space.is_full(error) else BAD_CONFIGURATION

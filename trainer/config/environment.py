@@ -15,6 +15,7 @@ from trainer.config.former_names import FormerParts
 
 BUDGETS = {"max_turns": 100, "max_actions_per_turn": 100, "max_actions": 1000}
 """Budgets of an episode that belong to its environment, with their upper limits."""
+DEFAULT_ENVIRONMENT = "Sokoban"
 DEFAULTS_VERSION = 2
 FORMER_DEFAULTS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {1: {"LargeSokoban": {"typical_length": None}}}
 """Version of the environments' default settings → environment → the defaults that were others then."""
@@ -63,9 +64,14 @@ class MixedEnvironment(Section):
     @property
     def budgets(self) -> dict[str, int]:
         """The environment's recommended budgets, overridden by those that are set."""
-        spec = envs.spec(self.name)
         values = {budget: getattr(self, budget) for budget in BUDGETS}
-        return {budget: getattr(spec, budget) if value is None else value for budget, value in values.items()}
+        return recommended_budgets(self.name) | {name: value for name, value in values.items() if value is not None}
+
+
+def recommended_budgets(name: str) -> dict[str, int]:
+    """The budgets of an episode that a registered environment recommends. Raises ValueError for an unknown name."""
+    spec = envs.spec(name)
+    return {budget: getattr(spec, budget) for budget in BUDGETS}
 
 
 def validated_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +145,7 @@ class EnvironmentConfig(Section):
         "mix": FormerParts(("others", "other_settings", "other_budgets"), _join, _split)
     }
 
-    name: Annotated[str, TextRole.PLAIN] = setting("Sokoban", "Name of a registered environment.")
+    name: Annotated[str, TextRole.PLAIN] = setting(DEFAULT_ENVIRONMENT, "Name of a registered environment.")
     settings: Annotated[dict[str, Any], TextRole.ENVIRONMENT] = setting(
         {}, "Settings of the environment, as listed for each of them."
     )
@@ -182,6 +188,20 @@ class EnvironmentConfig(Section):
         le=86_400,
     )
 
+    @field_validator("name")
+    @classmethod
+    def check_name(cls, value: str) -> str:
+        """A registered environment."""
+        return _registered(value)
+
+    @field_validator("settings")
+    @classmethod
+    def check_settings(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Settings that the environment's model accepts; stored as they were given."""
+        if "name" in info.data:
+            envs.settings_model(info.data["name"]).model_validate(value)
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def recognize_former_defaults(cls, data: Any) -> Any:
@@ -190,8 +210,7 @@ class EnvironmentConfig(Section):
 
     @model_validator(mode="after")
     def check_environments(self) -> Self:
-        """A registered environment with valid settings; further ones each only once, with shares below 1 in all."""
-        envs.settings_model(_registered(self.name)).model_validate(self.settings)
+        """Each environment only once, with shares of the further ones below 1 in all."""
         for name, times in Counter(self.names).items():
             if times > 1 and name == self.name:
                 raise ValueError(f"environment.mix lists {name}, which is environment.name already")

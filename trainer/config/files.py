@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trainer.config import former_names
-from trainer.config.environment import with_defaults_version
+from trainer.config.environment import BUDGETS, with_defaults_version
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -83,7 +84,23 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
             section[last] = yaml.safe_load(text)
         except yaml.YAMLError:
             raise ValueError(f"--set {pair}: the value is not valid YAML; quote special characters") from None
+    open_budgets(data, config, names.values())
     return RunConfig.model_validate(data)
+
+
+def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) -> None:
+    """Leave open the budgets of another environment than before, but for those among the assigned names.
+
+    Budgets belong to an environment: those of `before` say nothing about the one that replaces it.
+    """
+    environment, rollout = data.get("environment"), data.get("rollout")
+    if not isinstance(environment, Mapping) or not isinstance(rollout, dict):
+        return
+    assigned = set(names)
+    if environment.get("name") != before.environment.name and "rollout" not in assigned:
+        for budget in BUDGETS:
+            if f"rollout.{budget}" not in assigned:
+                rollout.pop(budget, None)
 
 
 def current_names(names: Iterable[str]) -> dict[str, str]:
@@ -171,8 +188,20 @@ def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
             case "literal_error":
                 text = f"must be {context['expected']}"
             case "value_error":
-                text = str(context["error"])
+                field, text = _named_field(field, str(context["error"]))
             case _:
                 text = item["msg"]
         problems.append((field, text))
     return problems
+
+
+def _named_field(field: str, text: str) -> tuple[str, str]:
+    """(field, message) of a message that begins with the name of a setting within `field`: with that name once."""
+    found = re.match(r"([a-z_]+)\.([a-z_0-9]+):? ", text)
+    if found is None:
+        return field, text
+    section, name = found[1], found[2]
+    model = former_names.section_of(RunConfig, section)
+    if model is None or name not in model.model_fields or not f".{field or section}".endswith(f".{section}"):
+        return field, text
+    return f"{field or section}.{name}", text[found.end() :]

@@ -15,6 +15,8 @@ SYSTEM = "You solve tasks step by step."
 """Default system message; the pocket policy is warmed up with it."""
 MAX_SYSTEM = 4000
 """Characters of a system message."""
+OWN_BUDGET = "empty = as the environment recommends"
+"""Help of the budgets. RunConfig fills them in: this section does not know the environment."""
 
 
 class RolloutConfig(Section):
@@ -23,18 +25,28 @@ class RolloutConfig(Section):
     groups: int = setting(8, "P: puzzles per iteration.", unit="groups", source="paper: 8", gt=0, le=4096)
     group_size: int = setting(16, "N: attempts at each puzzle.", unit="trajectories", source="paper: 16", gt=0, le=4096)
     max_turns: int = setting(
-        5, "Maximum turns of a trajectory.", unit="turns", source="paper: 5", gt=0, le=BUDGETS["max_turns"]
+        5,
+        f"Maximum turns of a trajectory; {OWN_BUDGET}, as for the other budgets.",
+        unit="turns",
+        source="paper: 5",
+        gt=0,
+        le=BUDGETS["max_turns"],
     )
     max_actions_per_turn: int = setting(
         5,
-        "Maximum actions executed per turn.",
+        f"Maximum actions executed per turn; {OWN_BUDGET}.",
         unit="actions",
         source="paper: 5",
         gt=0,
         le=BUDGETS["max_actions_per_turn"],
     )
     max_actions: int = setting(
-        10, "Maximum actions of a trajectory.", unit="actions", source="paper: 10", gt=0, le=BUDGETS["max_actions"]
+        10,
+        f"Maximum actions of a trajectory; {OWN_BUDGET}.",
+        unit="actions",
+        source="paper: 10",
+        gt=0,
+        le=BUDGETS["max_actions"],
     )
     max_response_tokens: int = setting(
         96, "Maximum length of a response; longer ones are cut.", unit="tokens", gt=0, le=16_384

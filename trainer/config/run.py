@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+import envs
 from envs.text_roles import TextRole
 from trainer.algorithms import thought_rewards
 from trainer.config import former_names, rewind
@@ -21,7 +22,7 @@ from trainer.config.algorithm import AlgorithmConfig as AlgorithmConfig
 from trainer.config.base import Section as Section
 from trainer.config.base import setting as setting
 from trainer.config.engine import EngineConfig as EngineConfig
-from trainer.config.environment import FORMER_DEFAULTS
+from trainer.config.environment import BUDGETS, DEFAULT_ENVIRONMENT, FORMER_DEFAULTS, recommended_budgets
 from trainer.config.environment import EnvironmentConfig as EnvironmentConfig
 from trainer.config.evaluation import EvaluationConfig as EvaluationConfig
 from trainer.config.evaluation import parse_suite
@@ -231,6 +232,15 @@ class RunConfig(Section):
     echo_trap: EchoTrapConfig = Field(default_factory=EchoTrapConfig)
     diagnostics: DiagnosticsConfig = Field(default_factory=DiagnosticsConfig)
 
+    @model_validator(mode="before")
+    @classmethod
+    def fill_budgets(cls, data: Any) -> Any:
+        """Budgets of the rollout that are missing or empty: those that the environment recommends.
+
+        A complete section, as in every stored configuration, stays as it is, and so does a RolloutConfig object.
+        """
+        return _with_budgets(data) if isinstance(data, Mapping) else data
+
     @field_validator("name")
     @classmethod
     def check_name(cls, value: str) -> str:
@@ -334,3 +344,19 @@ class RunConfig(Section):
     def digest(self) -> str:
         """Content hash of the configuration, stable across processes, machines and renamed settings."""
         return hashlib.sha256(json.dumps(self.stable_dump(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _with_budgets(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings with the environment's budgets in place of open ones; as they are where its name is unusable."""
+    rollout, environment = data.get("rollout", {}), data.get("environment", {})
+    if not isinstance(rollout, Mapping):
+        return data
+    missing = [name for name in BUDGETS if rollout.get(name) in (None, "")]
+    if isinstance(environment, Mapping):
+        name = environment.get("name", DEFAULT_ENVIRONMENT)
+    else:
+        name = getattr(environment, "name", None)
+    if not missing or not isinstance(name, str) or name not in envs.names():
+        return data
+    own = recommended_budgets(name)
+    return {**data, "rollout": {**rollout, **{budget: own[budget] for budget in missing}}}

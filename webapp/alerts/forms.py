@@ -98,7 +98,7 @@ class RuleForm(forms.Form):
             defaults |= {"scope": Scope.RUN, "run": run.slug, "name": f"Run {run.slug}", "events": DEFAULT_EVENTS}
         if channel in Channel.values:
             defaults["channel"] = channel
-        super().__init__(data, initial=_present(rule) if rule else defaults)
+        super().__init__(data, initial=form_values(rule) if rule else defaults)
         channels = dict(Channel.choices)
         if not mail_is_configured():
             channels[Channel.EMAIL.value] = "E-mail (not configured)"
@@ -180,7 +180,8 @@ def _or_default(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _present(rule: Rule) -> dict[str, Any]:
+def form_values(rule: Rule) -> dict[str, Any]:
+    """Fields of the form with the settings of a rule."""
     return {
         "name": rule.name,
         "events": rule.events,

@@ -19,7 +19,10 @@ TITLES = {
     "runs": "Runs",
     "results": "Results of a run",
     "trajectories": "Trajectories",
+    "exports": "Exports",
+    "annotations": "Annotations",
     "shares": "Share links",
+    "alerts": "Alert rules",
     "studies": "Studies",
     "reports": "Reports",
     "journals": "Runs trained elsewhere",
@@ -32,10 +35,25 @@ BODIES = {
     "create_study": {"kind": "catalogue", "study": "figure-9", "scale": "pocket", "seeds": 3},
     "control_study": {"action": "pause"},
     "update_study": {"visibility": "link"},
+    "create_comment": {"text": "Look at this turn.", "turn": 2},
+    "update_comment": {"text": "Look at the turn before."},
+    "create_alert": {"name": "Failures", "events": ["failed", "trapped"], "channel": "inbox"},
+    "update_alert": {"enabled": False},
     "update_run": {"title": "Baseline, seed 1", "tags": ["baseline"]},
     "create_share": {"turn": 2, "expires_at": "2030-01-31T12:00:00Z"},
 }
-PLACES = {"slug": "RUN", "token": "TOKEN", "name": "NAME", "kind": "markdown"}
+PLACES = {"token": "TOKEN", "name": "NAME", "iteration": "ITERATION", "tag": "TAG"}
+SLUGS = {
+    "alerts": "RULE",
+    "comments": "COMMENT",
+    "reports": "REPORT",
+    "runs": "RUN",
+    "studies": "STUDY",
+    "trajectories": "TRAJECTORY",
+}
+"""Placeholder of a slug, by the first part of the path after /api/."""
+KINDS = {"reports": "markdown", "runs": "parquet", "studies": "csv", "trajectories": "json"}
+"""Format of an export in the sample, likewise."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +161,11 @@ def _operation(method: str, path: str, spec: Mapping[str, Any]) -> Operation:
 
 def _sample(method: str, path: str, spec: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """A curl command of the operation; the site's address is a variable."""
-    for name, place in PLACES.items():
-        path = path.replace(f"{{{name}}}", "TRAJECTORY" if name == "slug" and "/trajectories/" in path else place)
+    first = path.split("/")[2]
+    for name, place in {**PLACES, "slug": SLUGS.get(first, ""), "kind": KINDS.get(first, "")}.items():
+        path = path.replace(f"{{{name}}}", place)
     needed = [p["name"] for p in spec.get("parameters", []) if p["in"] == "query" and p.get("required")]
-    values = {"name": "reward/mean", "offset": "0", "confirm": "RUN"}
+    values = {"name": "reward/mean", "offset": "0", "confirm": "RUN", "run": "RUN", "suite": "Sokoban"}
     query = "&".join(f"{name}={values[name]}" for name in needed)
     options = [] if method == "GET" else [f"-X {method}"]
     options.append('-H "Authorization: Bearer $ECHOSCOPE_TOKEN"')

@@ -12,8 +12,11 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
 from trainer.config.files import as_messages
+from webapp.annotations.actions import AnnotationRefused
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import RequestRefused
+from webapp.trajectories.exports.run_downloads import DownloadRefused
+from webapp.trajectories.render.drawing_queue import RETRY_AFTER
 
 NO_CREDENTIALS = (
     "Authentication required: send the header “Authorization: Bearer <token>” with an API token of your team, or use "
@@ -28,6 +31,7 @@ CODES = {
     413: "too_large",
     415: "not_json",
     422: "invalid",
+    503: "busy",
 }
 
 
@@ -134,6 +138,17 @@ def install(api: NinjaAPI) -> None:
     @api.exception_handler(RawPostDataException)
     def form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
         return answer(Problem(415, "This operation takes JSON, not a form: send it as application/json."))
+
+    @api.exception_handler(DownloadRefused)
+    def undownloadable(request: HttpRequest, error: DownloadRefused) -> HttpResponse:
+        response = answer(Problem(error.status, str(error)))
+        if error.status == 503:
+            response["Retry-After"] = str(RETRY_AFTER)
+        return response
+
+    @api.exception_handler(AnnotationRefused)
+    def unfitting(request: HttpRequest, error: AnnotationRefused) -> HttpResponse:
+        return answer(Problem(422, str(error)))
 
     @api.exception_handler(QuotaExceeded)
     def quota(request: HttpRequest, error: QuotaExceeded) -> HttpResponse:

@@ -15,7 +15,9 @@ from ninja.types import DictStrAny
 from webapp.api import errors
 from webapp.api.auth import Session, Token
 from webapp.api.routes import (
+    comparison,
     environments,
+    exports,
     groups,
     journals,
     me,
@@ -23,16 +25,16 @@ from webapp.api.routes import (
     reports,
     results,
     runs,
-    shares,
     studies,
     trajectories,
     workers,
 )
+from webapp.api.routes.teamwork import alerts, annotations, shares
 from webapp.core.middleware import nul
 
 ABOUT = """The data and actions of this site's pages, for programs. Every object belongs to a team; objects you may not
-see return 404. Reading needs a token with the scope “read”; changes need “write” and at least the role member. All
-errors have the same format and say what to do."""
+see return 404. Reading needs a token with the scope “read”; changes need “write” and at least the role member, comments
+any role. All errors have the same format and say what to do."""
 
 
 class StrictParser(Parser):
@@ -80,8 +82,12 @@ for router in (
     runs.router,
     groups.router,
     results.router,
+    comparison.router,
     trajectories.router,
+    exports.router,
+    annotations.router,
     shares.router,
+    alerts.router,
     reports.router,
     studies.router,
     me.router,

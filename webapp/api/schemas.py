@@ -266,6 +266,36 @@ class EvaluationOut(Schema):
     time: datetime
 
 
+class EvaluatedPolicyOut(Schema):
+    """A row of a generalization matrix."""
+
+    name: str
+    source: str = Field(description="Folder, hub id or run that it was read from.")
+    trained_on: str | None = Field(description="Its environments, joined by “ + ”; null if unknown.")
+
+
+class GeneralizationCellOut(Schema):
+    """Result of one policy in one suite."""
+
+    policy: str
+    suite: str
+    prompts: int
+    samples: int = 1
+    success: float
+    success_low: float = Field(description="95% interval.")
+    success_high: float
+    mean_reward: float
+
+
+class GeneralizationOut(Schema):
+    """Generalization matrix: several policies evaluated in the same suites."""
+
+    suites: list[str]
+    policies: list[EvaluatedPolicyOut]
+    cells: list[GeneralizationCellOut]
+    time: datetime
+
+
 class LogOut(Schema):
     """The end of a run's log."""
 

@@ -27,8 +27,15 @@ def field_of(context: template.Context, setting: Setting) -> SafeString:
     return _cached(setting, word) if usual else _rendered(setting, word)
 
 
-def _rendered(setting: Setting, base_word: str) -> SafeString:
-    return render_to_string("runs/_setting.html", {"setting": setting, "base_word": base_word})
+@register.simple_tag(takes_context=True)
+def replaced_field(context: template.Context, setting: Setting) -> SafeString:
+    """The setting as `field_of` shows it, to take the place of the one that the page has (htmx, out of band)."""
+    return _rendered(setting, context.get("base_word") or "preset", replaces=True)
+
+
+def _rendered(setting: Setting, base_word: str, *, replaces: bool = False) -> SafeString:
+    context = {"setting": setting, "base_word": base_word, "replaces": replaces}
+    return render_to_string("runs/_setting.html", context)
 
 
 _cached = lru_cache(maxsize=1024)(_rendered)

@@ -98,6 +98,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
     applyState();
     refreshExports();
   }
+  if (target?.id === "environment-settings") form?.dispatchEvent(new Event("change")); // its settings and budgets are new
 });
 
 for (const details of document.querySelectorAll("[data-export]")) details.addEventListener("toggle", refreshExports);

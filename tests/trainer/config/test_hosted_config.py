@@ -47,8 +47,8 @@ def test_an_api_key_is_rejected_as_the_name_of_its_variable() -> None:
 
 
 def test_missing_companions_of_a_setting_are_reported() -> None:
-    assert "hosted.model is missing" in problem(model=" ")
-    assert "hosted.max_cost needs prices" in problem(max_cost=1)
+    assert "is missing: name the model" in problem(model=" ")
+    assert "needs prices" in problem(max_cost=1)
     assert "other settings determine it" in problem(extra_body={"messages": []})
 
 

@@ -53,12 +53,32 @@ def test_every_setting_has_a_help_text():
         ({"warp": 9}, "warp", "there is no setting of this name"),
         ({"name": "x" * 121}, "name", "must be at most 120 characters"),
         ({"rollout": {"group_size": 1}, "algorithm": {"group_filter": "std"}}, "", "needs groups of at least 2"),
+        ({"environment": {"name": "Hanoi"}}, "environment.name", "unknown environment 'Hanoi'; choose one of Sokoban"),
+        ({"environment": {"settings": {"boxes": 99}}}, "environment.settings.boxes", "must be at most 4"),
+        (
+            {"environment": {"mix": [{"name": "Sokoban", "share": 0.5}]}},
+            "environment.mix",
+            "lists Sokoban, which is environment.name already",
+        ),
+        (
+            {"evaluation": {"suites": ["Sokoban"]}},
+            "evaluation.suites",
+            "names Sokoban, in which the run is evaluated anyway",
+        ),
+        ({"engine": {"name": "server"}}, "engine.name", "is 'server', but engine.urls is empty"),
     ],
 )
 def test_a_problem_is_described_with_its_field(data, field, message):
     ((where, sentence),) = problems(data)
     assert where == field
     assert message in sentence
+
+
+def test_a_message_never_repeats_the_name_of_its_field():
+    unknown = {"action": "rewind", "rewind_changes": {"rollout.no_such": 1}}
+    for data in ({"environment": {"name": "Countdown", "wording": "paper"}}, {"echo_trap": unknown}):
+        for field, sentence in problems(data):
+            assert not sentence.startswith(field), f"{field}: {sentence}"
 
 
 def test_all_problems_are_reported_at_once():

@@ -105,8 +105,8 @@ def test_the_paper_wording_of_the_lake_fits_its_ice_and_the_format_of_answers():
 def test_the_paper_wording_is_refused_where_the_paper_has_no_prompt():
     with pytest.raises(ValidationError) as refusal:
         RunConfig.model_validate({"environment": {"name": "Countdown", "wording": "paper"}})
-    message = "environment.wording: the paper has no prompt for Countdown: choose 'own', or set environment.instruction"
-    assert validation_errors(refusal.value) == [("environment", message)]
+    message = "the paper has no prompt for Countdown: choose 'own', or set environment.instruction"
+    assert validation_errors(refusal.value) == [("environment.wording", message)]
     mixed = {"name": "Countdown", "wording": "paper", "mix": [{"name": "Bandit", "share": 0.5}]}
     assert RunConfig.model_validate({"environment": mixed}).environment.wording == "paper"
 

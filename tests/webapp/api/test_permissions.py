@@ -8,15 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, Program, problem
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
 from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
+from webapp.alerts.actions import do_create_rule
+from webapp.alerts.models import Delivery, Rule
+from webapp.annotations.actions import do_comment
+from webapp.annotations.models import Comment, Star, Tagging
 from webapp.api.root import api
 from webapp.reports.actions import do_create_report
-from webapp.runs.models import Run
+from webapp.runs.models import GeneralizationMatrix, Run
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import Study
 from webapp.studies.study_plan import planned
@@ -24,15 +29,20 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership
 from webapp.trajectories.actions import do_share_trajectory
-from webapp.trajectories.models import ShareLink, Trajectory
+from webapp.trajectories.models import Group, ShareLink, Trajectory
 
 OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"} | {
     "list_reports",
     "list_studies",
+    "list_alerts",
 }
 """Reads that belong to no team, or to all teams of the user."""
-OWN = {"create_run", "create_group", "import_run", "create_report", "create_study"}
+OWN = {"create_run", "create_group", "import_run", "create_report", "create_study", "create_alert"}
 """Creation: outsiders create in their own team."""
+VIEWERS = {"create_comment"}
+"""Changes that need no more than membership of the team."""
+AUTHORS = {"delete_run", "update_comment", "delete_comment"}
+"""Changes that only the author and admins of the team may make."""
 BODIES: dict[str, Any] = {
     "create_run": {"preset": "bandit-starpo_s-pocket"},
     "create_group": {"preset": "bandit-starpo_s-pocket", "seeds": 2},
@@ -45,12 +55,30 @@ BODIES: dict[str, Any] = {
     "update_study": {"visibility": "link"},
     "control_study": {"action": "pause"},
     "update_report": {"body": "Better words.", "version": 1},
+    "create_comment": {"text": "Look at this.", "turn": 0},
+    "update_comment": {"text": "Look at that."},
+    "create_alert": {"name": "Failures", "events": ["failed"], "channel": "inbox"},
+    "update_alert": {"name": "All failures"},
 }
 QUERIES = {
     "get_metric_points": "?name=reward/mean",
     "append_journal": "?offset={offset}",
     "delete_run": "?confirm={run}",
+    "compare_runs": "?run={run}",
+    "compare_puzzle": "?run={run}&suite=Sokoban",
 }
+KINDS = {"export_run": "jsonl", "export_trajectory": "json"}
+"""Formats of exports; of others: csv."""
+
+
+PARTS = {
+    "trajectories": "trajectory",
+    "reports": "report",
+    "studies": "study",
+    "comments": "comment",
+    "alerts": "rule",
+}
+"""First part of a path → the object that its slug names; others name the run."""
 
 
 def operations() -> Iterator[tuple[str, str, str]]:
@@ -75,6 +103,10 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     report = do_create_report(people.team, people.owner, "Where it broke", "", frozenset())
     spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
     study = do_create_study(people.team, people.owner, spec, planned(spec))
+    Group.objects.filter(pk=found.group_id).update(split="eval", suite="Sokoban")
+    comment = do_comment(found, people.owner, "Odd.")
+    rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
+    GeneralizationMatrix.objects.create(run=run, seq=1, time=timezone.now(), policies=[], suites=[], cells=[])
     checkpoint = run.folder / checkpoint_path(1)
     checkpoint.mkdir(parents=True)
     (checkpoint / CHECKPOINT_STATE).write_text("{}")
@@ -85,6 +117,8 @@ def path_values(people: People, run: Run) -> dict[str, str]:
         "token": link.token,
         "report": report.slug,
         "study": study.slug,
+        "comment": comment.slug,
+        "rule": rule.slug,
         "offset": str(run.journal_offset),
     }
 
@@ -101,9 +135,16 @@ def send_request(
     caller: Program, name: str, method: str, path: str, path_values: dict[str, str], tmp_path: Path
 ) -> Any:
     kind = path.split("/")[2]
-    slug = path_values[{"trajectories": "trajectory", "reports": "report", "studies": "study"}.get(kind, "run")]
-    kinds = {"get_environment": "Bandit", "get_preset": "bandit-starpo_s-pocket"}
-    path = path.format(slug=slug, token=path_values["token"], name=kinds.get(name, ""), iteration=1, kind="csv")
+    slug = path_values[PARTS.get(kind, "run")]
+    names = {"get_environment": "Bandit", "get_preset": "bandit-starpo_s-pocket"}
+    path = path.format(
+        slug=slug,
+        token=path_values["token"],
+        name=names.get(name, ""),
+        iteration=1,
+        kind=KINDS.get(name, "csv"),
+        tag="odd",
+    )
     path += QUERIES.get(name, "").format(**path_values)
     body = BODIES.get(name)
     if name == "import_run":
@@ -123,13 +164,13 @@ def test_the_owner_may_do_everything(
 
 
 @pytest.mark.django_db
-def test_a_member_may_do_everything_but_delete_runs_of_others(
+def test_a_member_may_do_everything_but_what_belongs_to_an_author(
     name: str, method: str, path: str, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
 ) -> None:
     do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
     prepared(name, path_values)
     answer = send_request(callers.viewer, name, method, path, path_values, tmp_path)
-    assert answer.status_code in ((403,) if name == "delete_run" else (200, 201, 204)), answer.content
+    assert answer.status_code in ((403,) if name in AUTHORS else (200, 201, 204)), answer.content
 
 
 @pytest.mark.django_db
@@ -138,10 +179,13 @@ def test_a_viewer_and_a_read_token_may_read_and_get_a_reason_otherwise(
 ) -> None:
     prepared(name, path_values)
     before = state()
-    for caller in (callers.viewer, callers.reader):
+    for caller in (callers.reader, callers.viewer):
         answer = send_request(caller, name, method, path, path_values, tmp_path)
         if method == "GET":
             assert answer.status_code == 200, answer.content
+        elif name in VIEWERS and caller is callers.viewer:
+            assert answer.status_code == 201, answer.content
+            return
         else:
             assert answer.status_code == 403, answer.content
             assert len(problem(answer)["message"]) > 30
@@ -183,4 +227,5 @@ def state() -> list[Any]:
         list(ShareLink.objects.order_by("pk").values()),
         list(Study.objects.order_by("pk").values()),
         Trajectory.objects.count(),
+        *(list(model.objects.order_by("pk").values()) for model in (Comment, Star, Tagging, Rule, Delivery)),
     ]

@@ -125,7 +125,7 @@ def test_a_mixture_of_environments_is_launched_and_cloned_under_current_and_form
         ({"preset": PRESET, "overrides": {"nosuch.deep.name": 1}}, "nosuch.deep.name", "no setting of this name"),
         ({"preset": PRESET, "overrides": {"iterations": "many"}}, "iterations", "whole number, not 'many'"),
         ({"config": {"rollout": {"groups": 0}}}, "config.rollout.groups", "must be greater than 0"),
-        ({"config": {"environment": {"name": "Chess"}}}, "config.environment", "unknown environment 'Chess'"),
+        ({"config": {"environment": {"name": "Chess"}}}, "config.environment.name", "unknown environment 'Chess'"),
         ({"config": {"algorithm": {"lam": 1, "gae_lambda": 1}}}, "config.algorithm", "keep gae_lambda"),
         (
             {"preset": PRESET, "overrides": {"algorithm.lam": 1, "algorithm.gae_lambda": 1}},

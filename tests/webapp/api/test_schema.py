@@ -22,6 +22,9 @@ from schemathesis.core.parameters import ParameterLocation
 from tests.webapp.api.api_clients import program
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
+from webapp.alerts.actions import do_create_rule
+from webapp.alerts.models import Rule
+from webapp.annotations.actions import do_comment
 from webapp.api.root import api
 from webapp.reports.actions import do_create_report
 from webapp.runs.models import Run
@@ -48,6 +51,14 @@ WITH_RULES = {
     "list_studies": "cursors are signed",
     "create_study": "settings depend on each other, and on the kind of study",
     "create_share": "must end in the future, at a turn that exists",
+    "create_comment": "must be on a turn that exists",
+    "tag_trajectory": "needs a letter or a digit",
+    "create_alert": "settings depend on each other",
+    "update_alert": "likewise",
+    "compare_runs": "no run may be named twice, and all must exist",
+    "compare_puzzle": "likewise, and the runs must have been evaluated",
+    "get_generalization": "only some runs hold a matrix",
+    "export_run": "ranges; the journal must be on this machine",
 }
 """Operations that refuse some schema-valid requests, and why."""
 
@@ -85,7 +96,10 @@ def path_values(people: People, run: Run) -> PathValues:
     report = do_create_report(people.team, people.owner, "Where it broke", "", frozenset())
     spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
     study = do_create_study(people.team, people.owner, spec, planned(spec))
+    comment = do_comment(found, people.owner, "Odd.")
+    rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
     slugs = {"runs": run.slug, "trajectories": found.slug, "reports": report.slug, "studies": study.slug}
+    slugs |= {"comments": comment.slug, "alerts": rule.slug}
     return PathValues(slugs, {"environments": "Bandit", "presets": "bandit-starpo_s-pocket"}, link.token, secret)
 
 

@@ -14,7 +14,7 @@ from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.page_requests import play
 from tests.webapp.trajectories.scripted_attempt import LOCKED, events, sokoban
-from webapp.api.routes.trajectories import Sort, TrajectoryFilter
+from webapp.api.routes.trajectories import Sort, TrajectoryQuery
 from webapp.explorer.trajectory_filters import Filters
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
@@ -27,7 +27,7 @@ def played(run: Run) -> Run:
 
 
 def test_every_filter_and_order_of_the_explorer_is_supported() -> None:
-    here = set(TrajectoryFilter.model_fields) - {"limit", "cursor", "group_number"}
+    here = set(TrajectoryQuery.model_fields) - {"limit", "cursor", "group_number"}
     assert here == {field.name for field in fields(Filters)} - {"hide"}, "hidden columns are of the page only"
     assert {name.removeprefix("-") for name in Sort.__args__} == set(SORTS)  # type: ignore[attr-defined]
 

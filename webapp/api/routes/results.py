@@ -16,7 +16,7 @@ from webapp.api.auth import caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.core.streaming import streamed
 from webapp.runs import curves, run_files
-from webapp.runs.models import Run
+from webapp.runs.models import GeneralizationMatrix, Run
 from webapp.runs.run_files import log_tail
 
 router = Router(tags=["results"])
@@ -170,6 +170,22 @@ def list_evaluations(request: HttpRequest, slug: schemas.RunSlug) -> list[schema
     """Evaluations by suite, oldest first."""
     points = caller(request).run(slug).evaluations.order_by("suite", "iteration")
     return [schemas.EvaluationOut.from_orm(evaluation) for evaluation in points]
+
+
+@router.get(
+    "/runs/{slug}/generalization",
+    response={200: schemas.GeneralizationOut} | refused(),
+    operation_id="get_generalization",
+    summary="Read a run's generalization matrix",
+)
+def get_generalization(request: HttpRequest, slug: schemas.RunSlug) -> schemas.GeneralizationOut:
+    """Policies × suites, of `python -m trainer matrix`. 404 for a run that holds none."""
+    matrix = GeneralizationMatrix.objects.filter(run=caller(request).run(slug)).first()
+    if matrix is None:
+        raise Problem(404, f"Run {slug} holds no generalization matrix: `python -m trainer matrix` makes one.")
+    return schemas.GeneralizationOut.model_validate(
+        {"suites": matrix.suites, "policies": matrix.policies, "cells": matrix.cells, "time": matrix.time}
+    )
 
 
 @router.get(

@@ -19,6 +19,7 @@ from trainer.config.files import (
     dump_for_overrides,
     find_preset,
     load_preset,
+    open_budgets,
     ordered_dump,
     preset_names,
 )
@@ -207,6 +208,7 @@ def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
                 raise invalid({name: "there is no setting of this name"})
             place = inner
         place[last] = value
+    open_budgets(data, config, names.values())
     return storable(_config(data))
 
 

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.http import urlencode
 from pydantic import ValidationError
 
 from trainer.config.files import find_preset, load_preset, preset_names
@@ -212,7 +213,9 @@ def launch_page(
         context |= exports(request, origin, config, options)
     if origin.source is None:
         preset = catalogue.preset_of(origin.chosen)
+        name = values["environment"]["name"]
         context |= {
+            "environment_query": "" if name == preset.environment else f"&{urlencode({'environment': name})}",
             "preset": preset,
             "cards": catalogue.environment_cards(preset),
             "other_environments": catalogue.other_environments(),

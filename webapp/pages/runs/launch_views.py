@@ -16,6 +16,7 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 import envs
+from trainer.config.environment import recommended_budgets
 from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
 from webapp.core.database import database_now
@@ -34,7 +35,6 @@ from webapp.pages.runs.launch_page import (
     launch_page,
     planned_runs,
     readable_runs,
-    require_teams,
 )
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.access import require_may_prefer
@@ -136,6 +136,9 @@ def _blank(request: HttpRequest) -> HttpResponse:
     values, question = origin.base.model_dump(), ""
     if environment in envs.names() and values["environment"]["name"] != environment:
         values["environment"] |= {"name": environment, "settings": {}}
+        values["rollout"] |= recommended_budgets(environment)
+    elif environment and environment not in envs.names():
+        messages.warning(request, f"There is no environment “{environment[:100]}”: choose one below.")
     if origin.source is not None:
         offered = {variation.key: variation for variation in variations.of_config(origin.source.config)}
         if varied := offered.get(query.get("vary", "")):
@@ -205,11 +208,18 @@ def launch_exports(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
+@_explain_not_clonable
 def launch_environment(request: HttpRequest) -> HttpResponse:
-    """Settings of the chosen environment, at their defaults."""
-    require_teams(request)
-    settings = fields.environment_settings(request.GET.get(ENVIRONMENT, ""), {}, {})
-    return render(request, "runs/_environment.html", {"environment_settings": settings})
+    """Settings of the chosen environment, at their defaults, and its budgets in place of those before."""
+    origin = launch_base(request, request.GET)
+    name = request.GET.get(ENVIRONMENT, "")
+    own = recommended_budgets(name) if name in envs.names() else {}
+    context = {
+        "environment_settings": fields.environment_settings(name, {}, {}),
+        "budgets": fields.budget_settings(own, origin.base),
+        "base_word": "was" if origin.source else "preset",
+    }
+    return render(request, "runs/_environment_change.html", context)
 
 
 @login_required

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import envs
-from trainer.config.run import RunConfig
+from trainer.config.run import RolloutConfig, RunConfig
 from webapp.runs.launch.number_limits import help_with_limits
 from webapp.runs.launch.texts import (
     ENVIRONMENT,
@@ -150,6 +150,12 @@ def environment_settings(
         return []
     model = envs.settings_model(name)
     return list(_settings(model, f"{SETTINGS}.", values, dict(base), errors or {}))
+
+
+def budget_settings(budgets: Mapping[str, int], base: RunConfig) -> list[Setting]:
+    """Fields of an episode's budgets, with those of an environment; none without them."""
+    settings = _settings(RolloutConfig, "rollout.", budgets, base.rollout.model_dump(), {})
+    return [setting for setting in settings if setting.name.removeprefix("rollout.") in budgets]
 
 
 def names() -> list[str]:

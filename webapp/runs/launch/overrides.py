@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.config.files import current_names, dump_for_overrides
+from trainer.config.environment import recommended_budgets
+from trainer.config.files import current_names, dump_for_overrides, open_budgets
 from trainer.config.run import RunConfig
 
 
 def changes(config: RunConfig, base: RunConfig) -> dict[str, Any]:
-    """Dotted name → value of every setting that differs from the base, as for `--set` and the API's overrides."""
-    return _changes(config.model_dump(mode="json"), base.model_dump(mode="json"), RunConfig.model_fields, "")
+    """Dotted name → value of every setting to change in the base, as for `--set` and the API's overrides.
+
+    Budgets of another environment than that of the base are compared with its own: overrides take them along.
+    """
+    before = base.model_dump(mode="json")
+    if config.environment.name != base.environment.name:
+        before["rollout"] |= recommended_budgets(config.environment.name)
+    return _changes(config.model_dump(mode="json"), before, RunConfig.model_fields, "")
 
 
 def _changes(
@@ -44,4 +51,5 @@ def with_changes(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
                 raise ValueError(f"{name}: there is no setting of this name")
             place = inner
         place[last] = value
+    open_budgets(data, config, names.values())
     return RunConfig.model_validate(data)

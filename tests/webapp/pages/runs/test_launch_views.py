@@ -16,6 +16,7 @@ from tests.trainer.config.test_former_names import MIX
 from tests.webapp.conftest import People
 from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, assert_private, who
+from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
 from webapp.runs.launch import fields as form_fields
@@ -62,6 +63,38 @@ def test_an_unchanged_form_launches_exactly_its_preset(preset: str, who: Visitor
     assert RunConfig.model_validate(run.config) == load_preset(preset)
     assert run.preset == preset
     assert run.state == Run.State.QUEUED
+
+
+@pytest.mark.parametrize("name", ["WebShop", "Boxoban", "MetaMathQA", "BanditTest"])
+def test_an_address_with_an_environment_opens_the_form_with_it_and_its_budgets(name: str, who: Visitors) -> None:
+    for address in (f"/runs/new?environment={name}", f"/runs/new?preset=sokoban-starpo_s-pocket&environment={name}"):
+        fields = fields_of(who.owner.get(address).content.decode())
+        assert fields["environment.name"] == name
+        assert {budget: int(fields[f"rollout.{budget}"]) for budget in BUDGETS} == recommended_budgets(name)
+    who.owner.post("/runs/new", fields)
+    run = Run.objects.get()
+    assert {budget: run.config["rollout"][budget] for budget in BUDGETS} == recommended_budgets(name)
+
+
+def test_an_unknown_environment_in_the_address_is_reported(who: Visitors) -> None:
+    page = html.unescape(who.owner.get("/runs/new?environment=Chess").content.decode())
+    assert "There is no environment “Chess”: choose one below." in page
+
+
+def test_another_environment_in_the_form_replaces_settings_and_budgets(who: Visitors) -> None:
+    query = "environment.name=WebShop&preset=sokoban-starpo_s-pocket&clone="
+    page = html.unescape(who.owner.get(f"/runs/new/environment?{query}").content.decode())
+    assert 'name="environment.settings.longest_text"' in page
+    assert "hx-swap-oob=\"outerHTML:[data-setting='rollout.max_turns']\"" in page
+    assert re.search(r'name="rollout.max_turns" value="9"', page)
+    assert 'data-setting="rollout.max_turns" data-default="5"' in page
+    assert "rollout.groups" not in page, "only budgets are replaced"
+
+
+def test_an_empty_budget_is_that_of_the_environment(who: Visitors) -> None:
+    fields = fields_of(who.owner.get("/runs/new").content.decode())
+    who.owner.post("/runs/new", fields | {"environment.name": "WebShop", "rollout.max_turns": ""})
+    assert Run.objects.get().config["rollout"]["max_turns"] == 9
 
 
 def test_every_setting_of_the_configuration_has_a_field_with_its_help(who: Visitors) -> None:
@@ -189,7 +222,7 @@ def test_further_environments_are_written_as_a_list_and_cloned(who: Visitors) ->
         ("- {name: Bandit, share: 0.5}\n- {name: Chess, share: 0.1}", "entry 2, name: unknown environment 'Chess'; "),
         ("- {name: Bandit, share: 2}", "entry 1, share: must be less than 1.0"),
         ("- {name: FrozenLake, share: 0.5, settings: {size: 99}}", "entry 1, settings: FrozenLake: size: "),
-        ("- {name: Sokoban, share: 0.5}", "environment.mix lists Sokoban, which is environment.name already"),
+        ("- {name: Sokoban, share: 0.5}", "lists Sokoban, which is environment.name already"),
     ],
 )
 def test_what_is_wrong_with_a_further_environment_is_shown_at_the_field(text: str, message: str, who: Visitors) -> None:

@@ -10,7 +10,8 @@ from django.db import connection
 
 from tests.webapp.page_requests import Visitors
 from tests.webapp.trajectories.shared_trajectory import link, trajectory, who
-from webapp.pages.trajectories import export_views, film_views, related_views
+from webapp.pages.trajectories import film_views, related_views
+from webapp.trajectories.exports import trajectory_downloads
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.render import preview
 from webapp.trajectories.render.drawing_queue import DRAWINGS
@@ -33,7 +34,7 @@ def test_drawing_and_comparing_hold_no_connection(
 
     monkeypatch.setattr(DRAWINGS, "draw", observed(DRAWINGS.draw))
     for module, name in (
-        (export_views, "animate"),
+        (trajectory_downloads, "animate"),
         (preview, "draw_preview"),
         (film_views, "draw_film"),
         (related_views, "compare_turns"),

@@ -21,11 +21,10 @@ from pytest_django import Settings
 from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
 from trainer.journal.protocol import JOURNAL_FILE
-from webapp.pages.trajectories import export_views
 from webapp.runs import run_files
 from webapp.runs.models import MetricPoint, Run
-from webapp.trajectories import export_run
 from webapp.trajectories.end_reasons import END_REASONS
+from webapp.trajectories.exports import export_run, run_downloads, trajectory_downloads
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.render import animation, preview
 from webapp.trajectories.render.drawing_queue import DRAWINGS, MAX_WAITING
@@ -148,7 +147,7 @@ def test_turns_are_loaded_only_for_what_will_be_drawn(
     addresses = [f"/t/{trajectory.slug}/export/gif", f"/t/{trajectory.slug}/picture.png"]
     for address in addresses:
         assert who.viewer.get(address).status_code == 200
-    for module, name in ((export_views, "shared_data"), (preview, "player_data")):
+    for module, name in ((trajectory_downloads, "shared_data"), (preview, "player_data")):
         monkeypatch.setattr(module, name, lambda trajectory: pytest.fail("its turns are loaded"))
     for address in addresses:
         assert who.viewer.get(address).status_code == 200, "kept"
@@ -338,7 +337,7 @@ def test_a_too_large_export_is_refused_before_it_starts(
     whole = download(who.viewer, f"/runs/{run.slug}/export/jsonl")
     chosen = Trajectory.objects.filter(run=run)
     assert 0.5 < export_run.estimated_bytes(chosen) / len(whole) < 2
-    monkeypatch.setattr(export_views, "MEGABYTE", 1000)
+    monkeypatch.setattr(run_downloads, "MEGABYTE", 1000)
     response = who.viewer.get(f"/runs/{run.slug}/export/jsonl")
     assert response.status_code == 413
     assert "at most 1 MB are exported at once (ECHOSCOPE_MAX_EXPORT_MB)" in response.content.decode()
@@ -351,11 +350,11 @@ def test_an_export_that_outgrows_its_estimate_breaks_off(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     settings.ECHOSCOPE_MAX_EXPORT_MB = 1
-    monkeypatch.setattr(export_views, "MEGABYTE", 1000)
+    monkeypatch.setattr(run_downloads, "MEGABYTE", 1000)
     monkeypatch.setattr(export_run, "estimated_bytes", lambda trajectories: 10)
     response = who.viewer.get(f"/runs/{run.slug}/export/jsonl")
     assert response.status_code == 200
-    with pytest.raises(export_views.ExportTooLarge):
+    with pytest.raises(run_downloads.ExportTooLarge):
         response.getvalue()
 
 

@@ -12,7 +12,7 @@ from tests.webapp.page_requests import Visitors
 from tests.webapp.pages.trajectories.test_export_views import download
 from tests.webapp.trajectories.shared_trajectory import link, trajectory, who
 from webapp.runs.models import Run
-from webapp.trajectories import export_run
+from webapp.trajectories.exports import export_run
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["link", "trajectory", "who"]

@@ -32,3 +32,12 @@ def test_the_time_of_several_runs_is_the_sum_of_theirs(people: People) -> None:
     shorter = with_changes(BASE, {"iterations": BASE.iterations // 2})
     assert once < (expected_seconds(people.owner, [BASE, shorter]) or 0) < 2 * once
     assert expected_seconds(people.owner, [BASE, with_changes(BASE, {"kind": "sft"})]) is None
+
+
+def test_another_environment_takes_its_own_budgets_along() -> None:
+    shop = with_changes(BASE, {"environment.name": "WebShop"})
+    assert (shop.rollout.max_turns, shop.rollout.max_actions) == (9, 9)
+    assert changes(shop, BASE) == {"environment.name": "WebShop"}
+    short = with_changes(BASE, {"environment.name": "WebShop", "rollout.max_turns": BASE.rollout.max_turns})
+    assert changes(short, BASE) == {"environment.name": "WebShop", "rollout.max_turns": BASE.rollout.max_turns}
+    assert with_changes(BASE, changes(short, BASE)) == short

@@ -22,7 +22,7 @@ from envs.claims.kinds import known_kind
 from webapp.core.formatting import no_formula
 from webapp.core.streaming import release_connection
 from webapp.runs.models import MetricPoint, Run
-from webapp.trajectories.export_document import FORMAT, VERSION, document
+from webapp.trajectories.exports.export_document import FORMAT, VERSION, document
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
 from webapp.trajectories.serialize import MAX_TURNS_LENGTH
 

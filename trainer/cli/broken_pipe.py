@@ -1,0 +1,35 @@
+"""Standard output into a pipe whose reader has gone, as with `| head`: no error, and nothing more is printed."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable
+
+from trainer.journal.protocol import COMPLETED
+
+
+def until_reader_gone(command: Callable[[], int]) -> int:
+    """The exit code of a command, COMPLETED if its standard output has no reader any more.
+
+    Raises:
+        BrokenPipeError: of another pipe.
+    """
+    try:
+        try:
+            return command()
+        finally:
+            sys.stdout.flush()  # here, where it can be caught: the interpreter would print a traceback at its end
+    except BrokenPipeError:
+        if not _reader_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COMPLETED
+
+
+def _reader_gone() -> bool:
+    """Whether standard output is a pipe without a reader."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))

@@ -1,0 +1,64 @@
+"""Endpoints of exports: files of a whole run and of one trajectory. Read-only."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from ninja import Path, Query, Router
+
+from webapp.api import schemas
+from webapp.api.auth import caller
+from webapp.api.errors import refused
+from webapp.api.routes.trajectory_filter import TrajectoryFilter
+from webapp.api.serializers import is_inside
+from webapp.core.streaming import streamed
+from webapp.explorer.trajectory_filters import filter_trajectories
+from webapp.trajectories.exports.run_downloads import JOURNAL, RunExportKind, journal_download, run_download
+from webapp.trajectories.exports.trajectory_downloads import TrajectoryExportKind, readers_download
+
+router = Router(tags=["exports"])
+RunKind = Annotated[RunExportKind, Path(description="Trajectories as parquet, jsonl or csv; metrics; the journal.")]
+TrajectoryKind = Annotated[TrajectoryExportKind, Path(description="Document, transcript, or animation.")]
+
+
+def _files(*media: str) -> dict[str, Any]:
+    """The documented response of an operation that returns files of these media types."""
+    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media}
+    return {"responses": {200: {"content": content}}}
+
+
+@router.get(
+    "/runs/{slug}/export/{kind}",
+    response={200: None} | refused(413),
+    operation_id="export_run",
+    summary="Download trajectories, metrics or journal",
+    openapi_extra=_files("application/vnd.apache.parquet", "application/x-ndjson", "text/csv"),
+)
+def export_run(
+    request: HttpRequest, slug: schemas.RunSlug, kind: RunKind, query: Query[TrajectoryFilter]
+) -> StreamingHttpResponse:
+    """A stream, in the formats of docs/sharing.md. The filters are those of trajectories; metrics and journal ignore
+    them. Only members of the run's team may read the journal."""
+    requester = caller(request)
+    if kind == JOURNAL:
+        download = journal_download(requester.run_of_team(slug))
+    else:
+        run = requester.run(slug)
+        inside = is_inside(request, run)
+        trajectories = filter_trajectories(run, query.filters(inside=inside))
+        download = run_download(run, kind, trajectories, inside=inside)
+    return streamed(request, download.chunks, download.content_type, download.name, compressible=download.compressible)
+
+
+@router.get(
+    "/trajectories/{slug}/export/{kind}",
+    response={200: None} | refused(413, 503),
+    operation_id="export_trajectory",
+    summary="Download a trajectory",
+    openapi_extra=_files("application/json", "text/plain", "image/webp", "image/gif"),
+)
+def export_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, kind: TrajectoryKind) -> HttpResponse:
+    """The files of the trajectory's page (docs/sharing.md). 503 while the server draws other animations."""
+    trajectory = caller(request).trajectory(slug)
+    return readers_download(request, trajectory, kind, inside=is_inside(request, trajectory.run))

@@ -1,0 +1,1 @@
+"""Endpoints of what a team does together: share links, annotations, alert rules."""

@@ -1,0 +1,1 @@
+"""Downloads of trajectories and runs: documents, transcripts, tables, animations."""

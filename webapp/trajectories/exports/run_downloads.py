@@ -1,0 +1,103 @@
+"""Downloads of a whole run: its trajectories, metrics or journal, with the site's limit of their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from trainer.journal.protocol import JOURNAL_FILE
+from webapp.core.quotas import quota
+from webapp.runs import run_files
+from webapp.runs.models import Run
+from webapp.trajectories.exports import export_run
+from webapp.trajectories.models import TrajectoryQuerySet
+
+RunExportKind = Literal["parquet", "jsonl", "csv", "metrics.parquet", "metrics.csv", "journal"]
+KINDS: tuple[str, ...] = get_args(RunExportKind)
+PARQUET, LINES = "application/vnd.apache.parquet", "application/x-ndjson; charset=utf-8"
+JOURNAL = "journal"
+MEGABYTE = 1_000_000
+
+ExportFunction = Callable[[export_run.Export], Iterator[bytes]]
+_FORMATS: dict[str, tuple[ExportFunction, str, str]] = {
+    "parquet": (export_run.parquet, PARQUET, "trajectories.parquet"),
+    "jsonl": (export_run.json_lines, LINES, "trajectories.jsonl"),
+    "csv": (export_run.trajectories_csv, "text/csv; charset=utf-8", "trajectories.csv"),
+    "metrics.parquet": (export_run.metrics_parquet, PARQUET, "metrics.parquet"),
+    "metrics.csv": (export_run.metrics_csv, "text/csv; charset=utf-8", "metrics.csv"),
+}
+OF_TRAJECTORIES = {"parquet", "jsonl", "csv"}
+"""Exports that the explorer's filters restrict."""
+WITH_TURNS = {"parquet", "jsonl"}
+"""Exports whose size is estimated before the first byte: others are small."""
+
+
+class DownloadRefused(Exception):
+    """The download is not possible. `status`: of the HTTP response."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ExportTooLarge(Exception):
+    """An export grew beyond the limit although its estimate was below it."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to stream."""
+
+    chunks: Iterator[bytes]
+    content_type: str
+    name: str
+    compressible: bool
+
+
+def run_download(run: Run, kind: str, trajectories: TrajectoryQuerySet, *, inside: bool) -> Download:
+    """Trajectories or metrics of a run, in one of the formats of KINDS but the journal.
+
+    Args:
+        trajectories: the run's trajectories to export.
+        inside: whether the reader is in the run's team.
+    Raises:
+        DownloadRefused: it would be larger than the site allows.
+    """
+    if kind in WITH_TURNS and (reason := _too_large(trajectories)):
+        raise DownloadRefused(413, reason)
+    make, content_type, file = _FORMATS[kind]
+    name = f"{run.slug}-{file}"
+    chunks = _limited(make(export_run.Export(run, inside, trajectories)), name)
+    return Download(chunks, content_type, name, content_type != PARQUET)  # Parquet is compressed already
+
+
+def journal_download(run: Run) -> Download:
+    """The journal of a run, for members of its team. Raises DownloadRefused if it is not on this machine."""
+    path = run_files.journal(run)
+    if path is None:
+        raise DownloadRefused(404, "The journal of this run is not on this machine: it is where the run was trained.")
+    return Download(export_run.journal(path), LINES, f"{run.slug}-{JOURNAL_FILE}", compressible=True)
+
+
+def _too_large(trajectories: TrajectoryQuerySet) -> str:
+    """Why they are not exported at once; empty if they may be."""
+    limit = quota("EXPORT_MB")
+    size = export_run.estimated_bytes(trajectories) / MEGABYTE if limit else 0
+    if size <= limit:
+        return ""
+    return (
+        f"This export would have about {size:,.0f} MB, and at most {limit:,} MB are exported at once "
+        "(ECHOSCOPE_MAX_EXPORT_MB). Export it in parts: filter the list of trajectories, for example by iterations, "
+        "and choose “Export these” there."
+    )
+
+
+def _limited(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The chunks up to the limit. Beyond it the connection breaks, so that no client takes a part for the whole."""
+    limit, sent = quota("EXPORT_MB") * MEGABYTE, 0
+    for chunk in chunks:
+        sent += len(chunk)
+        if 0 < limit < sent:
+            raise ExportTooLarge(f"{name} was broken off at {sent:,} bytes: ECHOSCOPE_MAX_EXPORT_MB")
+        yield chunk

@@ -1,0 +1,90 @@
+"""Downloads of one trajectory: JSON document, transcript, animation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.cache import get_conditional_response
+from django.utils.http import content_disposition_header
+
+from webapp.core.streaming import release_connection
+from webapp.trajectories.exports.export_document import document, transcript
+from webapp.trajectories.exports.run_downloads import DownloadRefused
+from webapp.trajectories.mistakes.judge import judged
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.render.animation import CONTENT_TYPES, AnimationTooLong, animate, frame_positions
+from webapp.trajectories.render.drawing_queue import BUSY, DRAWINGS, DrawingBusy
+from webapp.trajectories.render.preview import caption, drawing_key
+from webapp.trajectories.serialize import turn_events
+from webapp.trajectories.sharing.public import shared_data
+from webapp.trajectories.token_view import tokens_of
+
+TrajectoryExportKind = Literal["json", "txt", "webp", "gif"]
+KINDS: tuple[str, ...] = get_args(TrajectoryExportKind)
+MAX_AGE = 300
+
+
+def readers_download(request: HttpRequest, trajectory: Trajectory, kind: str, *, inside: bool) -> HttpResponse:
+    """The file for readers of the run. `inside`: whether they are in its team. Raises DownloadRefused."""
+
+    def data() -> dict[str, Any]:
+        return document(trajectory, turn_events(trajectory), trajectory.run.slug, inside=inside)
+
+    return download(request, trajectory, kind, trajectory.slug, data)
+
+
+def download(
+    request: HttpRequest, trajectory: Trajectory, kind: str, name: str, data: Callable[[], dict[str, Any]]
+) -> HttpResponse:
+    """A file in one of the formats of KINDS.
+
+    Args:
+        name: of the file, after the name of the environment.
+        data: makes the document, for JSON.
+    Raises:
+        DownloadRefused: an unknown format, or an animation that is too long or cannot be drawn now.
+    """
+    file = f"{trajectory.group.environment}-{name}.{kind}".lower()
+    if kind == "json":
+        whole = data()
+        whole |= judged(trajectory, whole) | {"tokens": tokens_of(trajectory)}
+        text = json.dumps(whole, ensure_ascii=False, indent=1)
+        return _file(text, "application/json", file, download=True)
+    if kind == "txt":
+        return _file(transcript(trajectory, turn_events(trajectory)), "text/plain; charset=utf-8", file, download=True)
+    if kind in CONTENT_TYPES:
+        return _animation(request, trajectory, kind, file)
+    raise DownloadRefused(404, f"Unknown export format. Available: {', '.join(KINDS)}.")
+
+
+def _file(data: str | bytes, content_type: str, name: str, *, download: bool) -> HttpResponse:
+    response = HttpResponse(data, content_type=content_type)
+    response["Content-Disposition"] = content_disposition_header(download, name) or "inline"
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: str) -> HttpResponse:
+    key = drawing_key(trajectory, kind)
+    unchanged = get_conditional_response(request, etag=f'"{key}"')
+    if unchanged is not None:
+        return unchanged
+    animation = DRAWINGS.files.get(key)
+    if animation is None:
+        try:
+            with DRAWINGS.place():
+                data = shared_data(trajectory)
+                words = caption(trajectory, len(data["turns"]))
+                frame_positions(data)
+                release_connection()
+                animation = DRAWINGS.draw(key, lambda: animate(data, words, kind))
+        except AnimationTooLong as error:
+            raise DownloadRefused(413, str(error)) from None
+        except DrawingBusy:
+            raise DownloadRefused(503, BUSY) from None
+    response = _file(animation, CONTENT_TYPES[kind], name, download=False)
+    response["ETag"], response["Cache-Control"] = f'"{key}"', f"private, max-age={MAX_AGE}"
+    return response
