@@ -127,7 +127,9 @@ def _at_start(course: Course, seed: int) -> tuple[PreTrainedTokenizerFast, Qwen2
     """Tokenizer and model before the first step: new ones, or those of the general policy."""
     if course.continues_general:
         folder = shipped_folder("general")
-        return AutoTokenizer.from_pretrained(folder), Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        known = AutoTokenizer.from_pretrained(folder)
+        assert isinstance(known, PreTrainedTokenizerFast)
+        return known, Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = pocket.build_tokenizer(corpus(course, seed), course.tokens)
     return tokenizer, pocket.build_model(tokenizer, seed, **course.shape)
 

@@ -387,8 +387,8 @@ _ALL = (
         ("bandit",),
         (
             Arm("starpo", "StarPO", "starpo", _GRPO),
-            Arm("rewind", "StarPO, rewinds", "starpo", _GRPO | _REWIND),
-            Arm("starpo_s", "StarPO-S", "starpo_s", _GRPO | _KEEP_25),
+            Arm("rewind", "StarPO, rewinds", "starpo", {**_GRPO, **_REWIND}),
+            Arm("starpo_s", "StarPO-S", "starpo_s", {**_GRPO, **_KEEP_25}),
         ),
         (
             Finding("StarPO-S collapses later than StarPO, or not at all", "collapses_later", "starpo_s", "starpo"),
