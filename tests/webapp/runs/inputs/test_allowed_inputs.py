@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pytest_django import Settings
 
 import envs
-from envs.bandit import Bandit
+from envs.bandit import Bandit, BanditSettings
 from envs.base import EnvSettings
 from envs.text_roles import TextRole, TextSetting, declared_role, undeclared
 from tests.envs.plugins import offering
@@ -243,7 +243,7 @@ def test_runs_of_a_site_start_no_further_processes_and_connect_to_no_cluster() -
         assert list(found(config(cluster={name: value}))) == [f"cluster.{name}"]
 
 
-class StrangeSettings(EnvSettings):
+class StrangeSettings(BanditSettings):
     """As an installed package may have them."""
 
     levels: str = "shipped"
