@@ -5,7 +5,6 @@ from django.urls import path, re_path
 from webapp.pages.runs import (
     compare_views,
     curve_views,
-    echo_trap_views,
     edit_views,
     evaluation_views,
     explorer_views,
@@ -26,7 +25,7 @@ urlpatterns = [
     path("runs/new/exports", launch_views.launch_exports, name="launch-exports"),
     path("runs/new/boards.json", launch_views.launch_boards, name="launch-boards"),
     path("runs/new/environment", launch_views.launch_environment, name="launch-environment"),
-    path("runs/echo-trap", echo_trap_views.launch_echo_trap, name="launch-echo-trap"),
+    path("runs/echo-trap", launch_views.launch_echo_trap, name="launch-echo-trap"),
     path("runs/<slug:slug>/", run_views.run_live, name="run"),
     path("runs/<slug:slug>/snapshot.json", run_views.run_snapshot, name="run-snapshot"),
     path("runs/<slug:slug>/highlights.json", run_views.run_highlights, name="run-highlights"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.files import load_preset
-from webapp.pages.runs.echo_trap_views import PRESET
+from webapp.pages.runs.launch_views import ECHO_TRAP_PRESET as PRESET
 from webapp.runs.models import Run
 
 __all__ = ["who"]
