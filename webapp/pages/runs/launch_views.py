@@ -35,6 +35,7 @@ from webapp.pages.runs.launch_page import (
     launch_page,
     planned_runs,
     readable_runs,
+    require_teams,
 )
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.access import require_may_prefer
