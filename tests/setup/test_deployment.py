@@ -53,7 +53,7 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 def source() -> str:
     """All code of the repository, which must read a variable by its name or as prefix and suffix."""
-    folders = ("webapp", "trainer", "bootstrap")
+    folders = ("envs", "webapp", "trainer", "bootstrap")
     return "\n".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 

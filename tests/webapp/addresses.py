@@ -146,6 +146,7 @@ ADDRESSES: dict[str, Address] = {
     # ---- runs
     "runs": Address("person", page=True),
     "launch": Address("launcher", page=True),
+    "launch-echo-trap": Address("launcher", "post"),
     "launch-yaml": Address("launcher", "post"),
     "launch-check": Address("launcher", "post"),
     "launch-exports": Address("launcher", "post"),

@@ -59,11 +59,9 @@ class Section(BaseModel):
             if name in self.FORMER_PARTS:
                 result |= self.FORMER_PARTS[name].split(value)
                 continue
-            field = type(self).model_fields[name]
-            extra = field.json_schema_extra
-            if isinstance(extra, dict) and extra.get("added") and value == field.default:
-                continue
             value = inner.stable_dump() if isinstance(inner, Section) else value
+            if isinstance(inner, Section) and not value:  # a section added later, all of it at its defaults
+                continue
             result[former_names.former_name(type(self), name)] = value
         return result
 

@@ -28,7 +28,7 @@ SHORT_NAMES = {
 
 
 def preset_names() -> list[str]:
-    """Names of the shipped presets, sorted: <environment>-<starpo or starpo_s>-<paper or pocket>."""
+    """Names of the shipped presets, sorted: <environment>-<starpo or starpo_s>-<paper, pocket or trap>."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 

@@ -50,12 +50,27 @@ class SftConfig(Section):
 
 Course = Literal["general", "frozen_lake", "bandit", "countdown", "webshop"]
 
+
+def _steps(single_state: int, dialogue: int, batch: int, learning_rate: float = 2e-3) -> dict[str, float]:
+    """Steps of a course without random actions: its strategies leave enough to chance."""
+    steps = {"single_state_steps": single_state, "steps": dialogue, "refine_steps": 0, "noisy_steps": 0}
+    return {**steps, "noise": 0.0, "batch": batch, "learning_rate": learning_rate}
+
+
 WARMUP_COURSES: dict[Course, dict[str, float]] = {
-    "general": {"single_state_steps": 900, "steps": 450, "refine_steps": 700, "noisy_steps": 80, "noise": 0.6},
-    "frozen_lake": {"single_state_steps": 500, "steps": 150, "refine_steps": 0, "noisy_steps": 60, "noise": 0.6},
-    "bandit": {"single_state_steps": 300, "steps": 0, "refine_steps": 0, "noisy_steps": 0, "noise": 0.0},
-    "countdown": {"single_state_steps": 900, "steps": 100, "refine_steps": 0, "noisy_steps": 60, "noise": 0.6},
-    "webshop": {"single_state_steps": 600, "steps": 150, "refine_steps": 0, "noisy_steps": 60, "noise": 0.4},
+    "general": {
+        "single_state_steps": 900,
+        "steps": 450,
+        "refine_steps": 700,
+        "noisy_steps": 80,
+        "noise": 0.6,
+        "batch": 32,
+        "learning_rate": 2e-3,
+    },
+    "frozen_lake": _steps(4000, 200, batch=8, learning_rate=1e-3),
+    "bandit": _steps(4000, 0, batch=16),
+    "countdown": _steps(2000, 0, batch=16),
+    "webshop": _steps(1600, 0, batch=8),
 }
 """Courses of the warm-up, with the defaults of the settings in which they differ."""
 
@@ -92,10 +107,16 @@ class WarmupConfig(Section):
     noise: float | None = setting(
         None, "Share of random actions in those demonstrations; empty: the course's.", ge=0, le=1
     )
-    batch: int = setting(
-        32, "Demonstrated trajectories per step (twice as many single states).", unit="trajectories", gt=0, le=4096
+    batch: int | None = setting(
+        None,
+        "Demonstrated trajectories per step (twice as many single states); empty: the course's.",
+        unit="trajectories",
+        gt=0,
+        le=4096,
     )
-    learning_rate: float = setting(2e-3, "Peak learning rate of the warm-up (cosine).", gt=0, le=1)
+    learning_rate: float | None = setting(
+        None, "Peak learning rate of the warm-up (cosine); empty: the course's.", gt=0, le=1
+    )
     seed: int = setting(0, "Seed of the weights and of the demonstrations.", ge=0)
 
     def resolved(self) -> WarmupConfig:

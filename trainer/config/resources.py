@@ -1,10 +1,16 @@
-"""Memory and multi-process sections of RunConfig."""
+"""Memory, multi-process and cluster sections of RunConfig."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import field_validator
+
+from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
+
+RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
+"""Environment variable with the address of a Ray cluster, used if the setting `address` is empty."""
 
 
 class MemoryConfig(Section):
@@ -27,7 +33,7 @@ class MemoryConfig(Section):
 
 
 class ParallelConfig(Section):
-    """Several processes for one run, started by `python -m torch.distributed.run`."""
+    """Several learners of one run: Ray actors, or processes started by `python -m torch.distributed.run`."""
 
     sharding: Literal["none", "full"] = setting(
         "none",
@@ -37,3 +43,80 @@ class ParallelConfig(Section):
     timeout: float = setting(
         1800.0, "Maximum wait of the processes for each other within an update.", unit="seconds", gt=0, le=86_400
     )
+
+
+class ClusterConfig(Section):
+    """Ray actors that play and learn for a run, on this machine or a cluster; see docs/cluster.md."""
+
+    rollout_actors: int = setting(
+        0,
+        "Ray actors that play, each with its own engine and environments; 0 = the trainer's own process plays, without "
+        "Ray.",
+        unit="actors",
+        added=True,
+        ge=0,
+        le=1024,
+    )
+    learners: int = setting(
+        0,
+        "Ray actors that learn together, each a rank of one process group; 0 = the trainer's own process learns. "
+        "parallel.sharding shards their weights.",
+        unit="actors",
+        added=True,
+        ge=0,
+        le=1024,
+    )
+    rollout_cpus: float = setting(1.0, "CPUs reserved for each rollout actor.", unit="CPUs", added=True, gt=0, le=1024)
+    rollout_gpus: float | None = setting(
+        None,
+        "GPUs reserved for each rollout actor; empty = one where the cluster has GPUs and policy.device is not cpu.",
+        unit="GPUs",
+        added=True,
+        ge=0,
+        le=64,
+    )
+    learner_cpus: float = setting(1.0, "CPUs reserved for each learner.", unit="CPUs", added=True, gt=0, le=1024)
+    learner_gpus: float | None = setting(
+        None,
+        "GPUs reserved for each learner; empty = one where the cluster has GPUs and policy.device is not cpu.",
+        unit="GPUs",
+        added=True,
+        ge=0,
+        le=64,
+    )
+    address: Annotated[str, TextRole.OPERATOR] = setting(
+        "",
+        f"Address of a Ray cluster, as in 10.0.0.5:6379, or auto; empty = the one that {RAY_ADDRESS_VARIABLE} names, "
+        "else one of its own on this machine for as long as the run. On a site, always empty.",
+        added=True,
+    )
+    start_timeout: float = setting(
+        600.0,
+        "How long a run waits for the cluster's resources and for its actors to load.",
+        unit="seconds",
+        added=True,
+        gt=0,
+        le=604_800,
+    )
+    actor_timeout: float = setting(
+        1800.0,
+        "Time without any turn after which a rollout actor counts as hanging; its groups are played by others.",
+        unit="seconds",
+        added=True,
+        gt=0,
+        le=86_400,
+    )
+
+    @field_validator("address")
+    @classmethod
+    def check_address(cls, value: str) -> str:
+        """An address without spaces and credentials."""
+        address = value.strip()
+        if any(character.isspace() or character == "@" for character in address):
+            raise ValueError(f"must be an address such as 10.0.0.5:6379 or auto, not {address!r}")
+        return address
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether any part of the run is a Ray actor."""
+        return self.rollout_actors > 0 or self.learners > 0

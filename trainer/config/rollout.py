@@ -108,6 +108,15 @@ class RolloutConfig(Section):
         "every day, so that a run continued tomorrow reads the same prompt.",
         added=True,
     )
+    groups_per_session: int = setting(
+        0,
+        "Groups that an engine samples together; 0 = all that one engine plays. The last bits of log-probabilities "
+        "depend on the rows of a batch: with the same number above 0, any number of engines gives identical runs.",
+        unit="groups",
+        added=True,
+        ge=0,
+        le=4096,
+    )
     context_turns: int = setting(
         0,
         "Number of most recent turns kept in the prompt after the task (0 = all). Rewards, turn numbers and budgets "

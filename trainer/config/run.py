@@ -33,6 +33,7 @@ from trainer.config.imitation import SftConfig as SftConfig
 from trainer.config.imitation import WarmupConfig as WarmupConfig
 from trainer.config.optimizer import LoraConfig as LoraConfig
 from trainer.config.optimizer import OptimizerConfig as OptimizerConfig
+from trainer.config.resources import ClusterConfig as ClusterConfig
 from trainer.config.resources import MemoryConfig as MemoryConfig
 from trainer.config.resources import ParallelConfig as ParallelConfig
 from trainer.config.rollout import RolloutConfig as RolloutConfig
@@ -239,6 +240,7 @@ class RunConfig(Section):
     rewards: RewardConfig = Field(default_factory=RewardConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
     parallel: ParallelConfig = Field(default_factory=ParallelConfig)
+    cluster: ClusterConfig = Field(default_factory=ClusterConfig)
     lora: LoraConfig = Field(default_factory=LoraConfig)
     sft: SftConfig = Field(default_factory=SftConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
@@ -292,6 +294,11 @@ class RunConfig(Section):
             raise ValueError(
                 f"vLLM reports no log-probabilities with the temperature but without the token filters applied: with "
                 f"{self.rollout.biased[0]} set, rollout.temperature must be 1 or engine.name 'transformers'"
+            )
+        if self.engine.name == "server" and self.cluster.rollout_actors:
+            raise ValueError(
+                "engine.name is 'server': the servers sample already outside of the trainer's process. Set "
+                "cluster.rollout_actors to 0, or choose the engine transformers or vllm for the actors"
             )
         if self.kind == "evaluate" and self.evaluation.prompts == 0:
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")

@@ -4,8 +4,9 @@ Causal statistics only: its state at an iteration depends on nothing later.
 
 A collapse has an order (arXiv 2504.20073): trajectories of a group stop differing in reward while the mean holds,
 entropy leaves its steady decay, the reward falls, gradients spike. Small policies pushed too hard lose the format of
-their answers first, within a few iterations. An early sign alone means `watch`; a fallen reward after one of them, or
-spiking gradients after lost spread, means `trapped`.
+their answers first, within a few iterations; others sink so slowly that only their best shows it. An early sign alone
+means `watch`; a fallen reward after one of them, spiking gradients after lost spread, or success that has slowly sunk
+to half of its best means `trapped`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trainer.metrics.trap_signals import LIMIT, PREFIX
 State = Literal["healthy", "watch", "trapped"]
 
 MEMORY = 3  # windows within which an early sign precedes a fall of the reward
+HALVED = 0.5  # share of its best success at which a slow decline is a collapse
 CALM = 2  # windows without any sign until a watch ends
 
 
@@ -92,7 +94,8 @@ class EchoTrap:
         if self.state == "trapped":
             return self._after_trap(signs)
         early = any(recent(key) for key, check in CHECKS.items() if check.early)
-        if ("reward" in signs and early) or ("gradient" in signs and recent("spread")):
+        halved = "success" in signs and signs["success"].value < HALVED
+        if halved or ("reward" in signs and early) or ("gradient" in signs and recent("spread")):
             return "trapped"
         if any(CHECKS[sign].watch for sign in signs):
             return "watch"

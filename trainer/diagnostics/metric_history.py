@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
@@ -10,7 +11,10 @@ SLOW = 5  # windows that the slow average spans and that surprises are kept for
 
 
 class MetricHistory:
-    """One metric over time: a fast and a slow average, the last values and their surprises."""
+    """One metric over time: a fast and a slow average, the last values and their surprises.
+
+    `best` is the highest fast average of a whole window so far; −∞ before.
+    """
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -19,6 +23,7 @@ class MetricHistory:
         self.values: list[float] = []
         self.surprises: list[float] = []
         self.slows: list[float] = []
+        self.best = -math.inf
 
     def add(self, value: float) -> None:
         """Add the next value."""
@@ -31,6 +36,8 @@ class MetricHistory:
             keep = 1 - 2 / (span + 1)
             average[0], average[1] = keep * average[0] + value, keep * average[1] + 1
         self.slows = [*self.slows, self.slow][-self.window :]
+        if self.count >= self.window:
+            self.best = max(self.best, self.fast)
 
     @property
     def fast(self) -> float:
@@ -74,6 +81,7 @@ class MetricHistory:
             "values": list(self.values),
             "surprises": list(self.surprises),
             "slows": list(self.slows),
+            "best": self.best if math.isfinite(self.best) else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -81,6 +89,9 @@ class MetricHistory:
         self.count, self.averages = state["count"], [list(average) for average in state["averages"]]
         self.values, self.surprises = list(state["values"]), list(state["surprises"])
         self.slows = list(state["slows"])
+        # a state from before there was a best: that of what it remembers
+        best = state["best"] if "best" in state else max(self.slows, default=None)
+        self.best = -math.inf if best is None else best
 
 
 def deviation(values: Sequence[float]) -> float:

@@ -19,11 +19,14 @@ FORMAT = "format/valid_rate"
 WATCHED = (SPREAD, REWARD, SUCCESS, ENTROPY, GRADIENT, DISTINCT, FORMAT)
 
 MASTERED = 0.9  # success rate above which spread is lost because there is little left to get wrong
-RISING = 1.0  # reward above its earlier average, in deviations of one iteration: still learning, spread may shrink
+RISING = 1.0  # reward or success above its earlier average, in deviations of one iteration: still learning
 FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # the same below it: the reward has fallen; lower once spread was lost
 DRIFT, DRIFT_SHARE = 3.0, 0.1  # entropy off its course: robust deviations, and share of its slow average
 SPIKE_TIMES, SPIKE_DEVIATIONS, SPIKES = 3.0, 4.0, 2  # gradient: times the median, robust deviations, spikes per window
 BROKEN = 0.75  # valid format below this share of its earlier rate
+DECLINED = 0.8  # success below this share of its best
+DECLINE_NOISE = 2.5  # and by as many robust deviations of a single iteration
+ALIKE = 0.9  # with an in-group spread below this share of its best
 TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
 
 
@@ -60,6 +63,11 @@ class SignalMemory:
         """The reward's fast average minus the earlier one, in deviations of a single iteration."""
         reward = self.series[REWARD]
         return (reward.fast - reward.earlier) / reward.noise if self.reward_known else 0.0
+
+    def success_change(self) -> float:
+        """The success rate's fast average minus the earlier one, in deviations of a single iteration."""
+        success = self.series[SUCCESS]
+        return (success.fast - success.earlier) / success.noise if success.count >= 2 * self.window else 0.0
 
     def add(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Add an iteration's metrics; missing and non-finite ones are skipped."""
@@ -135,13 +143,14 @@ def _spread_left(memory: SignalMemory) -> float | None:
 
 
 def entropy(memory: SignalMemory) -> Reading | None:
-    """Entropy leaves its steady course, in either direction."""
+    """Entropy leaves its steady course, in either direction; a fall while success clearly rises is learning."""
     now = memory.series[ENTROPY]
     if not now.on_course:
         return None
     drift, moved = now.drift(), now.fast - now.slow
     # A decay that only slows down is no rise: drift and movement must agree.
     present = abs(drift) > DRIFT and abs(moved) > DRIFT_SHARE * abs(now.slow) and drift * moved > 0
+    present = present and not (drift < 0 and memory.success_change() > RISING)
     direction = "falls" if drift < 0 else "rises"
     text = f"entropy {direction} off its course, to {now.fast:.3f} from {now.slow:.3f} nats"
     evidence = {"entropy": now.fast, "entropy_before": now.slow, "entropy_drift": drift}
@@ -198,6 +207,25 @@ def reward(memory: SignalMemory) -> Reading | None:
     return Reading(fall, limit, fall > limit, text, {"reward": now.fast, "reward_before": before})
 
 
+def success(memory: SignalMemory) -> Reading | None:
+    """Success falls slowly from its best while the rewards of a group become alike: a collapse in small steps.
+
+    The other signals compare with the last windows, which sink along with a slow fall.
+    """
+    now, spread = memory.series[SUCCESS], memory.series[SPREAD]
+    if now.count < 2 * memory.window or now.best <= 0:
+        return None
+    left, fall = now.fast / now.best, now.best - now.fast
+    present = left < DECLINED and fall > DECLINE_NOISE * now.noise and spread.fast < ALIKE * spread.best
+    if present:
+        memory.before.setdefault(SUCCESS, now.best)
+    text = (
+        f"success fell slowly from {100 * now.best:.0f}% to {100 * now.fast:.0f}%, "
+        f"and rewards within a group became more alike"
+    )
+    return Reading(left, DECLINED, present, text, {"success": now.fast, "success_before": now.best})
+
+
 def learning(memory: SignalMemory) -> Reading | None:
     """Rewards within groups differ at all; without that no group teaches anything, and there is nothing to judge.
 
@@ -234,6 +262,7 @@ CHECKS: dict[str, SignalCheck] = {
     "template": SignalCheck(template, early=True),
     "gradient": SignalCheck(gradient, watch=True),
     "reward": SignalCheck(reward),
+    "success": SignalCheck(success, early=True, watch=True),
     "learning": SignalCheck(learning),
 }
 """By key, in the order in which they are read and described: later ones use what earlier ones remember."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from torch import Tensor, nn
 
+from trainer.policy.load import ModelError
+
 if TYPE_CHECKING:
     from trainer.config.run import RunConfig
 
@@ -30,6 +32,20 @@ class LearnerSpec:
     reference: Path | str | None
     folder: Path
     saved: int | None
+
+
+def check_sharding(config: RunConfig) -> None:
+    """Raises ModelError where the settings cannot be sharded over several processes."""
+    if config.parallel.sharding == "full" and config.lora.rank:
+        raise ModelError(
+            "parallel.sharding is full but lora.rank is above 0: frozen weights cannot be sharded. Set "
+            "parallel.sharding to none (every process then holds the base), or lora.rank to 0"
+        )
+    if config.parallel.sharding == "full" and config.optimizer.name in ("adafactor", "adamw_8bit"):
+        raise ModelError(
+            f"optimizer.name {config.optimizer.name} keeps moments that cannot be sharded: with parallel.sharding full "
+            "choose adamw, adamw_fused, muon or sgd"
+        )
 
 
 class ProcessGroup(Protocol):

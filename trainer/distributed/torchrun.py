@@ -11,22 +11,21 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
 
 from trainer.config.run import RunConfig
 from trainer.distributed import control_channel
+from trainer.distributed.collectives import Collectives
 from trainer.distributed.control_channel import ControlChannel, RankLostError
-from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
+from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess, check_sharding
 from trainer.policy.load import ModelError, pick_device
 
-_BUCKET = 2**24  # gradient elements per all-reduce: 64 MiB in float32
 _SHUTDOWN_TIMEOUT = 20.0  # seconds in which this process should end by itself after another rank was lost
 _PR_SET_PDEATHSIG = 1
 
@@ -51,16 +50,12 @@ def join_group(config: RunConfig) -> ProcessGroup:
     if rank_and_world_size()[1] == 1:
         return SingleProcess()
     _die_with_parent()
-    if config.parallel.sharding == "full" and config.lora.rank:
+    if config.cluster.uses_ray:
         raise ModelError(
-            "parallel.sharding is full but lora.rank is above 0: frozen weights cannot be sharded. Set "
-            "parallel.sharding to none (every process then holds the base), or lora.rank to 0"
+            "torchrun started several processes, but cluster.rollout_actors or cluster.learners is above 0: start one "
+            "with `python -m trainer`, which starts the actors itself, or set both to 0"
         )
-    if config.parallel.sharding == "full" and config.optimizer.name in ("adafactor", "adamw_8bit"):
-        raise ModelError(
-            f"optimizer.name {config.optimizer.name} keeps moments that cannot be sharded: with parallel.sharding full "
-            "choose adamw, adamw_fused, muon or sgd"
-        )
+    check_sharding(config)
     _check_devices(config)
     timeout = config.parallel.timeout
     from accelerate import PartialState  # type: ignore[import-untyped]
@@ -94,7 +89,7 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-class TorchrunGroup:
+class TorchrunGroup(Collectives):
     """The processes of a run, seen from one of them. See `trainer.distributed.group.ProcessGroup`.
 
     Args:
@@ -103,7 +98,8 @@ class TorchrunGroup:
     """
 
     def __init__(self, rank: int, size: int, channels: list[ControlChannel], cpu: Any) -> None:
-        self.rank, self.size, self.channels, self.cpu, self.sharded = rank, size, channels, cpu, False
+        super().__init__(rank, size, cpu)
+        self.channels = channels
         self._busy = self._broken = False
         self._ended = threading.Event()
 
@@ -211,47 +207,3 @@ class TorchrunGroup:
                 pass
         if dist.is_initialized() and not self._broken:  # destroying the group could hang after a rank was lost
             dist.destroy_process_group()
-
-    # -- collective operations --------------------------------------------------------------------------------------
-
-    def all_reduce(self, *tensors: Tensor) -> None:
-        for tensor in tensors:
-            dist.all_reduce(tensor, group=self.cpu)
-
-    def sum_by_name(self, numbers: dict[str, float]) -> dict[str, float]:
-        gathered: list[dict[str, float]] = [{} for _ in range(self.size)]
-        dist.all_gather_object(gathered, dict(numbers), group=self.cpu)
-        sums: dict[str, float] = {}
-        for part in gathered:
-            for name, number in part.items():
-                sums[name] = sums.get(name, 0.0) + number
-        return sums
-
-    def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        if self.sharded:
-            return  # reduce-scatter has summed them
-        present = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.long)
-        dist.all_reduce(present, group=self.cpu)
-        trained = [parameter for parameter, count in zip(parameters, present.tolist(), strict=True) if count]
-        for bucket in _buckets(trained):
-            flat = torch.cat([_gradient(parameter).flatten() for parameter in bucket])
-            dist.all_reduce(flat)
-            for parameter, part in zip(bucket, torch.split(flat, [other.numel() for other in bucket]), strict=True):
-                parameter.grad = part.view_as(parameter).clone()
-
-
-def _gradient(parameter: nn.Parameter) -> Tensor:
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-
-
-def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Consecutive parameters of one dtype that are reduced together."""
-    bucket: list[nn.Parameter] = []
-    for parameter in parameters:
-        full = sum(other.numel() for other in bucket) + parameter.numel() > _BUCKET
-        if bucket and (full or bucket[0].dtype != parameter.dtype):
-            yield bucket
-            bucket = []
-        bucket.append(parameter)
-    if bucket:
-        yield bucket

@@ -112,20 +112,3 @@ class Sampler(Protocol):
 
     def close(self) -> None:
         """Release everything the sampler started; it cannot be used afterwards."""
-
-
-@dataclass(frozen=True)
-class Actor:
-    """The player of a run.
-
-    Attributes:
-        sampler: samples its responses.
-        context: context length in tokens.
-        device: description of its device.
-        parameters: number of parameters; 0 if unknown.
-    """
-
-    sampler: Sampler
-    context: int
-    device: str
-    parameters: int

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainer.config.imitation import Course as CourseName
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
-from trainer.imitation.course_plans import plan_careful_walk, plan_either_arm, plan_expression_search, plan_shopping
+from trainer.imitation.course_plans import plan_either_arm, plan_expression_search, plan_shopping, plan_walk
 from trainer.imitation.demonstrators import Demonstrator, random_action, random_click, shuffled_equation
 from trainer.policy import pocket
 
@@ -34,6 +34,11 @@ class Course:
     """Makes the demonstrator of the course's only environment for one demonstration; None: each environment's own."""
     vary: Callable[[np.random.Generator], dict[str, Any]] | None = None
     """Draws settings of the environment for each demonstration."""
+    continues_general: bool = False
+    """Whether the policy starts as the shipped general one, with its tokenizer: it can already find things on a grid,
+    which takes a policy of this size longer to learn than anything else. `tokens` and `shape` are then that one's."""
+    task_in_every_prompt: bool = False
+    """Whether single states follow the task: so they do in play of one turn, or with a context window of one."""
     tokens: int = pocket.VOCABULARY
     """Size of the tokenizer's vocabulary."""
     shape: Mapping[str, int] = field(default_factory=dict)
@@ -73,22 +78,28 @@ def _only(name: str, settings: Mapping[str, Any] | None = None, **budgets: int) 
     return tasks
 
 
-_SYLLABLES = ("ba", "co", "dra", "el", "fi", "gon", "ha", "ka", "li", "mer", "no", "or", "phe", "ra", "sto", "ter")
+_CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
+
+
+def _drawn_name(rng: np.random.Generator) -> str:
+    """A name of 4 to 9 letters. Most letters alternate between consonants and vowels, so that it could be a word."""
+    vowel = bool(rng.random() < 0.4)
+    letters = []
+    for _ in range(int(rng.integers(4, 10))):
+        letters.append(str(rng.choice(list(_VOWELS if vowel else _CONSONANTS))))
+        vowel = vowel != (rng.random() < 0.85)
+    return "".join(letters).capitalize()
 
 
 def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
-    """Two different names of two to four syllables; half of the time those of the environment."""
-    if rng.random() < 0.5:
+    """Two different drawn names, so that the policy learns to spell any; in a third of the cases the environment's."""
+    if rng.random() < 1 / 3:
         return {}
-    names: list[str] = []
-    while len(names) < 2:
-        name = "".join(rng.choice(_SYLLABLES, size=int(rng.integers(2, 5)))).capitalize()
-        if name not in names:
-            names.append(name)
-    return {"low_name": names[0], "high_name": names[1]}
+    low, high = _drawn_name(rng), _drawn_name(rng)
+    return {} if low == high else {"low_name": low, "high_name": high}
 
 
-COUNTDOWN = {"min_numbers": 3, "max_numbers": 3, "largest": 30, "max_target": 60, "operators": "+-"}
+COUNTDOWN = {"min_numbers": 3, "max_numbers": 3, "largest": 12, "max_target": 24, "operators": "+-"}
 """Problems of the pocket presets: three small numbers to add and subtract."""
 
 COURSES: dict[CourseName, Course] = {
@@ -97,26 +108,33 @@ COURSES: dict[CourseName, Course] = {
         vocabulary=("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest"),
     ),
     "frozen_lake": Course(
-        tasks=_only("FrozenLake", max_turns=8, max_actions_per_turn=2, max_actions=10),
+        tasks=_only("FrozenLake", max_turns=10, max_actions_per_turn=1, max_actions=10),
         vocabulary=("FrozenLake",),
-        demonstrator=lambda rng: Demonstrator(plan_careful_walk, random_action),
+        demonstrator=lambda rng: Demonstrator(partial(plan_walk, rng=rng), random_action),
+        vary=lambda rng: {"frozen": float(rng.uniform(0.5, 0.9))},  # more holes, which are what has to be read
+        continues_general=True,
     ),
     "bandit": Course(
         tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
         vocabulary=("Bandit", "BanditRev", "BanditTest"),
         demonstrator=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng), random_action),
         vary=_drawn_names,
+        task_in_every_prompt=True,
         shape={"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 3},
     ),
     "countdown": Course(
-        tasks=_only("Countdown", COUNTDOWN, max_turns=1, max_actions_per_turn=1, max_actions=1),
+        tasks=_only(
+            "Countdown", COUNTDOWN, max_response_tokens=160, max_turns=1, max_actions_per_turn=1, max_actions=1
+        ),
         vocabulary=("Countdown",),
         demonstrator=lambda rng: Demonstrator(partial(plan_expression_search, rng=rng), shuffled_equation),
+        task_in_every_prompt=True,
     ),
     "webshop": Course(
         tasks=_only("WebShop", {"hints": "-"}, max_turns=9, max_actions_per_turn=1, max_actions=9, context_turns=1),
         vocabulary=("WebShop",),
-        demonstrator=lambda rng: Demonstrator(plan_shopping, random_click),
+        demonstrator=lambda rng: Demonstrator(partial(plan_shopping, rng=rng), random_click),
+        task_in_every_prompt=True,
         tokens=1280,
     ),
 }

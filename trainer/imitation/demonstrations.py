@@ -102,12 +102,18 @@ def single_turn(demonstration: Demonstration, turn: int) -> Demonstration:
 
 
 def single_state_demonstration(
-    config: RunConfig, chat: ChatFormat, seed: int, demonstrator: Demonstrator | None = None
+    config: RunConfig,
+    chat: ChatFormat,
+    seed: int,
+    demonstrator: Demonstrator | None = None,
+    *,
+    with_task: bool = False,
 ) -> Demonstration:
     """A single state, reached by a few random actions, with the demonstrator's thought and actions.
 
-    The prompt is the state alone, so that many states are learnt at the cost of one dialogue. Without them a policy of
-    this size learns to write the sentences long before it learns to read the board.
+    Unless `with_task` puts the task before it, the prompt is the state alone, so that many states are learnt at the
+    cost of one dialogue. Without them a policy of this size learns to write the sentences long before it learns to read
+    the board.
     """
     rng = np.random.default_rng(seed)
     rollout = config.rollout
@@ -132,7 +138,8 @@ def single_state_demonstration(
     )
     ids = chat.tokenizer.encode(response_text(plan), add_special_tokens=False)
     trajectory = Trajectory(id=f"lesson-{seed}", group=0, member=0)
-    trajectory.append_prompt(chat.opening(state))
+    task = opening_message(env.env_spec, rollout, config.environment) if with_task else ""
+    trajectory.append_prompt(chat.opening(task + state))
     trajectory.append_response([*ids, chat.eos_id], [0.0] * (len(ids) + 1), [0.0] * (len(ids) + 1), 0)
     return Demonstration(trajectory, frozenset({0} if plan.actions else ()))
 

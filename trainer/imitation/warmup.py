@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 import envs
 from trainer.config.run import RolloutConfig, RunConfig, WarmupConfig
@@ -93,22 +93,21 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
     """
     settings = settings.resolved()
-    course = COURSES[settings.course]
-    tokenizer = pocket.build_tokenizer(corpus(course, settings.seed), course.tokens)
-    model = pocket.build_model(tokenizer, settings.seed, **course.shape)
+    course, size = COURSES[settings.course], settings.batch or 1
+    tokenizer, model = _at_start(course, settings.seed)
     chat = ChatFormat(tokenizer, think=True)
     dialogue = partial(_dialogue, course, chat)
     good = partial(_within_window, partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE))
     noisy = partial(_within_window, partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0))
     stages: list[tuple[int, int, float, DemonstrationSource]] = [
-        (settings.single_state_steps or 0, 2 * settings.batch, 1.0, partial(_single_state, course, chat)),
-        (settings.steps or 0, settings.batch, 0.5, good),
-        (settings.refine_steps or 0, settings.batch, 0.5, good),
-        (settings.noisy_steps or 0, settings.batch, 0.2, noisy),
+        (settings.single_state_steps or 0, 2 * size, 1.0, partial(_single_state, course, chat)),
+        (settings.steps or 0, size, 0.5, good),
+        (settings.refine_steps or 0, size, 0.5, good),
+        (settings.noisy_steps or 0, size, 0.2, noisy),
     ]
     total, done = sum(stage[0] for stage in stages), 0
     for number, (steps, batch, share, source) in enumerate(stages):
-        peak = settings.learning_rate * share
+        peak = (settings.learning_rate or 0.0) * share
         optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
         demonstrations = demonstration_stream(course.tasks(RolloutConfig()), derive(settings.seed, number), source)
         for step, demonstrated in zip(range(steps), _batches(demonstrations, batch), strict=False):
@@ -124,8 +123,20 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     return model, tokenizer
 
 
+def _at_start(course: Course, seed: int) -> tuple[PreTrainedTokenizerFast, Qwen2ForCausalLM]:
+    """Tokenizer and model before the first step: new ones, or those of the general policy."""
+    if course.continues_general:
+        folder = shipped_folder("general")
+        known = AutoTokenizer.from_pretrained(folder)
+        assert isinstance(known, PreTrainedTokenizerFast)
+        return known, Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = pocket.build_tokenizer(corpus(course, seed), course.tokens)
+    return tokenizer, pocket.build_model(tokenizer, seed, **course.shape)
+
+
 def _single_state(course: Course, chat: ChatFormat, config: RunConfig, seed: int) -> Demonstration:
-    return single_state_demonstration(course.varied(config, seed), chat, seed, course.demonstrator_for(seed))
+    varied, demonstrator = course.varied(config, seed), course.demonstrator_for(seed)
+    return single_state_demonstration(varied, chat, seed, demonstrator, with_task=course.task_in_every_prompt)
 
 
 def _dialogue(

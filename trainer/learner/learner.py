@@ -6,31 +6,36 @@ share of the rows; sums over micro-batches are then summed over processes too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.distributed import fsdp
 from trainer.distributed.group import ProcessGroup, SingleProcess, collective
+from trainer.journal.protocol import ADAPTER_FOLDER, LEARNER_STATE
 from trainer.learner import optimizers
 from trainer.learner.advantage_estimation import estimate_update
 from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner, plan_passes
+from trainer.learner.micro_batches import token_limit
 from trainer.learner.mutual_information import cross_scores
 from trainer.learner.scoring import Scorer
 from trainer.learner.step_losses import StepGradients, StepLosses
 from trainer.learner.step_metrics import StepMetrics
 from trainer.learner.trainable_module import TrainableModule, trainable_critic, trainable_policy
 from trainer.learner.update_batch import TokenLogprobs
-from trainer.learner.update_meter import STEP_COST, UpdateMeter
+from trainer.learner.update_meter import STEP_COST, UpdateMeter, UpdateReport
 from trainer.memory.oom import OomRetry
 from trainer.policy import lora_adapters
 from trainer.policy.critic import Critic
 from trainer.policy.load import ModelError, Policy
 from trainer.policy.packing import attention
+from trainer.policy.weights import VersionedWeights
 from trainer.rollout.trajectory import Batch
 
 POLICY, CRITIC = "policy", "critic"
@@ -47,6 +52,7 @@ class Learner:
         oom_retry: the size of micro-batches, halved once when the GPU's memory runs out.
         meter: reports the progress of each update.
         advantages: (B, T) of the last update's batch.
+        version: number of updates since this learner was made.
     """
 
     def __init__(
@@ -68,11 +74,13 @@ class Learner:
         self.trainable: dict[str, TrainableModule] = {POLICY: trainable_policy(policy.model, settings, self.group)}
         if self.critic is not None:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
-        self.oom_retry = OomRetry(settings.micro_batch_tokens, enabled=not self.group.sharded)
+        limit = token_limit(settings.micro_batch_tokens, self.device)
+        self.oom_retry = OomRetry(limit, enabled=not self.group.sharded)
         self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.advantages: Tensor | None = None
+        self.version = 0
 
     @property
     def network(self) -> nn.Module:
@@ -111,6 +119,7 @@ class Learner:
                 self._step(plan, losses, seed, metrics, iteration=iteration, first=first)
                 first = False
         self.trainable[POLICY].weights.finish()
+        self.version += 1
         return metrics.result()
 
     def _trains_policy(self, iteration: int) -> bool:
@@ -178,7 +187,8 @@ class Learner:
         """
         size = self.group.size
         own = self.meter.prepare(range(self.group.rank, len(prompts), size), before // size, after // size)
-        scores = cross_scores(self.policy, prompts, thoughts, own, self.config.optimizer.micro_batch_tokens)
+        tokens = self.config.optimizer.micro_batch_tokens
+        scores = cross_scores(self.policy, prompts, thoughts, own, tokens, share_prompts=self.shares_prompts)
         self.group.all_reduce(scores)
         return scores
 
@@ -221,3 +231,34 @@ class Learner:
         saved = state.get("optimizer", "adamw")
         message = f"The checkpoint was made with optimizer.name {saved}; {name} begins without its moments."
         return [] if resumes else [message]
+
+    # -- as the group of a run's driver, see `trainer.learner.groups.learner_group.LearnerGroup` ---------------------
+
+    def report_to(self, progress: Callable[[UpdateReport], None] | None = None) -> None:
+        self.meter.on_progress = progress or (lambda report: None)
+
+    def notify_with(self, notify: Callable[[str], None]) -> None:
+        self.oom_retry.on_retry = notify
+
+    def weights(self) -> VersionedWeights:
+        return VersionedWeights.of(self.policy.model, self.version)
+
+    def save(self, folder: Path) -> None:
+        """A transformers folder, with adapters merged into its weights and beside it for resuming, and the state."""
+        model = self.policy.model
+        if self.adapted:
+            model.save_pretrained(folder, state_dict=lora_adapters.merged(model))
+            lora_adapters.save_adapter(model, self.config.lora, model.name_or_path or "", folder / ADAPTER_FOLDER)
+        else:
+            model.save_pretrained(folder)
+        self.policy.tokenizer.save_pretrained(folder)
+        state = self.state()
+        with (folder / LEARNER_STATE).open("wb") as file:  # given a path, torch writes in C++ and hides why it failed
+            torch.save(state, file)
+
+    def load(self, folder: Path) -> list[str]:
+        state = torch.load(folder / LEARNER_STATE, map_location=self.device, weights_only=True)
+        return self.load_state(state)
+
+    def close(self) -> None:
+        """No-op: it started nothing."""

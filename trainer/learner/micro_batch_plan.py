@@ -64,7 +64,8 @@ class MicroBatchPlan:
             if idle:
                 batch.mask, batch.attention = torch.zeros_like(batch.mask), torch.zeros_like(batch.attention)
             elif self.prefixes or (self.packing and not bool(batch.attention.all())):
-                packed = PackedBatch.of(batch.attention, prefixes_within(self.prefixes, rows)).to(self.device)
+                prefixes = prefixes_within(self.prefixes, rows)
+                packed = PackedBatch.of(batch.attention, prefixes, mask=batch.mask, device=self.device)
             yield MicroBatch(rows, batch.to(self.device), packed)
 
     def count(self, max_tokens: int) -> int:

@@ -11,6 +11,13 @@ from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
 MAX_KEYS_PER_TOKEN = 2
 """Maximum ratio of the rows' tokens to the computed ones: attention keeps the keys of all of a row's tokens."""
+MAX_CPU_TOKENS = 4096
+"""Maximum tokens of a micro-batch on a CPU: activations of larger ones leave its cache between two operations."""
+
+
+def token_limit(configured: int, device: torch.device) -> int:
+    """Maximum tokens of a micro-batch on a device, at most the setting `optimizer.micro_batch_tokens`."""
+    return min(configured, MAX_CPU_TOKENS) if device.type == "cpu" else configured
 
 
 def partition(lengths: Tensor, max_tokens: int, rank: int = 0, size: int = 1, *, even: bool = False) -> list[Tensor]:

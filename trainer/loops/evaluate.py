@@ -16,7 +16,8 @@ from trainer.journal import reader
 from trainer.journal.events import Evaluation, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.session import RunSession
-from trainer.loops.stages.policy_setup import load_policy, local_actor
+from trainer.loops.stages.policy_setup import load_policy
+from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
@@ -127,9 +128,8 @@ def evaluate(session: RunSession) -> None:
     """Play the suites that no earlier attempt completed."""
     completed = begin_evaluation(session)
     setup = load_policy(session)
-    actor = local_actor(session, setup)
-    rollouts = RolloutStage(session, actor, setup.chat)
-    session.started(actor, completed)
+    rollouts = RolloutStage(session, make_pool(session, setup), setup.chat)
+    session.started(rollouts.pool.device, setup.policy.parameters, completed)
     play_missing(session, SuiteEvaluator(session, rollouts, completed))
 
 

@@ -6,9 +6,9 @@ from trainer.engines.hosted.chat import HostedChat
 from trainer.engines.hosted.costs import BudgetSpentError
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.hosted.hosted_sampler import HostedSampler
-from trainer.engines.sampler import Actor
 from trainer.loops.evaluate import begin_evaluation, play_missing, progress_text
 from trainer.loops.session import RunSession
+from trainer.loops.stages.pools import local_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
@@ -34,9 +34,9 @@ def evaluate_hosted(session: RunSession) -> None:
         stopped()
 
     session.on_interrupt = stop_with_costs
-    actor = Actor(sampler, UNLIMITED, device=f"hosted at {config.hosted.host}", parameters=0)
-    rollouts = RolloutStage(session, actor, chat)
-    session.started(actor, completed)
+    pool = local_pool(session, sampler, chat, UNLIMITED, device=f"hosted at {config.hosted.host}")
+    rollouts = RolloutStage(session, pool, chat)
+    session.started(pool.device, 0, completed)
     try:
         play_missing(session, SuiteEvaluator(session, rollouts, completed, lambda: sampler.totals.metrics()))
     except BudgetSpentError as error:

@@ -12,7 +12,6 @@ import torch
 import transformers
 
 from trainer.config.run import RunConfig
-from trainer.engines.sampler import Actor
 from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted, UpdateProgress
 from trainer.journal.live_pipe import LivePipe
 from trainer.journal.writer import Journal
@@ -84,7 +83,7 @@ class Reporter:
         self._since = time.monotonic()
 
     def started(
-        self, attempt: int, title: str, config: RunConfig, actor: Actor, processes: int, evaluated_suites: list[str]
+        self, attempt: int, title: str, config: RunConfig, device: str, parameters: int, evaluated_suites: list[str]
     ) -> RunStarted:
         """The opening event of an attempt.
 
@@ -92,8 +91,8 @@ class Reporter:
             attempt: its number, from 1.
             title: name of the run.
             config: the settings in force.
-            actor: samples the responses.
-            processes: number of processes, each on a device like the actor's.
+            device: description of what samples.
+            parameters: of the policy; 0 if unknown.
             evaluated_suites: suites of the evaluation at this iteration that an earlier attempt completed.
         """
         return RunStarted(
@@ -104,8 +103,8 @@ class Reporter:
             iterations=self.iterations,
             title=title,
             config=config.model_dump(mode="json"),
-            device=f"{processes} × {actor.device}" if processes > 1 else actor.device,
-            parameters=actor.parameters,
+            device=device,
+            parameters=parameters,
             versions=versions(),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from trainer.cluster.errors import LearnerLostError
 from trainer.config.run import RunConfig
 from trainer.distributed.group import ProcessGroup
 from trainer.journal.events import RunFinished
@@ -34,6 +35,8 @@ def run(
 ) -> RunFinished:
     """Take a run to its end, or to where it is asked to stop; a folder with a checkpoint is continued.
 
+    A run that loses a learner begins another attempt from its newest checkpoint.
+
     Args:
         config: requested settings.
         folder: where journal, checkpoints and caches are written.
@@ -43,6 +46,11 @@ def run(
     Returns:
         The closing event, already in the journal.
     """
+    loop = loop_of(config)
     with run_session(config, folder, cache, stop, group) as session:
-        loop_of(config)(session)
+        while session.end is None:
+            try:
+                loop(session)
+            except LearnerLostError as error:
+                session.recover(error)
     return session.result

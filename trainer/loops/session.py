@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 
+from trainer.cluster.errors import ClusterError, LearnerLostError
 from trainer.config.run import MEANINGS, RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.distributed.control_channel import RankLostError
 from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
-from trainer.engines.sampler import Actor, DivergedError
+from trainer.engines.sampler import DivergedError
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.journal.events import CheckpointRemoved, Notice, RunFinished
 from trainer.journal.reader import count_attempts
@@ -31,8 +32,10 @@ from trainer.rollout.runner import EnvironmentsFailedError, Interrupted
 
 BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, trackers.MissingTrackerError)
 """Raised when the settings ask for something impossible. The messages are written for users."""
-EXPLAINED_ERRORS = (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, EnvironmentsFailedError)
+EXPLAINED_ERRORS = (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, ClusterError, EnvironmentsFailedError)
 """Errors whose message explains on its own why the run ended."""
+MAX_LOSSES = 3
+"""Learners that a run may lose since its newest checkpoint before it ends: more often, something is wrong with them."""
 
 
 class RunSession:
@@ -58,9 +61,8 @@ class RunSession:
         self.folder, self.cache, self.stop = folder, cache, stop
         self.group: ProcessGroup = group or SingleProcess()
         self.journal = Journal(folder)
-        trap_state = EchoTrap(config.echo_trap).state_dict()
-        self.progress = Progress(config_digest=config.digest(), echo_trap=trap_state, meanings=MEANINGS)
         self._digest = config.digest()
+        self.progress = self._new_progress()
         self.reporter = Reporter(self.journal, self.progress, config.iterations, config)
         self.timer = PhaseTimer()
         self.system = SystemSampler(folder, whole_launch=self.group.size > 1)
@@ -68,6 +70,7 @@ class RunSession:
         self.checkpoint: int | None = None
         self.end: RunFinished | None = None
         self.on_interrupt: Callable[[], None] = self._stopped_while_preparing
+        self._losses: tuple[int | None, int] = (None, 0)  # checkpoint, and learners lost since it was the newest
         self._resources = ExitStack()
         self._warned: set[str] = set()
 
@@ -77,7 +80,9 @@ class RunSession:
             torch.set_num_threads(self.config.policy.threads)
         self.attempt = 1 + count_attempts(self.folder)
         self.checkpoint = self._newest_checkpoint()
-        if self.checkpoint is not None:
+        if self.checkpoint is None:
+            self.progress = self._new_progress()
+        else:
             self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
             if self.progress.config_digest != self._digest:
                 self.warn("The settings were changed since the last attempt.")
@@ -85,6 +90,27 @@ class RunSession:
             self.config = self.requested.after_rewinds(self.progress.rewinds)
         self.reporter.resume(self.progress)
         self.reporter.phase("load")
+
+    def _new_progress(self) -> Progress:
+        """Progress of a run that has done nothing yet."""
+        trap_state = EchoTrap(self.requested.echo_trap).state_dict()
+        return Progress(config_digest=self._digest, echo_trap=trap_state, meanings=MEANINGS)
+
+    def recover(self, error: LearnerLostError) -> None:
+        """Release what is left of an attempt that lost a learner, so that another one can begin.
+
+        Raises:
+            LearnerLostError: the same, after several losses since the newest checkpoint.
+        """
+        newest, _ = checkpoints.newest_sound(self.folder)
+        losses = self._losses[1] + 1 if self._losses[0] == newest else 1
+        self._losses = newest, losses
+        if losses > MAX_LOSSES:
+            raise error
+        where = "from the beginning" if newest is None else f"from the checkpoint of iteration {newest}"
+        message = str(error)
+        self.warn(f"{message[0].upper()}{message[1:]}. The run starts its learners again and continues {where}.")
+        self.release()
 
     def _keep_meanings(self) -> None:
         """Have settings do what they did when the run began, where their meaning has changed since."""
@@ -109,15 +135,21 @@ class RunSession:
             )
         return newest
 
-    def started(self, actor: Actor, evaluated_suites: list[str] | None = None) -> None:
-        """Write the opening event of the attempt, and a warning where the importance ratio is biased."""
+    def started(self, device: str, parameters: int, evaluated_suites: list[str] | None = None) -> None:
+        """Write the opening event of the attempt, and a warning where the importance ratio is biased.
+
+        Args:
+            device: description of what samples.
+            parameters: of the policy; 0 if unknown.
+            evaluated_suites: suites of the evaluation at this iteration that an earlier attempt completed.
+        """
         self.journal.write(
             self.reporter.started(
                 self.attempt,
                 self.requested.title(),
                 self.config,
-                actor,
-                processes=self.group.size,
+                device=f"{self.group.size} × {device}" if self.group.size > 1 else device,
+                parameters=parameters,
                 evaluated_suites=evaluated_suites or [],
             )
         )

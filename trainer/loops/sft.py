@@ -12,10 +12,12 @@ from trainer.config.run import RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration, demonstrate
+from trainer.learner.groups.learner_group import ImitatorGroup
 from trainer.loops.session import RunSession
 from trainer.loops.stages.checkpointer import Checkpointer
-from trainer.loops.stages.imitator import Imitator
-from trainer.loops.stages.policy_setup import PolicySetup, load_policy, local_actor
+from trainer.loops.stages.learner_groups import make_imitators
+from trainer.loops.stages.policy_setup import PolicySetup, load_policy
+from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.policy.chat_format import ChatFormat
@@ -37,15 +39,14 @@ def sft(session: RunSession) -> None:
     # The first ones are held out, so that asking for more demonstrations does not change the validation set.
     validation, lessons = played[: config.sft.validation_demonstrations], played[config.sft.validation_demonstrations :]
     held_out = collate(validation, pad_id) if validation else None
-    imitator = Imitator(config, setup.policy, session.group)
-    checkpointer = Checkpointer(session, imitator.learner, EchoTrap(config.echo_trap))
-    actor = local_actor(session, setup)
-    rollouts = RolloutStage(session, actor, setup.chat)
+    imitators = make_imitators(session, setup)
+    checkpointer = Checkpointer(session, imitators, EchoTrap(config.echo_trap))
+    rollouts = RolloutStage(session, make_pool(session, setup, imitators), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
-    session.started(actor)
+    session.started(rollouts.pool.device, setup.policy.parameters)
 
     if progress.iteration == 0 and held_out is not None:
-        session.journal.write(session.reporter.metrics(imitator.measure(held_out)))
+        session.journal.write(session.reporter.metrics(imitators.measure(held_out)))
     if evaluator.is_overdue():
         evaluator.run()
         checkpointer.save_evaluated()
@@ -55,8 +56,8 @@ def sft(session: RunSession) -> None:
         session.check_stop()
         iteration = progress.iteration + 1
         with timer.phase("update"):
-            batch, metrics = _imitate(session, imitator, lessons, held_out, iteration)
-            rollouts.weights_updated()
+            batch, metrics = _imitate(session, imitators, pad_id, lessons, held_out, iteration)
+            rollouts.update_weights(imitators)
         progress.iteration = iteration
         progress.tokens += int(batch.mask.sum())
         metrics |= timer.finish() | session.system.collect()
@@ -72,19 +73,24 @@ def sft(session: RunSession) -> None:
 
 
 def _imitate(
-    session: RunSession, imitator: Imitator, lessons: Sequence[Trajectory], held_out: Batch | None, iteration: int
+    session: RunSession,
+    imitators: ImitatorGroup,
+    pad_id: int,
+    lessons: Sequence[Trajectory],
+    held_out: Batch | None,
+    iteration: int,
 ) -> tuple[Batch, dict[str, float]]:
     """One step on the next batch of demonstrations; each is used once before any is repeated."""
     config = session.config
     size, steps = config.sft.batch, _steps_per_epoch(config, lessons)
     epoch, step = divmod(iteration - 1, steps)
-    imitator.learner.meter.on_progress = session.reporter.watch_imitation(iteration, step, steps)
+    imitators.report_to(session.reporter.watch_imitation(iteration, step, steps))
     generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, epoch))
     order = torch.randperm(len(lessons), generator=generator)[step * size : (step + 1) * size]
-    batch = collate([lessons[number] for number in order], imitator.policy.pad_id)
-    metrics = imitator.imitate(batch, derive(config.seed, Purpose.UPDATE, epoch, step))
+    batch = collate([lessons[number] for number in order], pad_id)
+    metrics = imitators.imitate(batch, derive(config.seed, Purpose.UPDATE, epoch, step))
     if held_out is not None and (step + 1 == steps or iteration == config.iterations):
-        metrics |= imitator.measure(held_out)
+        metrics |= imitators.measure(held_out)
     return batch, metrics
 
 

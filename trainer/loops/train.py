@@ -11,14 +11,15 @@ from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.skipped_updates import skipped_update_notice
 from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
 from trainer.learner.batch_selection import BatchSelection, select_batch
-from trainer.learner.learner import Learner
+from trainer.learner.groups.learner_group import LearnerGroup
 from trainer.loops.session import RunSession
 from trainer.loops.stages.checkpointer import Checkpointer
-from trainer.loops.stages.policy_setup import PolicySetup, load_policy, local_actor
+from trainer.loops.stages.learner_groups import make_learners
+from trainer.loops.stages.policy_setup import load_policy
+from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.metrics.reasoning_table import ANY_TURN, FIRST_TURN
-from trainer.policy.load import load
 from trainer.rollout.environment_mix import shares_of, success_by_environment
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 from trainer.seeds import Purpose, derive
@@ -38,14 +39,13 @@ def _attempt(session: RunSession) -> None:
     session.resume()
     config, progress, timer = session.config, session.progress, session.timer
     setup = load_policy(session, with_reference=True)
-    learner = make_learner(session, setup)
+    learners = make_learners(session, setup)
     trap = EchoTrap(config.echo_trap)
     trap.load_state_dict(progress.echo_trap)
-    checkpointer = Checkpointer(session, learner, trap)
-    actor = local_actor(session, setup)
-    rollouts = RolloutStage(session, actor, setup.chat)
+    checkpointer = Checkpointer(session, learners, trap)
+    rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
-    session.started(actor)
+    session.started(rollouts.pool.device, setup.policy.parameters)
 
     if evaluator.is_overdue():
         evaluator.run()
@@ -64,16 +64,16 @@ def _attempt(session: RunSession) -> None:
         session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
         batch = make_batch(selection, setup.policy.pad_id, config.algorithm) if selection.teaches else None
         with timer.phase("update"):
-            learner.meter.on_progress = session.reporter.watch_update(iteration)
-            metrics = _rollout_metrics(session, trajectories, complete, selection, learner)
+            learners.report_to(session.reporter.watch_update(iteration))
+            metrics = _rollout_metrics(session, trajectories, complete, selection, learners)
             metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
             if batch is None:
                 metrics |= _skip(session, selection, iteration, complete, metrics)
             else:
-                metrics |= learner.update(batch, iteration)
-            rollouts.weights_updated()
+                metrics |= learners.update(batch, iteration)
+                rollouts.update_weights(learners)
         progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
-        advantages = None if batch is None else learner.advantages
+        advantages = None if batch is None else learners.advantages
         session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
         alarm = _record(session, trap, iteration, trajectories, metrics)
         collapsed = alarm is not None and alarm.state == "trapped"
@@ -127,12 +127,6 @@ def _stop_without_updates(session: RunSession, evaluator: SuiteEvaluator, checkp
     )
 
 
-def make_learner(session: RunSession, setup: PolicySetup) -> Learner:
-    """The learner of a run, before it receives the state of a checkpoint."""
-    reference = None if setup.reference is None else load(setup.reference, session.config.policy)
-    return Learner(session.config, setup.policy, reference, session.group)
-
-
 def make_batch(selection: BatchSelection, pad_id: int, algorithm: AlgorithmConfig) -> Batch:
     """The batch of an update: the trajectories kept by the filter, with their weights."""
     outcome = algorithm.reward_position == "outcome"
@@ -144,16 +138,16 @@ def _rollout_metrics(
     trajectories: Sequence[Trajectory],
     complete: Sequence[Trajectory],
     selection: BatchSelection,
-    learner: Learner,
+    learners: LearnerGroup,
 ) -> dict[str, float]:
     """Metrics of an iteration that are known before its update."""
     metrics = rollout_metrics(complete) | filter_metrics(selection.filtered)
-    metrics |= _reasoning_metrics(session, complete, learner)
+    metrics |= _reasoning_metrics(session, complete, learners)
     metrics |= success_by_environment(complete, shares_of(session.config))
     return metrics | {"rollout/failed_environments": float(len(trajectories) - len(complete))}
 
 
-def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], learner: Learner) -> dict[str, float]:
+def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], learners: LearnerGroup) -> dict[str, float]:
     """reasoning/* of first turns, and at intervals reasoning_turns/* of a few thoughts of any turn."""
     settings, averages = session.config.diagnostics, session.progress.marginal_stds
     iteration = session.progress.iteration + 1
@@ -169,7 +163,7 @@ def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], lear
     for family, pairs in samples.items():
         if pairs:
             lengths = [len(thought) for thought in pairs[1]]
-            scores = learner.cross_scores(*pairs, done, total - done - len(lengths))
+            scores = learners.cross_scores(*pairs, done, total - done - len(lengths))
             metrics |= reasoning.reasoning_metrics(scores, lengths, averages, family)
             done += len(lengths)
     return metrics

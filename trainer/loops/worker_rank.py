@@ -13,9 +13,9 @@ from trainer.distributed.group import LearnerSpec
 from trainer.distributed.torchrun import TorchrunGroup
 from trainer.engines.transformers.chunks import ChunkedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.learner.groups.imitator import Imitator
 from trainer.learner.learner import Learner
 from trainer.loops.stages import checkpoints
-from trainer.loops.stages.imitator import Imitator
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
 from trainer.rollout.distributed import rollout_shard

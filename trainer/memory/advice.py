@@ -46,7 +46,7 @@ def suggested_settings(
     """Changes that lower the peak noticeably, largest saving first; each is estimated alone."""
     before = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).peak
     suggestions = []
-    for name, value in _changes(config, shape, processes):
+    for name, value in _changes(config, shape, processes, gpu=gpu):
         changed = _with(config, name, value)
         if changed is None:
             continue
@@ -61,7 +61,7 @@ def _rows_after(rows: int, config: RunConfig, changed: RunConfig) -> int:
     return max(1, rows * changed.rollout.trajectories // config.rollout.trajectories)
 
 
-def _changes(config: RunConfig, shape: ModelShape, processes: int) -> Iterator[tuple[str, Any]]:
+def _changes(config: RunConfig, shape: ModelShape, processes: int, *, gpu: bool) -> Iterator[tuple[str, Any]]:
     optimizer, rollout, engine = config.optimizer, config.rollout, config.engine
     trains = config.kind != "evaluate"
     if config.policy.dtype == "float32":
@@ -74,8 +74,8 @@ def _changes(config: RunConfig, shape: ModelShape, processes: int) -> Iterator[t
             yield "parallel.sharding", "full"
         if not optimizer.gradient_checkpointing:
             yield "optimizer.gradient_checkpointing", True
-        if learned_tokens(config, shape) // 2 >= 64:
-            yield "optimizer.micro_batch_tokens", min(optimizer.micro_batch_tokens, learned_tokens(config, shape)) // 2
+        if (learned := learned_tokens(config, shape, gpu=gpu)) // 2 >= 64:
+            yield "optimizer.micro_batch_tokens", min(optimizer.micro_batch_tokens, learned) // 2
         yield from (("optimizer.name", name) for name in ("adamw_fused", "adamw_8bit", "adafactor"))
         if not config.lora.rank:
             yield "lora.rank", 64

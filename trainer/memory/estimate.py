@@ -28,6 +28,8 @@ PREFILL_TOKENS = 8192
 """Prompt tokens that the transformers sampler processes in one forward pass."""
 MAX_KEYS_PER_TOKEN = 2
 """Keys per token of a micro-batch with shared prompts: `micro_batches.MAX_KEYS_PER_TOKEN`."""
+MAX_CPU_TOKENS = 4096
+"""Tokens of a micro-batch on a CPU: `micro_batches.MAX_CPU_TOKENS`."""
 SMALL = 20_000_000
 """Parameters below which the initial policy is always kept, to measure the distance from it."""
 MAX_SHARE = 0.92
@@ -207,12 +209,18 @@ def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: boo
             return 2 * width * number
 
 
-def learned_tokens(config: RunConfig, shape: ModelShape) -> int:
+def _micro_batch_tokens(config: RunConfig, *, gpu: bool) -> int:
+    """Tokens that a micro-batch of several dialogues has at most."""
+    configured = config.optimizer.micro_batch_tokens
+    return configured if gpu else min(configured, MAX_CPU_TOKENS)
+
+
+def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
     """Tokens of the largest micro-batch; a dialogue longer than `micro_batch_tokens` is one of its own."""
     longest = dialogue_tokens(config, shape)
     rows = config.sft.batch if config.kind == "sft" else config.optimizer.mini_batch_trajectories
     windows = config.rollout.max_turns if config.rollout.context_turns else 1
-    return min(max(config.optimizer.micro_batch_tokens, longest), rows * windows * longest)
+    return min(max(_micro_batch_tokens(config, gpu=gpu), longest), rows * windows * longest)
 
 
 def _policy(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
@@ -294,7 +302,7 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationByt
     if gpu and width_of(config) == 4 and shape.kv_heads < shape.heads:
         # PyTorch's only float32 GPU kernel for grouped heads materialises the scores.
         scores = longest
-    shares, most = config.optimizer.prefix_sharing, config.optimizer.micro_batch_tokens
+    shares, most = config.optimizer.prefix_sharing, _micro_batch_tokens(config, gpu=gpu)
     return ActivationBytes(
         width=width_of(config),
         rank=config.lora.rank,
@@ -311,7 +319,7 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
 
     Logits are freed before the backward pass reaches the layers, so of these two the larger counts, too.
     """
-    tokens, how = learned_tokens(config, shape), passing(config, shape, gpu=gpu)
+    tokens, how = learned_tokens(config, shape, gpu=gpu), passing(config, shape, gpu=gpu)
     logits = logit_bytes(config, shape, tokens)
     transient = tokens * activations.backward_transient(shape, how)
     return [

@@ -90,6 +90,14 @@ SIGNALS = (
         "deviations",
     ),
     Signal(
+        "success",
+        "Slow decline",
+        "Success as a share of its best, both averaged over a window.",
+        "Below it, beyond chance and while rewards within groups are more alike than before, success is in decline.",
+        "below",
+        "share",
+    ),
+    Signal(
         "learning",
         "Learning signal",
         "Share of the last window's iterations in which rewards within groups differ; 1 where nearly all succeed.",

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trainer.policy.load import output_head
+from trainer.policy.packing import last_layer
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.token_logprobs import head_logprobs
 
@@ -33,7 +34,13 @@ class PolicyForward(nn.Module):
 
 
 def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: PackedBatch | None = None) -> Tensor:
-    """(M, H) last hidden states from which the M tokens on the mask are predicted; arguments as in `PolicyForward`."""
+    """(M, H) last hidden states from which the M tokens on the mask are predicted; arguments as in `PolicyForward`.
+
+    Where the layout has targets, they are those of this mask.
+    """
+    if packed is not None and packed.targets is not None and last_layer.is_restricted(model.base_model):
+        targets = packed.targets
+        return packed.pick(packed.hidden_of(model.base_model, ids, targets), targets.index)
     if packed is not None:
         return packed.before(packed.hidden_of(model.base_model, ids), mask)
     hidden: Tensor = model.base_model(input_ids=ids, use_cache=False).last_hidden_state

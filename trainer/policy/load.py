@@ -85,7 +85,7 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     device = pick_device(config.device)
     version = {} if Path(name).is_dir() else revision_of(config)
     try:
-        if not Path(name).is_dir() and find_adapter_config_file(name, **version) is not None:
+        if not Path(name).is_dir() and find_adapter_config_file(name, revision=version.get("revision")) is not None:
             raise _adapter_error(name)
         _check_architecture(name, AutoConfig.from_pretrained(name, trust_remote_code=False, **version))
         loader = cast(Any, AutoModelForCausalLM)

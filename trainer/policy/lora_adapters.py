@@ -184,9 +184,10 @@ def _name_expert_weights(config: peft.LoraConfig, experts: Mapping[str, ParamWra
     config.target_parameters = sorted(
         {f"{_base_name(name).rpartition('.')[2]}.{layer.parameter_name}" for name, layer in experts.items()}
     )
-    for layer in experts.values():
-        pattern = rf".*\.{re.escape(layer.parameter_name)}"
-        if layer.r[_NAME] != config.r:
-            config.rank_pattern[pattern] = layer.r[_NAME]
-        if layer.lora_alpha[_NAME] != config.lora_alpha:
-            config.alpha_pattern[pattern] = layer.lora_alpha[_NAME]
+    patterns = {rf".*\.{re.escape(layer.parameter_name)}": layer for layer in experts.values()}
+    ranks = {pattern: layer.r[_NAME] for pattern, layer in patterns.items() if layer.r[_NAME] != config.r}
+    alphas = {pattern: layer.lora_alpha[_NAME] for pattern, layer in patterns.items()}
+    config.rank_pattern = (config.rank_pattern or {}) | ranks
+    config.alpha_pattern = (config.alpha_pattern or {}) | {
+        pattern: alpha for pattern, alpha in alphas.items() if alpha != config.lora_alpha
+    }

@@ -5,7 +5,6 @@ Events of one trajectory stay in order; those of different groups interleave as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -14,12 +13,13 @@ from trainer.distributed.group import ProcessGroup
 from trainer.distributed.torchrun import TorchrunGroup
 from trainer.rollout.runner import (
     EnvironmentsFailedError,
-    GroupPlan,
     Interrupted,
     ListenerFactory,
     RolloutRequest,
     RolloutRunner,
+    check_played,
 )
+from trainer.rollout.sessions import join
 from trainer.rollout.trajectory import Trajectory
 
 _POLL_SECONDS = 0.05  # for each other rank, once rank 0 has played its own share
@@ -61,7 +61,6 @@ class DistributedRollout(RolloutRunner):
                 remote.pending.add(rank)
         self.inner.emit, self.inner.progress, self.inner.stop = self.emit, remote.on_own_progress, remote.stop
         trajectories: list[Trajectory] = []
-        failure: EnvironmentsFailedError | None = None
         try:
             if own_share.plans:
                 trajectories = self.inner.play(own_share, listener)
@@ -69,13 +68,12 @@ class DistributedRollout(RolloutRunner):
             remote.halt()
             raise
         except EnvironmentsFailedError as error:
-            failure, trajectories = error, error.trajectories
+            trajectories = error.trajectories
         remote.wait()
         if remote.interrupted:
             raise Interrupted
-        trajectories = _in_order(request.plans, [trajectories, *remote.shares])
-        if failure and all(trajectory.failed for trajectory in trajectories):
-            raise EnvironmentsFailedError(str(failure), trajectories) from failure
+        trajectories = join(request.plans, [trajectories, *remote.shares])
+        check_played(trajectories)
         return trajectories
 
 
@@ -131,12 +129,6 @@ class _RemoteProgress:
         self.interrupted = True
         while self.pending:
             self.receive(_POLL_SECONDS)
-
-
-def _in_order(plans: Sequence[GroupPlan], shares: Sequence[Sequence[Trajectory]]) -> list[Trajectory]:
-    """Trajectories of all shares in the order of the plans."""
-    place = {name: number for number, name in enumerate(name for plan in plans for name in plan.members)}
-    return sorted((trajectory for share in shares for trajectory in share), key=lambda trajectory: place[trajectory.id])
 
 
 def rollout_shard(channel: ControlChannel, runner: RolloutRunner, request: RolloutRequest) -> None:

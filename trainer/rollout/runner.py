@@ -34,6 +34,15 @@ class EnvironmentsFailedError(RuntimeError):
         self.trajectories = list(trajectories)
 
 
+def check_played(trajectories: Sequence[Trajectory]) -> None:
+    """Raises EnvironmentsFailedError where the environment failed in all of the trajectories."""
+    if trajectories and all(trajectory.failed for trajectory in trajectories):
+        reasons = Counter(trajectory.error for trajectory in trajectories)
+        (reason, times), total = reasons.most_common(1)[0], len(trajectories)
+        message = f"no trajectory could be played to its end: {reason} ({times} of {total})"
+        raise EnvironmentsFailedError(message, trajectories)
+
+
 @dataclass(frozen=True)
 class GroupPlan:
     """An initial state and the trajectories to play from it.
@@ -115,13 +124,8 @@ class RolloutRunner:
             self.sampler.sleep()
             for episode in rows.episodes:
                 episode.env.close()
-        trajectories = rows.trajectories
-        if trajectories and all(trajectory.failed for trajectory in trajectories):
-            reasons = Counter(trajectory.error for trajectory in trajectories)
-            (reason, times), total = reasons.most_common(1)[0], len(trajectories)
-            message = f"no trajectory could be played to its end: {reason} ({times} of {total})"
-            raise EnvironmentsFailedError(message, trajectories)
-        return trajectories
+        check_played(rows.trajectories)
+        return rows.trajectories
 
     def _sampling_params(self, request: RolloutRequest) -> SamplingParams:
         """Filters apply to training rollouts only."""

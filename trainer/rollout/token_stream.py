@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from trainer.journal.live_pipe import LivePipe
 from trainer.journal.protocol import ANY_TRAJECTORY, WATCH_FILE
@@ -14,6 +15,22 @@ from trainer.policy.chat_format import ChatFormat
 _WATCH_INTERVAL = 0.25  # seconds between two reads of the watch file
 _WRITE_INTERVAL = 0.08  # seconds between two lines
 _MAX_TEXT_LENGTH = 600
+
+
+class PartialResponses(Protocol):
+    """Takes the partial responses of watched trajectories.
+
+    Attributes:
+        watched: ids of trajectories, or ANY_TRAJECTORY.
+    """
+
+    watched: frozenset[str]
+
+    def due(self) -> bool:
+        """Whether any trajectory is watched and the next line may be sent."""
+
+    def send(self, trajectory: str, turn: int, text: str) -> None:
+        """Send what a turn's response has so far."""
 
 
 class TokenStream:
@@ -28,13 +45,17 @@ class TokenStream:
 
     def due(self) -> bool:
         """Whether any trajectory is watched and the next line may be written."""
+        return bool(self.refresh()) and time.monotonic() >= self._next_write
+
+    def refresh(self) -> frozenset[str]:
+        """The watched trajectories, read again after an interval; none where the pipe has no reader."""
         if self.pipe.descriptor is None:
-            return False
+            return frozenset()
         now = time.monotonic()
         if now - self._checked > _WATCH_INTERVAL:
             self._checked = now
             self._read_watch_file()
-        return bool(self.watched) and now >= self._next_write
+        return self.watched
 
     def _read_watch_file(self) -> None:
         try:
@@ -63,7 +84,7 @@ class TokenStreamListener:
     """
 
     def __init__(
-        self, stream: TokenStream, chat: ChatFormat, names: Sequence[str], turn_of: Callable[[int], int]
+        self, stream: PartialResponses, chat: ChatFormat, names: Sequence[str], turn_of: Callable[[int], int]
     ) -> None:
         self.stream, self.chat, self.names, self.turn_of = stream, chat, names, turn_of
 

@@ -134,6 +134,11 @@ _NO_THINK_PAPER: Changes = {
     "rollout.system": "You're a helpful assistant. You always respond with your answer in <answer>...</answer>."
 }
 """As in the presets of the bandit, whose system message mentions no thought."""
+_KEEP_25: Changes = {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.25}
+_REWIND: Changes = {
+    "echo_trap.action": "rewind",
+    "echo_trap.rewind_changes": {name: str(value) for name, value in _KEEP_25.items()},
+}
 _UNSEEN, _EXCHANGED = "BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"
 
 
@@ -374,6 +379,26 @@ _ALL = (
             Finding("LoRA is no worse", "not_lower", "lora", "full"),
         ),
     ),
+    Study(
+        "echo-trap",
+        "The Echo Trap, and two ways out",
+        "Does plain training collapse where dividing by a group's spread favours a sure, small reward? Does StarPO-S, "
+        "or a rewind that changes to its filter?",
+        ("bandit",),
+        (
+            Arm("starpo", "StarPO", "starpo", _GRPO),
+            Arm("rewind", "StarPO, rewinds", "starpo", {**_GRPO, **_REWIND}),
+            Arm("starpo_s", "StarPO-S", "starpo_s", {**_GRPO, **_KEEP_25}),
+        ),
+        (
+            Finding("StarPO-S collapses later than StarPO, or not at all", "collapses_later", "starpo_s", "starpo"),
+            Finding("StarPO-S ends with more successes than StarPO", "higher", "starpo_s", "starpo"),
+            Finding("A rewind ends with more successes than StarPO (ours)", "higher", "rewind", "starpo"),
+        ),
+        curves=TRAP,
+        pocket={"iterations": 200, "evaluation.every": 20, "optimizer.policy_lr": 3e-6},
+        seeds={"smoke": 1, "pocket": 6, "paper": 3},
+    ),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
 
@@ -388,6 +413,8 @@ def find(name: str) -> Study:
 def label(name: str) -> str:
     """A study as the paper names it, e.g. “Figure 9”."""
     kind, _, number = name.partition("-")
+    if kind not in ("figure", "table", "appendix"):
+        return f"{kind.capitalize()} {number.capitalize()}"  # ours, not the paper's
     return f"{kind.capitalize()} {number.upper()}"
 
 

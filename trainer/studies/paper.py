@@ -71,4 +71,8 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         Reported("memory", "about half", "", "lora"),
         Reported("final success", "the same", "", "lora"),
     ),
+    "echo-trap": (
+        Reported("collapse of GRPO", "iteration 20", "bandit", "starpo"),
+        Reported("StarPO-S against StarPO", "collapses later, ends higher"),
+    ),
 }

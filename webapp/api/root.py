@@ -29,7 +29,8 @@ from webapp.api.routes import (
     trajectories,
     workers,
 )
-from webapp.api.routes.teamwork import alerts, annotations, shares
+from webapp.api.routes.teamwork import alerts, shares
+from webapp.api.routes.teamwork import annotations as annotation_routes
 from webapp.core.middleware import nul
 
 ABOUT = """The data and actions of this site's pages, for programs. Every object belongs to a team; objects you may not
@@ -85,7 +86,7 @@ for router in (
     comparison.router,
     trajectories.router,
     exports.router,
-    annotations.router,
+    annotation_routes.router,
     shares.router,
     alerts.router,
     reports.router,

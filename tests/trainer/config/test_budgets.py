@@ -60,4 +60,4 @@ def test_the_same_environment_on_the_command_line_keeps_the_budgets_of_the_prese
     preset = load_preset("frozen_lake-starpo_s-pocket")
     assert budgets(with_overrides(preset, ["environment.name=FrozenLake"])) == budgets(preset)
     assert budgets(with_overrides(preset, ["iterations=3"])) == budgets(preset)
-    assert budgets(preset)["max_actions_per_turn"] == 2
+    assert budgets(preset)["max_actions_per_turn"] == 1

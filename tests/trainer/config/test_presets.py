@@ -7,6 +7,8 @@ import pytest
 import envs
 from trainer.config.files import PRESETS, SHORT_NAMES, find_preset, load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
+from trainer.imitation import warmup
+from trainer.imitation.courses import COURSES
 
 ENVIRONMENTS = {
     "bandit": "Bandit",
@@ -28,16 +30,18 @@ def leaves(data, path=""):
             yield path + name, value
 
 
-def test_every_environment_has_four_presets():
-    assert preset_names() == sorted(
-        f"{environment}-{way}-{size}" for environment, way in FAMILY for size in ("paper", "pocket")
-    )
+TRAPS = ("bandit-starpo-trap", "bandit-starpo_s-trap")
+
+
+def test_every_environment_has_four_presets_and_the_bandit_two_more():
+    family = [f"{environment}-{way}-{size}" for environment, way in FAMILY for size in ("paper", "pocket")]
+    assert preset_names() == sorted([*family, *TRAPS])
     for name in preset_names():
         environment, variant, size = name.split("-")
         config = load_preset(name)
         assert config.environment.name == ENVIRONMENTS[environment]
         assert (config.algorithm.group_filter != "none") == (variant == "starpo_s")
-        assert (config.policy.model == POCKET) == (size == "pocket")
+        assert (config.policy.model == POCKET) == (size in ("pocket", "trap"))
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -98,6 +102,36 @@ def test_pocket_presets_follow_the_tuned_one(environment, variant):
     for name in ("algorithm.estimator", "algorithm.normalize_by_std", "rewards.format_penalty", "optimizer.policy_lr"):
         assert config[name] == tuned[name]
     assert config["rollout.group_size"] == 8
+
+
+def test_the_echo_trap_presets_divide_by_the_spread_and_differ_as_starpo_and_starpo_s_do():
+    plain, stable = (dict(leaves(load_preset(name).model_dump())) for name in TRAPS)
+    pocket = dict(leaves(load_preset("bandit-starpo-pocket").model_dump()))
+    assert {name for name in plain if plain[name] != stable[name]} == {
+        "algorithm.group_filter",
+        "algorithm.group_filter_keep",
+        "algorithm.drop_zero_std",
+        "algorithm.clip_high",
+        "algorithm.kl_coef",
+    }
+    assert {name for name in plain if plain[name] != pocket[name]} == {
+        "iterations",
+        "algorithm.normalize_by_std",
+        "optimizer.policy_lr",
+        "evaluation.every",
+    }
+
+
+@pytest.mark.parametrize("environment", ["bandit", "frozen_lake"])
+@pytest.mark.parametrize("variant", ["starpo", "starpo_s"])
+def test_the_pocket_policy_of_every_preset_ships_and_plays_as_it_was_taught(environment, variant):
+    config = load_preset(f"{environment}-{variant}-pocket")
+    assert warmup.shipped(config.warmup) is not None
+    ((taught, _),) = COURSES[config.warmup.course].tasks(config.rollout)
+    budgets = ("max_turns", "max_actions_per_turn", "max_actions", "context_turns", "max_response_tokens")
+    for name in budgets:
+        assert getattr(config.rollout, name) == getattr(taught.rollout, name), name
+    assert config.environment.settings == taught.environment.settings
 
 
 def test_the_demo_preset_is_unchanged_since_its_curves_were_measured():

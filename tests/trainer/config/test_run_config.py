@@ -195,3 +195,32 @@ def test_reward_terms_have_registered_names_and_bounded_weights():
     assert "no reward term 'wit'; choose among thought_present" in sentence
     ((_, sentence),) = problems({"rewards": {"terms": {"repeats": 1000}}})
     assert "the weight of repeats must be between -100 and 100" in sentence
+
+
+def test_a_section_at_its_defaults_that_was_added_later_leaves_the_digest_as_it_was():
+    dump = RunConfig().stable_dump()
+    assert "cluster" not in dump
+    assert "groups_per_session" not in dump["rollout"]
+    assert RunConfig.model_validate({"cluster": {"learners": 2}}).stable_dump()["cluster"] == {"learners": 2}
+    digests = {RunConfig.model_validate({"cluster": {"learners": number}}).digest() for number in range(3)}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5:6379 ", "auto", "ray://head:10001", ""])
+def test_addresses_of_a_cluster_are_accepted(address):
+    config = RunConfig.model_validate({"cluster": {"address": address}})
+    assert config.cluster.address == address.strip()
+
+
+@pytest.mark.parametrize("address", ["head node:6379", "user@head:6379"])
+def test_addresses_of_no_cluster_are_refused(address):
+    ((field, sentence),) = problems({"cluster": {"address": address}})
+    assert field == "cluster.address"
+    assert "must be an address such as 10.0.0.5:6379" in sentence
+
+
+def test_servers_sample_outside_of_the_trainer_already():
+    engine = {"name": "server", "urls": "http://gpu1:8000"}
+    ((_, sentence),) = problems({"engine": engine, "cluster": {"rollout_actors": 2}, "algorithm": {"tis_cap": 2}})
+    assert "Set cluster.rollout_actors to 0" in sentence
+    RunConfig.model_validate({"engine": engine, "cluster": {"learners": 2}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from statistics import median
 
@@ -20,6 +21,7 @@ from trainer.diagnostics.signal_checks import (
     GRADIENT,
     REWARD,
     SPREAD,
+    SUCCESS,
     WATCHED,
     SignalMemory,
 )
@@ -345,3 +347,68 @@ def test_a_signal_reads_only_its_own_metric(key) -> None:
     assert present == {key}
     assert readings[key].text
     assert readings[key].evidence
+
+
+def sinking(seed: int, iterations: int = 260, start: float = 0.55) -> list[dict[str, float]]:
+    """A collapse in small steps, as of a bandit whose groups agree more and more on the arm that pays less."""
+    rng = np.random.default_rng(seed)
+    curves = []
+    for t in range(iterations):
+        rate = start / (1 + np.exp((t - 170) / 30))
+        pulled = rng.random((16, 8)) < rate
+        rewards = np.where(pulled, rng.random((16, 8)) < 0.25, 0.15)
+        curves.append(
+            {
+                REWARD: float(rewards.mean()),
+                SPREAD: float(rewards.std(axis=1, ddof=1).mean()),
+                SUCCESS: float(pulled.mean()),
+                ENTROPY: 0.05 + 0.001 * float(rng.normal()),
+                GRADIENT: 0.2 + 0.05 * float(rng.random()),
+                DISTINCT: 0.013,
+                FORMAT: 1.0,
+            }
+        )
+    return curves
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_slow_collapse_is_seen_long_before_success_has_halved(seed: int) -> None:
+    curves = sinking(seed)
+    halved = next(t for t in range(10, 260) if np.mean([each[SUCCESS] for each in curves[t - 5 : t + 5]]) < 0.275)
+    alarms = watch(curves)
+    assert alarms[0].state == "watch"
+    assert alarms[0].iteration <= halved - 20
+    assert [alarm.iteration for alarm in alarms if alarm.state == "trapped"]
+    assert not [alarm for alarm in alarms if alarm.state == "healthy"]
+
+
+def test_a_fall_of_entropy_while_success_rises_is_learning() -> None:
+    rng = np.random.default_rng(1)
+
+    def curves(rises: float) -> list[dict[str, float]]:
+        steady_part = [steady(0.4, spread=0.3) | {ENTROPY: 0.5 + 0.002 * rng.normal()} for _ in range(60)]
+        moving = [
+            steady(min(0.85, 0.4 + rises * t), spread=0.3) | {ENTROPY: 0.5 - 0.02 * t + 0.002 * rng.normal()}
+            for t in range(20)
+        ]
+        noisy = [*steady_part, *moving]
+        return [each | {SUCCESS: each[SUCCESS] + 0.02 * rng.normal()} for each in noisy]
+
+    assert watch(curves(0.0))
+    assert not watch(curves(0.02))
+
+
+def test_the_best_average_survives_a_checkpoint() -> None:
+    history = MetricHistory(5)
+    for value in (0.1, 0.9, 0.9, 0.8, 0.7, 0.2, 0.1):
+        history.add(value)
+    restored = MetricHistory(5)
+    restored.load_state_dict(json.loads(json.dumps(history.state_dict())))
+    assert restored.best == history.best > 0.6
+    older = {name: value for name, value in history.state_dict().items() if name != "best"}
+    restored.load_state_dict(older)
+    assert restored.best == max(history.slows)
+    young = MetricHistory(5)
+    young.add(0.4)
+    restored.load_state_dict(json.loads(json.dumps(young.state_dict())))
+    assert restored.best == young.best == -math.inf

@@ -178,9 +178,9 @@ def test_settings_unsupported_by_several_processes_are_refused_with_alternatives
 
 
 def test_gradients_are_reduced_in_bounded_buckets_of_one_type():
-    from trainer.distributed import torchrun as parallel
+    from trainer.distributed.collectives import buckets
 
     parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (2**23, 2**23, 1, 5)]
     parameters.append(torch.nn.Parameter(torch.zeros(3, dtype=torch.bfloat16)))
-    sizes = [[parameter.numel() for parameter in bucket] for bucket in parallel._buckets(parameters)]
+    sizes = [[parameter.numel() for parameter in bucket] for bucket in buckets(parameters)]
     assert sizes == [[2**23, 2**23], [1, 5], [3]]

@@ -10,7 +10,15 @@ import pytest
 import envs
 from envs.base import GridBoard
 from trainer.config.run import RolloutConfig, RunConfig
-from trainer.imitation.course_plans import careful_direction
+from trainer.imitation.course_plans import (
+    LAKE_STRATEGIES,
+    careful_direction,
+    plan_expression_search,
+    plan_shopping,
+    plan_walk,
+    risks,
+    shortest_direction,
+)
 from trainer.imitation.courses import COUNTDOWN, COURSES
 from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
 from trainer.imitation.demonstrators import cells_of, grid_of
@@ -56,8 +64,34 @@ def test_a_turn_alone_is_what_the_policy_reads_and_writes_in_it(chat: ChatFormat
         assert chat.decode(alone.trajectory.ids[:length]).count("<|im_start|>user") == 1
 
 
-def test_careful_walks_come_near_the_best_play(chat: ChatFormat) -> None:
-    assert 0.38 < success("frozen_lake", chat) < 0.58
+def crossed(strategy: str, lakes: int = 300) -> float:
+    """Share of lakes that a strategy crosses within ten actions."""
+    successes = 0
+    for seed in range(lakes):
+        env, rng = envs.make("FrozenLake"), np.random.default_rng(seed)
+        env.reset(seed=seed)
+        for _ in range(10):
+            _, _, ended, _, info = env.step(plan_walk(env, 1, rng=rng, strategy=strategy).actions[0])
+            if ended:
+                successes += info["success"]
+                break
+    return successes / lakes
+
+
+def test_the_safest_walks_come_near_the_best_play_and_the_others_do_not() -> None:
+    safest, shortest, anywhere = (crossed(strategy) for strategy in LAKE_STRATEGIES)
+    assert 0.38 < safest < 0.56  # the best play: 0.51
+    assert safest - shortest > 0.05
+    assert shortest - anywhere > 0.05
+
+
+def test_the_strategies_are_drawn_as_often_as_stated() -> None:
+    assert sum(LAKE_STRATEGIES.values()) == pytest.approx(1)
+    env, rng = envs.make("FrozenLake"), np.random.default_rng(0)
+    env.reset(seed=0)
+    drawn = [plan_walk(env, 1, rng=rng).thought.rsplit(". ", 1)[1].split()[0].rstrip(":") for _ in range(2000)]
+    for strategy, share in LAKE_STRATEGIES.items():
+        assert drawn.count(strategy) / len(drawn) == pytest.approx(share, abs=0.04)
 
 
 def test_thoughts_about_ice_are_true(chat: ChatFormat) -> None:
@@ -68,13 +102,19 @@ def test_thoughts_about_ice_are_true(chat: ChatFormat) -> None:
         env.reset(seed=seed)
         board = grid_of(env)
         (row, column), (goal,) = cells_of(board, "@+X")[0], cells_of(board, "G+")
-        thought = plan.plan(env, 2).thought
+        thought = plan.plan(env, 1).thought
         assert f"I am at {row + 1},{column + 1}. Goal {goal[0] + 1},{goal[1] + 1}." in thought
         for direction, (down, right) in {"Left": (0, -1), "Up": (-1, 0)}.items():
             inside = row + down >= 0 and column + right >= 0
             symbol = board.rows[row + down][column + right] if inside else ""
-            name = "edge" if not inside else {"O": "hole", "G": "goal"}.get(symbol, "ice")
-            assert f" {direction} {name}." in thought
+            assert f" {direction} {symbol.replace(' ', '_') if inside else 'edge'}." in thought
+        if "Safest" in thought:
+            assert f"Safest of {' '.join(map(str, risks(board, (row, column))))}: " in thought
+
+
+def test_risks_count_the_holes_that_a_direction_may_lead_to() -> None:
+    board = GridBoard(theme="frozen_lake", rows=["    ", "O@  ", " O  ", "   G"])
+    assert risks(board, (1, 1)) == [2, 2, 1, 1], "left, down, right, up; the opposite direction is never taken"
 
 
 def test_the_careful_direction_avoids_holes_before_it_seeks_the_goal() -> None:
@@ -82,6 +122,13 @@ def test_the_careful_direction_avoids_holes_before_it_seeks_the_goal() -> None:
     assert careful_direction(open_ice, (1, 1), (3, 3)) in ("Down", "Right")
     hole_below = GridBoard(theme="frozen_lake", rows=["    ", " @  ", " O  ", "   G"])
     assert careful_direction(hole_below, (1, 1), (3, 3)) == "Up", "no other direction can never slip into the hole"
+
+
+def test_the_shortest_way_looks_at_the_goal_alone() -> None:
+    assert shortest_direction((3, 3), (0, 2)) == "Up"
+    assert shortest_direction((0, 0), (3, 2)) == "Down"
+    assert shortest_direction((2, 0), (2, 3)) == "Right"
+    assert shortest_direction((1, 3), (2, 0)) == "Left"
 
 
 def test_both_arms_are_pulled_equally_often_and_names_vary(chat: ChatFormat) -> None:
@@ -93,25 +140,34 @@ def test_both_arms_are_pulled_equally_often_and_names_vary(chat: ChatFormat) -> 
     assert len({own.get("low_name") for own in settings}) > 20
 
 
-def test_every_step_of_a_search_is_right_and_it_ends_with_the_answer(chat: ChatFormat) -> None:
+def searched(seed: int, patience: float) -> tuple[list[tuple[str, ...]], bool]:
+    """The sums that a search tries, and whether its answer solves the problem."""
     env = envs.make("Countdown", COUNTDOWN)
-    solved = 0
-    for seed in range(100):
-        env.reset(seed=seed)
-        player = COURSES["countdown"].demonstrator_for(seed)
-        assert player is not None
-        plan = player.plan(env, 1)
-        target, steps = plan.thought.split("? ", 1)
-        tried = [re.findall(r"-?\d+|yes|no", text) for text in steps.rstrip(".").split(". ")]
-        for first, change, partial_sum, other, total, verdict in tried:
-            assert int(first) + int(change) == int(partial_sum)
-            assert int(partial_sum) + int(other) == int(total)
-            assert verdict == ("yes" if total == target else "no")
-        _, reward, _, _, info = env.step(plan.actions[0])
-        assert info["success"] == (tried[-1][-1] == "yes")
-        assert float(reward) > 0
-        solved += info["success"]
-    assert solved > 90
+    env.reset(seed=seed)
+    plan = plan_expression_search(env, 1, rng=np.random.default_rng(seed), patience=patience)
+    target, steps = plan.thought.split("? ", 1)
+    tried = [re.findall(r"-?\d+|yes|no", text) for text in steps.rstrip(".").split(". ")]
+    for first, change, partial_sum, other, total, verdict in tried:
+        assert int(first) + int(change) == int(partial_sum)
+        assert int(partial_sum) + int(other) == int(total)
+        assert verdict == ("yes" if total == target else "no")
+    _, reward, _, _, info = env.step(plan.actions[0])
+    assert info["success"] == (tried[-1][-1] == "yes")
+    assert float(reward) > 0
+    return [tuple(each) for each in tried], info["success"]
+
+
+def test_every_step_of_a_search_is_right_and_it_ends_with_the_answer() -> None:
+    patient = [searched(seed, 1.0) for seed in range(100)]
+    assert sum(solved for _, solved in patient) > 90
+    assert all(len(set(tried)) == len(tried) for tried, _ in patient), "no sum is tried twice"
+    assert max(len(tried) for tried, _ in patient) > 3
+
+
+def test_a_search_gives_up_early_unless_it_is_patient() -> None:
+    usual = [searched(seed, 0.45) for seed in range(200)]
+    assert 0.2 < np.mean([solved for _, solved in usual]) < 0.55
+    assert np.mean([len(tried) for tried, _ in usual]) < 2.2
 
 
 def test_a_course_without_drawn_settings_leaves_them() -> None:
@@ -120,14 +176,27 @@ def test_a_course_without_drawn_settings_leaves_them() -> None:
     assert COURSES["countdown"].varied(config, 1) is config
 
 
-def test_purchases_follow_what_the_pages_show(chat: ChatFormat) -> None:
-    demonstrations = [demonstrated("webshop", chat, seed) for seed in range(60)]
-    assert 0.2 < np.mean([each.trajectory.success for each in demonstrations]) < 0.6
-    assert np.mean([each.trajectory.total_reward for each in demonstrations]) > 0.7
-    for each in demonstrations:
-        answers = [turn.answer for turn in each.trajectory.turns]
+def bought(seed: int, diligence: float) -> tuple[list[str], list[str], float, bool]:
+    """Answers and states of one purchase, its reward, and whether it is perfect."""
+    env, rng = envs.make("WebShop", {"hints": "-"}), np.random.default_rng(seed)
+    env.reset(seed=seed)
+    answers, states = [], []
+    for _ in range(9):
+        states.append(env.render())
+        answers.append(plan_shopping(env, 1, rng=rng, diligence=diligence).actions[0])
+        _, reward, ended, _, info = env.step(answers[-1])
+        if ended:
+            return answers, states, float(reward), info["success"]
+    raise AssertionError("nothing was bought within nine actions")
+
+
+def test_purchases_follow_what_the_pages_show_and_care_pays_off() -> None:
+    careful = [bought(seed, 1.0) for seed in range(60)]
+    careless = [bought(seed, 0.0) for seed in range(60)]
+    assert 0.25 < np.mean([success for *_, success in careful]) < 0.6
+    assert np.mean([reward for _, _, reward, _ in careful]) - np.mean([reward for _, _, reward, _ in careless]) > 0.15
+    assert not any(success for *_, success in careless)
+    for answers, states, *_ in [*careful, *careless]:
         assert answers[0].startswith("search[")
         assert answers[-1] == "click[buy now]"
-        assert all(
-            answer in turn.state.lower() for answer, turn in zip(answers[1:], each.trajectory.turns[1:], strict=True)
-        )
+        assert all(answer in state.lower() for answer, state in zip(answers[1:], states[1:], strict=True))

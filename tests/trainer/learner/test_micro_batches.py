@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.shared_prefix_batches import Family, batch_of, families, prefixes_of
-from trainer.learner.micro_batches import partition, partition_shared
+from trainer.learner.micro_batches import partition, partition_shared, token_limit
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.packing.shared_prefix import prefixes_within
 
@@ -75,3 +75,9 @@ def test_a_group_that_fits_stays_in_one_micro_batch():
     shared = prefixes_of(batch, 1)
     pieces = partition_shared(batch.attention.sum(1), shared, 64)
     assert [sorted(batch.group[rows].tolist()) for rows in pieces] == [[n] * 4 + [n + 1] * 4 for n in (0, 2, 4)]
+
+
+def test_micro_batches_are_limited_on_a_cpu():
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert [token_limit(tokens, cpu) for tokens in (64, 4096, 16_384)] == [64, 4096, 4096]
+    assert [token_limit(tokens, gpu) for tokens in (64, 4096, 16_384)] == [64, 4096, 16_384]

@@ -9,8 +9,8 @@ from tests.trainer import tiny
 from tests.trainer.learner.test_learner import learner_for
 from tests.trainer.shared_prefix_batches import Family, batch_of, families, mixed, prefixes_of
 from trainer.config.run import PolicyConfig
+from trainer.learner.groups.imitator import Imitator
 from trainer.learner.learner import Learner
-from trainer.loops.sft import Imitator
 from trainer.policy.load import load
 from trainer.policy.packing import shared_prefix
 from trainer.policy.packing.shared_prefix import prefixes_within

@@ -14,10 +14,10 @@ from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration
 from trainer.journal.events import Metrics
 from trainer.journal.protocol import ADAPTER_FOLDER, JOURNAL_FILE
+from trainer.learner.groups.imitator import Imitator
 from trainer.loops import run_factory, sft
 from trainer.loops.sft import demonstrations, is_usable
 from trainer.loops.stages import checkpoints
-from trainer.loops.stages.imitator import Imitator
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Trajectory, collate

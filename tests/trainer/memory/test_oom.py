@@ -166,10 +166,10 @@ def test_an_oom_outside_the_step_is_explained():
 def test_the_journal_records_the_oom_retry(pocket_folder, tmp_path, monkeypatch, failures, reason):
     config = tiny.config(pocket_folder, iterations=1, algorithm={"drop_zero_std": False}, evaluation={"prompts": 0})
     config.algorithm.estimator = "reinforce_plus_plus"
-    make_learner, broken = train.make_learner, []
+    make_learners, broken = train.make_learners, []
 
     def on_a_small_device(session, setup):
-        learner = make_learner(session, setup)
+        learner = make_learners(session, setup)
         layer = learner.policy.model.base_model.layers[1].mlp
         forward = layer.forward
 
@@ -182,7 +182,7 @@ def test_the_journal_records_the_oom_retry(pocket_folder, tmp_path, monkeypatch,
         monkeypatch.setattr(layer, "forward", limited)
         return learner
 
-    monkeypatch.setattr(train, "make_learner", on_a_small_device)
+    monkeypatch.setattr(train, "make_learners", on_a_small_device)
     with pytest.raises(OutOfMemoryError) if reason == "error" else nullcontext():
         run_factory.run(config, tmp_path, tmp_path / "cache")
     events = list(read(tmp_path / "journal.jsonl"))

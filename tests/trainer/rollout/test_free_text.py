@@ -65,7 +65,7 @@ def test_after_a_wrong_answer_the_prompt_shows_question_and_verdict(chat):
     episode = start(chat, "MetaMathQA", QUESTION, max_turns=3)
     respond(episode, tiny.answer("41"))
     prompt = chat.tokenizer.decode(episode.prompt())
-    assert "Reward: 0\nTurn 2:\nWhat is 6 times 7?\nIncorrect. Please think again.\nActions left: 9" in prompt
+    assert "Reward: 0\nTurn 2:\nWhat is 6 times 7?\nIncorrect. Please think again.\nActions left: 4" in prompt
     turn = episode.receive(tiny.sampled(chat, tiny.answer(" 4 2")))
     assert turn.state.count("Incorrect. Please think again.") == 1
     assert turn.reward == 0.5

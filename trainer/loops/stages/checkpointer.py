@@ -5,26 +5,26 @@ from __future__ import annotations
 from trainer.config import rewind
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal.events import CheckpointRemoved, CheckpointSaved, Notice, Rewound
-from trainer.learner.learner import Learner
+from trainer.learner.groups.learner_group import TrainedPolicy
 from trainer.loops.session import RunSession
 from trainer.loops.stages import checkpoints
 
 
 class Checkpointer:
-    """Saves and prunes the checkpoints of one attempt, which begins with the learner's state of the newest one.
+    """Saves and prunes the checkpoints of one attempt, which begins with the learners' state of the newest one.
 
     Args:
         session: the run, resumed.
-        learner: receives the checkpoint's state; what it reports about that becomes warnings.
+        learners: receive the checkpoint's state; what they report about that becomes warnings.
         trap: the detector whose state decides which older checkpoint is kept.
     """
 
-    def __init__(self, session: RunSession, learner: Learner, trap: EchoTrap) -> None:
-        self.session, self.learner, self.trap = session, learner, trap
+    def __init__(self, session: RunSession, learners: TrainedPolicy, trap: EchoTrap) -> None:
+        self.session, self.learners, self.trap = session, learners, trap
         if session.checkpoint is not None:
-            for message in checkpoints.load_learner(session.folder, session.checkpoint, learner):
+            for message in checkpoints.load_learner(session.folder, session.checkpoint, learners):
                 session.warn(message)
-        learner.oom_retry.on_retry = session.warn
+        learners.notify_with(session.warn)
         session.on_interrupt = self._save_and_stop
 
     def is_due(self) -> bool:
@@ -38,7 +38,7 @@ class Checkpointer:
         session.reporter.phase("checkpoint")
         session.reporter.tick()
         session.journal.sync()
-        folder = checkpoints.save(session.folder, self.learner, session.progress)
+        folder = checkpoints.save(session.folder, self.learners, session.progress)
         session.journal.write(
             CheckpointSaved(
                 iteration=session.progress.iteration,

@@ -19,15 +19,13 @@ import torch
 
 from trainer.diagnostics.echo_trap import is_safe_to_resume
 from trainer.journal.protocol import (
-    ADAPTER_FOLDER,
     CHECKPOINT_STATE,
     CHECKPOINTS_FOLDER,
     LEARNER_STATE,
     checkpoint_path,
 )
 from trainer.journal.writer import sync_to_disk
-from trainer.learner.learner import Learner
-from trainer.policy import lora_adapters
+from trainer.learner.groups.learner_group import TrainedPolicy
 from trainer.policy.load import ModelError
 
 _FILES = "files"
@@ -136,7 +134,7 @@ def set_aside(run: Path, iteration: int) -> Path:
     return target
 
 
-def save(run: Path, learner: Learner, progress: Progress) -> Path:
+def save(run: Path, learners: TrainedPolicy, progress: Progress) -> Path:
     """Write the checkpoint of `progress.iteration`; it gets its name only when complete and on disk.
 
     If the iteration has one, its weights are the same, and only its progress is updated.
@@ -149,8 +147,7 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
         shutil.rmtree(leftover)
     partial = final.with_name(f".{final.name}.partial")
     partial.mkdir(parents=True)
-    _save_model(partial, learner)
-    _save_learner(partial / LEARNER_STATE, learner.state())
+    learners.save(partial)
     digests = file_digests(partial)
     progress.checkpoint_seconds = time.monotonic() - began
     _write_state(partial / CHECKPOINT_STATE, progress, digests)
@@ -161,23 +158,6 @@ def save(run: Path, learner: Learner, progress: Progress) -> Path:
     partial.rename(final)
     sync_to_disk(final.parent)
     return final
-
-
-def _save_model(folder: Path, learner: Learner) -> None:
-    """A transformers folder with adapters merged into its weights, and the adapters beside it for resuming."""
-    model = learner.policy.model
-    if lora_adapters.layers(model):
-        model.save_pretrained(folder, state_dict=lora_adapters.merged(model))
-        lora_adapters.save_adapter(model, learner.config.lora, model.name_or_path or "", folder / ADAPTER_FOLDER)
-    else:
-        model.save_pretrained(folder)
-    learner.policy.tokenizer.save_pretrained(folder)
-
-
-def _save_learner(path: Path, state: dict[str, Any]) -> None:
-    """Write the optimisers' state. Raises OSError, or an error raised from it, on a full disk."""
-    with path.open("wb") as file:  # given a path, torch writes in C++ and does not say why it failed
-        torch.save(state, file)
 
 
 def update_progress(run: Path, progress: Progress) -> None:
@@ -250,7 +230,6 @@ def _write_state(file: Path, progress: Progress, digests: dict[str, str]) -> Non
     file.write_text(json.dumps(asdict(progress) | {_FILES: digests}))
 
 
-def load_learner(run: Path, iteration: int, learner: Learner) -> list[str]:
-    """Load critic and optimiser state of a checkpoint into the learner. Returns warnings for the user."""
-    state = torch.load(path_of(run, iteration) / LEARNER_STATE, map_location=learner.device, weights_only=True)
-    return learner.load_state(state)
+def load_learner(run: Path, iteration: int, learners: TrainedPolicy) -> list[str]:
+    """Load critic and optimiser state of a checkpoint into the learners. Returns warnings for the user."""
+    return learners.load(path_of(run, iteration))

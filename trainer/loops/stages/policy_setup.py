@@ -1,4 +1,4 @@
-"""The policy of a run: where it is loaded from, whether it fits, and the engine that samples from it."""
+"""The policy of a run: where it is loaded from, and whether it fits."""
 
 from __future__ import annotations
 
@@ -9,28 +9,38 @@ from pathlib import Path
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.distributed.group import LearnerSpec
-from trainer.engines.sampler import Actor
-from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.engines.transformers.cache_check import check_cache
 from trainer.imitation import warmup
 from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
 from trainer.loops.session import RunSession
 from trainer.loops.stages import checkpoints
+from trainer.loops.stages.cluster_setup import (
+    ClusterSetup,
+    computes_here,
+    driver_policy,
+    needs_cluster,
+    reserve_cluster,
+)
 from trainer.memory import preflight
 from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
-from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
+from trainer.policy.load import ModelError, Policy, load, pick_device
 
 
 @dataclass(frozen=True)
 class PolicySetup:
-    """A loaded policy, its chat format, how many rows fit, and where the initial policy lies if one is kept."""
+    """A loaded policy, its chat format, how many rows fit, and where the initial policy lies if one is kept.
+
+    Attributes:
+        cluster: of Ray actors; None: the run has none.
+    """
 
     policy: Policy
     chat: ChatFormat
     plan: PreflightResult
     reference: Path | str | None
+    cluster: ClusterSetup | None
 
 
 def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicySetup:
@@ -41,13 +51,16 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
         with_reference: keep the initial policy where the KL penalty needs it or its memory is small.
     Raises:
         ModelError: the model cannot be loaded, or does not fit the device.
+        ClusterError: the run needs a cluster that does not answer or is too small.
     """
     config = session.config
-    device, source = pick_device(config.policy.device), _source(session)
-    plan = preflight.check(config, str(source), device)
+    own, source = driver_policy(config), _source(session)
+    plan = PreflightResult(config.memory.max_concurrent_trajectories or None)
+    if computes_here(config):
+        plan = preflight.check(config, str(source), pick_device(own.device))
     if plan.warning:
         session.warn(plan.warning)
-    policy = load(source, config.policy)
+    policy = load(source, own)
     if not config.engine.foreign:
         check_cache(policy.model)
     reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
@@ -61,19 +74,8 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
         )
     )
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
-    return PolicySetup(policy, chat, plan, reference)
-
-
-def local_actor(session: RunSession, setup: PolicySetup) -> Actor:
-    """The configured engine, sampling from the loaded policy."""
-    policy = setup.policy
-    sampler = make_sampler(session.config, policy, setup.chat.eos_id, session.folder)
-    return Actor(
-        sampler=in_chunks(sampler, setup.plan.rows, session.warn),
-        context=policy.context,
-        device=describe_device(policy.model.device),
-        parameters=policy.parameters,
-    )
+    cluster = reserve_cluster(session, policy, reference) if needs_cluster(config) else None
+    return PolicySetup(policy, chat, plan, reference, cluster)
 
 
 def base_source(session: RunSession) -> Path | str:

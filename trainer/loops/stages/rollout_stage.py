@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from trainer.algorithms.group_filter import group_stats
-from trainer.engines.sampler import Actor
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
 from trainer.journal.events import GroupsReplaced
 from trainer.loops.session import RunSession
 from trainer.policy.chat_format import ChatFormat
-from trainer.rollout import distributed
 from trainer.rollout.environment_mix import plan_groups, shares_of, train_plans
-from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest, RolloutRunner
+from trainer.rollout.rollout_pool import RolloutPool, WeightSource
+from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest
 from trainer.rollout.token_recorder import TokenRecorder
-from trainer.rollout.token_stream import TokenStream, TokenStreamListener
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -30,29 +27,19 @@ def uninformative(plans: Sequence[GroupPlan], trajectories: Iterable[Trajectory]
 
 
 class RolloutStage:
-    """Plays what a loop needs, on all processes of the run; closed with the session.
+    """Plays what a loop needs with a pool, which is closed with the session.
 
     Attributes:
         resamples: whether groups without a signal are replaced (dynamic sampling).
         rounds: of the last training iteration.
     """
 
-    def __init__(self, session: RunSession, actor: Actor, chat: ChatFormat) -> None:
-        self.session = session
+    def __init__(self, session: RunSession, pool: RolloutPool, chat: ChatFormat) -> None:
+        self.session, self.pool = session, pool
         self.recorder = TokenRecorder(session.config.journal, chat)
-        self._listener = partial(TokenStreamListener, TokenStream(session.folder), chat)
-        runner = RolloutRunner(
-            config=session.config,
-            chat=chat,
-            sampler=actor.sampler,
-            context=actor.context,
-            emit=session.journal.write,
-            stop=session.stop,
-        )
-        self.runner = distributed.shard(runner, session.group)
         self.resamples = session.config.algorithm.dynamic_sampling_rounds > 1
         self.rounds = 0
-        session.on_close(self.runner.close)
+        session.on_close(pool.close)
 
     def play(self, iteration: int) -> list[Trajectory]:
         """The trajectories of a training iteration, in the order of their groups.
@@ -100,10 +87,10 @@ class RolloutStage:
     ) -> list[Trajectory]:
         """The trajectories of these groups, after those of earlier rounds."""
         total = len(earlier) + sum(len(plan.members) for plan in plans)
-        self.runner.progress = self.session.reporter.watch("rollout", iteration, total, played=len(earlier))
+        progress = self.session.reporter.watch("rollout", iteration, total, played=len(earlier))
         temperature = self.session.config.rollout.temperature
         request = RolloutRequest(plans, iteration, split="train", temperature=temperature)
-        return self.runner.play(request, self._listener)
+        return self.pool.play(request, progress)
 
     def play_suite(self, suite: Suite, iteration: int, part: tuple[int, int] = (0, 1)) -> list[Trajectory]:
         """The trajectories of an evaluation suite; their tokens are recorded.
@@ -113,11 +100,11 @@ class RolloutStage:
         """
         plans = suite_runner.group_plans(suite.config, iteration, suite.number)
         total = sum(len(plan.members) for plan in plans)
-        self.runner.progress = self.session.reporter.watch("evaluate", iteration, total, part)
+        progress = self.session.reporter.watch("evaluate", iteration, total, part)
         request = RolloutRequest(
             plans, iteration, split="eval", temperature=suite.config.evaluation.temperature, suite=suite.name
         )
-        trajectories = self.runner.play(request, self._listener)
+        trajectories = self.pool.play(request, progress)
         self.session.journal.write(*self.recorder.evaluated(trajectories))
         return trajectories
 
@@ -132,6 +119,6 @@ class RolloutStage:
             self.session.warn(message, once="failed environments")
         return [trajectory for trajectory in trajectories if not trajectory.failed]
 
-    def weights_updated(self) -> None:
-        """Sample with the learner's new weights from now on."""
-        self.runner.sampler.weights_updated()
+    def update_weights(self, learners: WeightSource) -> None:
+        """Play with the learners' new weights from now on."""
+        self.pool.update_weights(learners)

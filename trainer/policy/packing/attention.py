@@ -1,8 +1,4 @@
-"""Attention over packed rows: the other layers process rows end to end, without padding.
-
-Attention splits the long row into its rows again and lets each attend to its own prefix, which may be stored once for
-several. It is a small share of the work where rows are short.
-"""
+"""Models that take packed rows: their attention is replaced, and checked against padded rows."""
 
 from __future__ import annotations
 
@@ -11,19 +7,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.modeling_utils import AttentionInterface
 
 from trainer.policy.load import ModelError
-from trainer.policy.packing.layout import PackedBatch, Segments
+from trainer.policy.packing import last_layer
+from trainer.policy.packing.layout import PackedBatch
+from trainer.policy.packing.segment_attention import attend
 from trainer.policy.packing.shared_prefix import SharedPrefix
 
 _NAME = "row_by_row"
-_QUERY_CHUNK = 256
-"""Query tokens per call where there is a mask: scores of masked keys are computed in vain."""
 
 
 def _row_by_row(
@@ -41,42 +36,7 @@ def _row_by_row(
     if packed is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     q, k, v = (part.transpose(1, 2) for part in (query, key, value))
-    outputs = [_attend(segments, q, k, v, scaling) for segments in packed.segments]
-    return torch.cat(outputs).index_select(0, packed.back)[None], None
-
-
-def _attend(segments: Segments, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-    """(1, M, heads, D) each → (n · N, heads, D) of the segments' tokens, padding included."""
-    number, wide = segments.own.shape
-    q = _gather(query, segments.own)
-    k, v = _gather(key, segments.seen), _gather(value, segments.seen)
-    grouped = q.shape[1] != k.shape[1]
-    if not segments.ahead:
-        output = scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=grouped)
-        return output.transpose(1, 2).flatten(0, 1)
-    if grouped and q.is_cuda:
-        # With a mask, the only GPU kernel for grouped heads is the one that materialises all scores.
-        k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], dim=1) for part in (k, v))
-        grouped = False
-    mask, parts = segments.mask(q.dtype), []
-    for start in range(0, wide, _QUERY_CHUNK):
-        part, end = slice(start, start + _QUERY_CHUNK), min(start + _QUERY_CHUNK, wide) + segments.ahead
-        parts.append(
-            scaled_dot_product_attention(
-                q[:, :, part],
-                k[:, :, :end],
-                v[:, :, :end],
-                attn_mask=mask[:, :, part, :end],
-                scale=scaling,
-                enable_gqa=grouped,
-            )
-        )
-    return torch.cat(parts, dim=2).transpose(1, 2).reshape(number * wide, *query.shape[2:])
-
-
-def _gather(values: Tensor, places: Tensor) -> Tensor:
-    """(1, M, heads, D) → (n, heads, W, D) at (n, W) places."""
-    return PackedBatch.pick(values, places.flatten()).view(*places.shape, *values.shape[2:]).transpose(1, 2)
+    return attend(packed, q, k, v, scaling), None
 
 
 AttentionInterface.register(_NAME, _row_by_row)
@@ -129,13 +89,29 @@ def prepared(model: PreTrainedModel) -> bool:
 
 @torch.no_grad()
 def _agrees(model: PreTrainedModel) -> bool:
-    """Whether packed and padded rows agree: they do not if other layers than attention mix tokens."""
-    ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]], device=model.device)
+    """Whether packed and padded rows agree: they do not if other layers than attention mix tokens.
+
+    If they do, and the last layer can be computed for some tokens alone, it will be.
+    """
+    ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]])
     attention = ids > 0
-    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]])
-    padded = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[attention].float()
-    unpacked = packed.unpack(packed.hidden_of(model.base_model, ids))[attention].float()
-    return bool((padded - unpacked).norm() <= _TOLERANCE[model.dtype] * padded.norm())
+    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]], mask=ids > 2, device=model.device)
+    ids, attention = ids.to(model.device), attention.to(model.device)
+    padded = model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
+    unpacked = packed.unpack(packed.hidden_of(model.base_model, ids)).float()
+    if not _close(unpacked[attention], padded[attention], model.dtype):
+        return False
+    if last_layer.restrict(model):
+        assert packed.targets is not None
+        before = padded[:, :-1][ids[:, 1:] > 2]
+        at_targets = packed.hidden_of(model.base_model, ids, packed.targets)[0][packed.targets.index].float()
+        if not _close(at_targets, before, model.dtype):
+            last_layer.release(model)
+    return True
+
+
+def _close(values: Tensor, expected: Tensor, dtype: torch.dtype) -> bool:
+    return bool((values - expected).norm() <= _TOLERANCE[dtype] * expected.norm())
 
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}

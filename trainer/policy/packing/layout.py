@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
 from trainer.policy.packing.shared_prefix import SharedPrefix
 
-_MAX_LENGTH_RATIO = 2
-"""Segments of one attention call differ in length by at most this factor; the shorter ones are padded."""
+_MAX_LENGTH_RATIO = {"cpu": 1.25}
+"""Segments of one attention call differ in length by at most this factor; the shorter ones are padded. On a CPU another
+call costs less than the padding, whose attention grows with the square of the length."""
+_DEFAULT_MAX_LENGTH_RATIO = 2.0
+"""The same on other devices, where another call costs a launch of several kernels in every layer."""
 
 
 @dataclass(frozen=True)
@@ -20,34 +23,85 @@ class Segments:
 
     Attributes:
         own: (n, N) places of their tokens; arbitrary in the right padding.
-        seen: (n, S + N) places of the tokens they attend to: up to S of the prefix, left-padded, then their own.
+        seen: (n, S + W) places of the tokens they attend to: up to S of the prefix, left-padded, then the segment.
         before: (n,) length of the prefix, at most S.
+        ahead: S, the length of the longest prefix.
+        columns: (n, N) number of each token of `own` in its segment, arbitrary in the right padding; None: all W = N
+            tokens of the segments, in order.
     """
 
     own: Tensor
     seen: Tensor
     before: Tensor
+    ahead: int
+    columns: Tensor | None = None
     _masks: dict[torch.dtype, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
-    def ahead(self) -> int:
-        """S, the length of the longest prefix."""
-        return self.seen.shape[1] - self.own.shape[1]
-
     def mask(self, dtype: torch.dtype) -> Tensor:
-        """(n, 1, N, S + N), or (1, 1, N, S + N) if equal for all: 0 for attended tokens, −∞ for the rest."""
+        """(n, 1, N, S + W), or (1, 1, N, S + W) if equal for all: 0 for attended tokens, −∞ for the rest."""
         if dtype not in self._masks:
-            ahead, wide, device = self.ahead, self.own.shape[1], self.own.device
+            ahead, device = self.ahead, self.own.device
             before = self.before[:1] if bool((self.before == ahead).all()) else self.before
-            unread = torch.zeros(len(before), 1, wide, ahead + wide, dtype=torch.bool, device=device)
-            unread[..., :ahead] = (torch.arange(ahead, device=device) < ahead - before[:, None])[:, None, None]
-            unread[..., ahead:] = torch.ones(wide, wide, dtype=torch.bool, device=device).triu(1)
+            columns = torch.arange(self.own.shape[1], device=device)[None] if self.columns is None else self.columns
+            keys = torch.arange(self.seen.shape[1], device=device) - ahead
+            unread = (keys < -before[:, None])[:, None, None] | (keys > columns[:, None, :, None])
             self._masks[dtype] = torch.zeros(unread.shape, dtype=dtype, device=device).masked_fill_(unread, -torch.inf)
         return self._masks[dtype]
 
+    def keys(self, stop: int) -> int:
+        """Number of keys that the first `stop` tokens of `own` attend to at most."""
+        last = stop - 1 if self.columns is None else int(self.columns[:, :stop].max())
+        return self.ahead + last + 1
+
     def to(self, device: torch.device) -> Segments:
         """The same on a device."""
-        return Segments(self.own.to(device), self.seen.to(device), self.before.to(device))
+        columns = None if self.columns is None else self.columns.to(device)
+        return Segments(self.own.to(device), self.seen.to(device), self.before.to(device), self.ahead, columns)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Places of the long row whose last hidden states are used: the last layer computes no others.
+
+    Attributes:
+        places: (W,) distinct places, ascending.
+        index: (m,) for each token on the mask, row by row, the number in `places` of the token before it.
+        segments: one entry per attention call; their `own` are numbers in `places`.
+        back: (W,) index of each place among the tokens of all segments, padding included.
+    """
+
+    places: Tensor
+    index: Tensor
+    segments: tuple[Segments, ...]
+    back: Tensor
+
+    @classmethod
+    def of(cls, packed: PackedBatch, mask: Tensor) -> Targets:
+        """The targets of tokens on a (B, T) mask with at least one token, never the first of a row."""
+        places, index = torch.unique(packed.place[:, :-1][mask[:, 1:]], return_inverse=True)
+        number = torch.full((len(packed.source),), -1)
+        number[places] = torch.arange(len(places))
+        padded = torch.zeros(sum(segments.own.numel() for segments in packed.segments), dtype=torch.bool)
+        padded[packed.back] = True
+        real = torch.split(padded, [segments.own.numel() for segments in packed.segments])
+        selected, back, start = [], torch.zeros_like(places), 0
+        for segments, tokens in zip(packed.segments, real, strict=True):
+            wanted = (number[segments.own] >= 0) & tokens.view(segments.own.shape)
+            rows = wanted.any(1)
+            if not bool(rows.any()):
+                continue
+            wanted = wanted[rows]
+            columns = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : int(wanted.sum(1).max())]
+            own, chosen = number[segments.own[rows].gather(1, columns)].clamp(min=0), wanted.gather(1, columns)
+            back[own[chosen]] = start + torch.arange(own.numel()).view(own.shape)[chosen]
+            start += own.numel()
+            selected.append(Segments(own, segments.seen[rows], segments.before[rows], segments.ahead, columns))
+        return cls(places, index, tuple(selected), back)
+
+    def to(self, device: torch.device) -> Targets:
+        """The same on a device."""
+        segments = tuple(segments.to(device) for segments in self.segments)
+        return Targets(self.places.to(device), self.index.to(device), segments, self.back.to(device))
 
 
 @dataclass(frozen=True)
@@ -60,6 +114,7 @@ class PackedBatch:
         source: (M,) index of each token of the long row in the padded rows, flattened to B · T.
         segments: one entry per attention call.
         back: (M,) index of each token among the padded tokens of all segments.
+        targets: where the last hidden states are used; None: everywhere.
     """
 
     attention: Tensor
@@ -67,16 +122,29 @@ class PackedBatch:
     source: Tensor
     segments: tuple[Segments, ...]
     back: Tensor
+    targets: Targets | None = None
 
     @classmethod
-    def of(cls, attention: Tensor, shared: Sequence[Sequence[SharedPrefix]] = ()) -> PackedBatch:
+    def of(
+        cls,
+        attention: Tensor,
+        shared: Sequence[Sequence[SharedPrefix]] = (),
+        *,
+        mask: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> PackedBatch:
         """The layout of right-padded rows.
 
         Args:
-            attention: (B, T).
+            attention: (B, T), on the CPU if `mask` is given.
             shared: prefixes that rows share, in rounds.
+            mask: (B, T) the tokens to predict, never the first of a row; None: last hidden states are used everywhere.
+            device: where the rows are computed; None: where `attention` is.
         """
-        calls = [call for level in _levels(attention.sum(1).tolist(), shared) for call in _group_by_length(level)]
+        device = attention.device if device is None else device
+        ratio = _MAX_LENGTH_RATIO.get(device.type, _DEFAULT_MAX_LENGTH_RATIO)
+        levels = _levels(attention.sum(1).tolist(), shared)
+        calls = [call for level in levels for call in _group_by_length(level, ratio)]
         place = torch.zeros(attention.shape, dtype=torch.long)
         source, start = [], 0
         for part in (part for call in calls for part in call):
@@ -92,7 +160,10 @@ class PackedBatch:
             begins = start + wide * torch.arange(number)
             back += [begin + torch.arange(part.stop - part.start) for begin, part in zip(begins, call, strict=True)]
             start += segment.own.numel()
-        return cls(attention, place, torch.cat(source), segments, torch.cat(back)).to(attention.device)
+        packed = cls(attention, place, torch.cat(source), segments, torch.cat(back))
+        if mask is not None and bool(mask.any()):
+            packed = replace(packed, targets=Targets.of(packed, mask))
+        return packed.to(device)
 
     @property
     def positions(self) -> Tensor:
@@ -119,8 +190,11 @@ class PackedBatch:
         # operations does so on one kind of device only.
         return values[0][places] if values.is_cuda else values[0].index_select(0, places)
 
-    def hidden_of(self, backbone: nn.Module, ids: Tensor) -> Tensor:
-        """(1, M, H) last hidden states of (B, T) ids, by a model after `prepare`."""
+    def hidden_of(self, backbone: nn.Module, ids: Tensor, targets: Targets | None = None) -> Tensor:
+        """(1, M, H) last hidden states of (B, T) ids, by a model after `prepare`.
+
+        With targets (1, W, H), those at their places alone, by a model whose last layer computes only these.
+        """
         # A four-dimensional mask is used as it is; without one, an unused M × M mask would be allocated.
         unread = torch.zeros(1, 1, 1, 1, device=ids.device)
         hidden: Tensor = backbone(
@@ -129,6 +203,7 @@ class PackedBatch:
             position_ids=self.positions,
             packed=self,
             use_cache=False,
+            **({} if targets is None else {"targets": targets}),
         ).last_hidden_state
         return hidden
 
@@ -138,7 +213,8 @@ class PackedBatch:
         attention, place, source, back = (
             tensor.to(device) for tensor in (self.attention, self.place, self.source, self.back)
         )
-        return PackedBatch(attention, place, source, segments, back)
+        targets = None if self.targets is None else self.targets.to(device)
+        return PackedBatch(attention, place, source, segments, back, targets)
 
 
 def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) -> list[list[SharedPrefix]]:
@@ -154,13 +230,13 @@ def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) ->
     return levels
 
 
-def _group_by_length(level: Sequence[SharedPrefix]) -> list[list[SharedPrefix]]:
+def _group_by_length(level: Sequence[SharedPrefix], max_ratio: float) -> list[list[SharedPrefix]]:
     """Parts of a level by length, longest first, split where one is much shorter than the longest of its call."""
     calls: list[list[SharedPrefix]] = []
     longest = 0
     for part in sorted(level, key=lambda part: part.start - part.stop):
         width = part.stop - part.start
-        if not calls or width * _MAX_LENGTH_RATIO < longest:
+        if not calls or width * max_ratio < longest:
             calls.append([])
             longest = width
         calls[-1].append(part)
@@ -175,4 +251,4 @@ def _segments(call: Sequence[SharedPrefix], place: Tensor) -> Segments:
         row = place[part.members[0], : part.stop]
         own[number, : part.stop - part.start] = row[part.start :]
         seen[number, ahead - part.start : ahead - part.start + part.stop] = row
-    return Segments(own, seen, torch.tensor([part.start for part in call]))
+    return Segments(own, seen, torch.tensor([part.start for part in call]), ahead)

@@ -24,7 +24,8 @@ TrajectoryKind = Annotated[TrajectoryExportKind, Path(description="Document, tra
 
 def _files(*media: str) -> dict[str, Any]:
     """The documented response of an operation that returns files of these media types."""
-    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media}
+    document, file = {"type": "object"}, {"type": "string", "format": "binary"}
+    content = {kind: {"schema": document if kind == "application/json" else file} for kind in media}
     return {"responses": {200: {"content": content}}}
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 import envs
 from trainer.config.environment import recommended_budgets
-from trainer.config.files import validation_errors
+from trainer.config.files import load_preset, validation_errors
 from trainer.config.run import RunConfig
 from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded
@@ -35,17 +35,21 @@ from webapp.pages.runs.launch_page import (
     launch_page,
     planned_runs,
     readable_runs,
+    require_teams,
 )
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.access import require_may_prefer
 from webapp.runs.inputs import allowed_inputs
-from webapp.runs.launch import catalogue, fields, form, plain_yaml, relevance, variations
-from webapp.runs.launch.creation import do_create_group, do_create_run, free_name
+from webapp.runs.launch import catalogue, experiment, fields, form, plain_yaml, relevance, variations
+from webapp.runs.launch.creation import SchedulingOptions, do_create_group, do_create_run, free_name
 from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
 from webapp.runs.launch.texts import ENVIRONMENT
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.teams.access import signed_in
+
+ECHO_TRAP_PRESET = "bandit-starpo-trap"
+ECHO_TRAP_KEY = "echo-trap"  # launch key of every click, so that a second one opens the runs of the first
 
 
 def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -229,3 +233,36 @@ def launch_boards(request: HttpRequest) -> JsonResponse:
     """Board and text of a sample of each environment with presets; fetched by the page once it is shown."""
     names = sorted({preset.environment for preset in catalogue.presets()})
     return JsonResponse({name: launch_picture(name) for name in names})
+
+
+@login_required
+@require_POST
+def launch_echo_trap(request: HttpRequest) -> HttpResponse:
+    """Launch both arms of the Echo Trap preset once, and open the one that collapses.
+
+    A user who has launched them before gets those runs. Members who may not launch are refused, like everywhere.
+    """
+    team, author = require_teams(request)[0], signed_in(request)
+    before = Run.objects.filter(author=author, launch_key__startswith=f"{ECHO_TRAP_KEY}.").exists()
+    planned = experiment.plan(load_preset(ECHO_TRAP_PRESET), ECHO_TRAP_PRESET, ("starpo", "starpo_s"), seeds=1)
+    try:
+        collapsing, *_ = do_create_group(
+            team,
+            author,
+            planned,
+            group=free_name(team, "Echo Trap"),
+            scheduling=SchedulingOptions(),
+            launch_key=ECHO_TRAP_KEY,
+        )
+    except QuotaExceeded as refusal:
+        messages.warning(request, f"Nothing was launched. {refusal}")
+        return redirect("runs")
+    if before:
+        messages.info(request, "This is the Echo Trap that you launched before. Clone it to see it again.")
+    else:
+        messages.success(
+            request,
+            "Two runs launched: this one collapses within a few minutes; the one beside it differs by StarPO-S alone "
+            "and learns. Compare them by their group.",
+        )
+    return redirect("run", collapsing.slug)

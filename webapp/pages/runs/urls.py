@@ -25,6 +25,7 @@ urlpatterns = [
     path("runs/new/exports", launch_views.launch_exports, name="launch-exports"),
     path("runs/new/boards.json", launch_views.launch_boards, name="launch-boards"),
     path("runs/new/environment", launch_views.launch_environment, name="launch-environment"),
+    path("runs/echo-trap", launch_views.launch_echo_trap, name="launch-echo-trap"),
     path("runs/<slug:slug>/", run_views.run_live, name="run"),
     path("runs/<slug:slug>/snapshot.json", run_views.run_snapshot, name="run-snapshot"),
     path("runs/<slug:slug>/highlights.json", run_views.run_highlights, name="run-highlights"),

@@ -11,7 +11,7 @@ from webapp.runs.launch.experiment import NAMES
 from webapp.runs.summaries import algorithm_words, size_words
 
 POCKET_ENVIRONMENTS = ("Sokoban", "FrozenLake", "Bandit")
-"""Environments of the pocket policy's demonstrations, listed first."""
+"""Environments in which a pocket policy that ships can learn, listed first."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,15 @@ def presets() -> tuple[Preset, ...]:
     found = []
     for name in preset_names():
         config = load_preset(name)
-        arm = name.split("-")[1]
+        _, arm, kind = name.split("-")
+        model = algorithm_words(config.model_dump()).partition(" · ")[2]
         found.append(
             Preset(
                 name=name,
                 environment=config.environment.name,
                 arm=arm,
                 arm_label=NAMES.get(arm, arm.replace("_", " ")),
-                model=algorithm_words(config.model_dump()).partition(" · ")[2],
+                model=f"{model}, Echo Trap" if kind == "trap" else model,
                 needs_gpu=config.policy.device == "cuda",
                 size=size_words(config),
             )

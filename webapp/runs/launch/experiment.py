@@ -48,15 +48,15 @@ class PlannedRun:
 
 @cache
 def arms_of(preset: str) -> tuple[Arm, ...]:
-    """The arms of a preset, itself among them: presets of the same environment and policy. Empty without a preset."""
+    """The arms of a preset, itself among them: those that differ in the algorithm alone. Empty without a preset."""
     if preset not in preset_names():
         return ()
-    own = load_preset(preset)
+    environment, _, kind = preset.split("-")
     arms = []
     for name in preset_names():
         config = load_preset(name)
-        if config.environment.name == own.environment.name and config.policy.model == own.policy.model:
-            key = name.split("-")[1]
+        own_environment, key, own_kind = name.split("-")
+        if (own_environment, own_kind) == (environment, kind):
             arms.append(Arm(key, NAMES.get(key, key.replace("_", " ")), name, config))
     return tuple(arms)
 

@@ -6,7 +6,7 @@ import torch
 from tests.trainer.learner.test_learner import batch_of, learner_for, weights
 from trainer.config.run import PolicyConfig
 from trainer.policy.load import ModelError, load
-from trainer.policy.packing import attention
+from trainer.policy.packing import attention, segment_attention
 
 
 def learner_with(folder, on, **optimizer):
@@ -73,7 +73,7 @@ def test_an_unsupported_device_leaves_the_model_unchanged(policy, monkeypatch):
         raise RuntimeError("no kernel for these inputs")
 
     before = policy.model.config._attn_implementation
-    monkeypatch.setattr(attention, "scaled_dot_product_attention", refused)
+    monkeypatch.setattr(segment_attention, "scaled_dot_product_attention", refused)
     assert not attention.prepared(policy.model)
     assert policy.model.config._attn_implementation == before
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pytest_django import Settings
 
 import envs
-from envs.bandit import Bandit
+from envs.bandit import Bandit, BanditSettings
 from envs.base import EnvSettings
 from envs.text_roles import TextRole, TextSetting, declared_role, undeclared
 from tests.envs.plugins import offering
@@ -52,6 +52,7 @@ ROLES = {
     "engine.urls": TextRole.URL,
     "engine.weights_dir": TextRole.OPERATOR,
     "rewards.terms": TextRole.PLAIN,
+    "cluster.address": TextRole.OPERATOR,
     "lora.targets": TextRole.PLAIN,
     "evaluation.suites": TextRole.ENVIRONMENT,
     "hosted.url": TextRole.URL,
@@ -239,7 +240,13 @@ def test_the_folder_of_weights_belongs_to_the_operator(settings: Settings) -> No
     assert list(found(config(engine={"weights_dir": "/shared/weights"}))) == ["engine.weights_dir"]
 
 
-class StrangeSettings(EnvSettings):
+@pytest.mark.django_db
+def test_runs_of_a_site_start_no_further_processes_and_connect_to_no_cluster() -> None:
+    for name, value in (("rollout_actors", 2), ("learners", 1), ("address", "10.0.0.5:6379")):
+        assert list(found(config(cluster={name: value}))) == [f"cluster.{name}"]
+
+
+class StrangeSettings(BanditSettings):
     """As an installed package may have them."""
 
     levels: str = "shipped"

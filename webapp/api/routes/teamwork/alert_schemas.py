@@ -19,8 +19,10 @@ ScopeValue = Annotated[
     str,
     Field(pattern=r"^[^\x00]*$", max_length=100, description="Environment, tag or slug of the run that `scope` names."),
 ]
-Threshold = Annotated[float, Field(ge=0, le=1, description="Success rate; of the events reached and fell.")]
-Minutes = Annotated[int, Field(ge=1, le=10_000)]
+Threshold = Annotated[
+    float, Field(strict=True, ge=0, le=1, description="Success rate; of the events reached and fell.")
+]
+Minutes = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 Suite = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=100, description="Evaluation suite; empty = all.")]
 Addresses = Annotated[list[Annotated[str, Field(max_length=254)]], Field(max_length=10, description="Of e-mails.")]
 Url = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=1000, description="Of a webhook, or of Slack's.")]

@@ -201,13 +201,15 @@ def _facts(rule: Rule) -> dict[str, Any]:
 
 
 def _delivery(delivery: Delivery) -> DeliveryOut:
-    return DeliveryOut(
-        slug=delivery.slug,
-        run=delivery.run.slug if delivery.run else None,
-        event=delivery.event,
-        state=delivery.state,
-        tries=delivery.tries,
-        payload=delivery.payload,
-        created_at=delivery.created_at,
-        ended_at=delivery.ended_at,
+    return DeliveryOut.model_validate(
+        {
+            "slug": delivery.slug,
+            "run": delivery.run.slug if delivery.run else None,
+            "event": delivery.event,
+            "state": delivery.state,
+            "tries": delivery.tries,
+            "payload": delivery.payload,
+            "created_at": delivery.created_at,
+            "ended_at": delivery.ended_at,
+        }
     )

@@ -54,7 +54,7 @@ class NewComment(schemas.StrictSchema):
     """A comment to make."""
 
     text: CommentText
-    turn: schemas.Whole | None = Field(default=None, description="0-based; omitted: the whole trajectory.")
+    turn: schemas.Whole | None = Field(default=None, strict=True, description="0-based; omitted: the whole trajectory.")
 
 
 class CommentPatch(schemas.StrictSchema):

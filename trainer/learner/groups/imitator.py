@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,12 +13,13 @@ from trainer.config.run import RunConfig
 from trainer.distributed.group import ProcessGroup, SingleProcess, collective
 from trainer.learner.learner import POLICY, Learner
 from trainer.learner.micro_batch_plan import MicroBatchPlan
-from trainer.learner.update_meter import STEP_COST
+from trainer.learner.update_meter import STEP_COST, UpdateReport
 from trainer.policy import lora_adapters
 from trainer.policy.forward import hidden_before
 from trainer.policy.load import Policy, output_head
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.token_logprobs import chunk_size
+from trainer.policy.weights import VersionedWeights
 from trainer.rollout.trajectory import Batch
 
 
@@ -45,6 +47,7 @@ class Imitator:
         trained = learner.trainable[POLICY]
         trained.step(self.group, "sft/grad_norm", metrics)
         trained.weights.finish()
+        learner.version += 1
         metrics["sft/learning_rate"] = self.config.optimizer.policy_lr
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
@@ -80,6 +83,26 @@ class Imitator:
         chunks = torch.split(hidden, size), torch.split(piece.ids[piece.mask], size)
         for states, ids in zip(*chunks, strict=True):
             yield head(states).float(), ids
+
+    # -- as the group of a run's driver, see `trainer.learner.groups.learner_group.ImitatorGroup` --------------------
+
+    def report_to(self, progress: Callable[[UpdateReport], None] | None = None) -> None:
+        self.learner.report_to(progress)
+
+    def notify_with(self, notify: Callable[[str], None]) -> None:
+        self.learner.notify_with(notify)
+
+    def weights(self) -> VersionedWeights:
+        return self.learner.weights()
+
+    def save(self, folder: Path) -> None:
+        self.learner.save(folder)
+
+    def load(self, folder: Path) -> list[str]:
+        return self.learner.load(folder)
+
+    def close(self) -> None:
+        self.learner.close()
 
 
 def _imitation_settings(config: RunConfig) -> RunConfig:

@@ -1,0 +1,1 @@
+"""Parts of an update on the CPU, beside how they were before."""

@@ -1,0 +1,52 @@
+"""Where an actor runs, and with which versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass, field
+
+import torch
+import transformers
+
+from trainer.cluster.errors import ClusterError
+from trainer.policy.load import describe_device
+
+
+def library_versions() -> dict[str, str]:
+    """Versions that must agree between the nodes of a run."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__.partition("+")[0],
+        "transformers": transformers.__version__,
+    }
+
+
+@dataclass(frozen=True)
+class ActorDescription:
+    """Device, node and process of an actor; `versions` of libraries that results may depend on, by name."""
+
+    device: str
+    node: str = field(default_factory=platform.node)
+    pid: int = field(default_factory=os.getpid)
+    versions: dict[str, str] = field(default_factory=library_versions)
+
+    @classmethod
+    def of_this_process(cls, device: torch.device) -> ActorDescription:
+        """The description of an actor in this process, which computes on this device."""
+        return cls(describe_device(device))
+
+    def named(self, name: str) -> str:
+        """The actor's name with its place."""
+        return f"{name} on {self.node}, process {self.pid}"
+
+
+def check_versions(name: str, description: ActorDescription) -> None:
+    """Raises ClusterError where an actor's versions differ from this process's."""
+    for library, version in library_versions().items():
+        other = description.versions.get(library)
+        if other != version:
+            raise ClusterError(
+                f"{description.named(name)} has {library} {other}, but the trainer has {version}: install the same "
+                "versions on all nodes, such as from one container image"
+            )

@@ -1,0 +1,236 @@
+"""Connection to a Ray cluster, and the share of it that a run reserves."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psutil
+import ray
+from ray.exceptions import RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from trainer.cluster.errors import ClusterError
+from trainer.config.resources import RAY_ADDRESS_VARIABLE, ClusterConfig
+from trainer.memory.available import available_memory
+from trainer.rollout.runner import Interrupted
+
+Bundle = Mapping[str, float]
+"""Resources of one actor, by Ray's names: CPU, GPU."""
+
+_POLL_SECONDS = 1.0
+_SMALLER = (
+    "Ask for less (cluster.rollout_actors, cluster.learners and the CPUs and GPUs of each), or add nodes and resume "
+    "the run; cluster.start_timeout sets how long it waits"
+)
+_QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+_START_ATTEMPTS = 3
+_MIN_OBJECT_STORE_BYTES = 128 * 2**20
+_OBJECT_STORE_BYTES = 512 * 2**20
+"""Object store of a cluster of its own, besides the room for weights: batches and trajectories."""
+
+
+def total(bundles: Sequence[Bundle]) -> dict[str, float]:
+    """Sum of resources by name, without those that are 0."""
+    sums: dict[str, float] = {}
+    for bundle in bundles:
+        for name, amount in bundle.items():
+            sums[name] = sums.get(name, 0.0) + amount
+    return {name: amount for name, amount in sums.items() if amount}
+
+
+def cause_of(error: RayTaskError) -> Exception:
+    """What an actor's method raised."""
+    cause: Exception = error.cause if isinstance(error.cause, Exception) else error
+    return cause
+
+
+def first_line(error: Exception) -> str:
+    """The first sentence of a message of Ray, whose messages go on for pages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def resources_as_text(resources: Mapping[str, float]) -> str:
+    """As in "4 CPUs and 1 GPU"."""
+    names = {"CPU": "CPUs", "GPU": "GPUs"}
+    parts = [
+        f"{resources[name]:g} {name if resources[name] == 1 else names.get(name, name)}"
+        for name in sorted(resources)
+        if name in names
+    ]
+    return " and ".join(parts) or "nothing"
+
+
+def start_local_cluster(slots: int, object_store_bytes: int) -> None:
+    """Start a cluster of one node on this machine, which ends with this process, and connect to it.
+
+    Its ports are open to the network, as Ray decides, but serve only who knows a token that is made up here.
+
+    Args:
+        slots: CPUs that it claims to have, if the machine has fewer: actors may share cores.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports nothing to the makers of Ray
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ:  # else Ray writes one into the home folder
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    for attempt in range(1, _START_ATTEMPTS + 1):
+        earlier = psutil.Process().children()
+        try:
+            ray.init(
+                address="local",
+                num_cpus=max(os.cpu_count() or 1, slots),
+                include_dashboard=False,
+                object_store_memory=object_store_bytes,
+                **_QUIET,
+            )
+        except Exception:  # bare where its processes take more than half a minute, as on a busy machine
+            _end_children(earlier)
+            if attempt == _START_ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _end_children(earlier: Sequence[psutil.Process]) -> None:
+    """End what a failed start has left: the child processes that were not there before it."""
+    ray.shutdown()
+    for process in psutil.Process().children():
+        if process not in earlier:
+            process.kill()
+            process.wait()
+
+
+class ClusterConnection:
+    """A run's connection to Ray; without an address, to a cluster that is started on this machine and ends with it.
+
+    Args:
+        config: addresses, sizes and time limits.
+        stop: polled while waiting; True ends the wait.
+        notify: receives messages for the user.
+        policy_bytes: of the weights, for the object store of a cluster of its own.
+    Raises:
+        ClusterError: no cluster answers at the address, or its versions differ from this process's.
+    """
+
+    def __init__(
+        self, config: ClusterConfig, stop: Callable[[], bool], notify: Callable[[str], None], policy_bytes: int
+    ) -> None:
+        self.config, self.stop, self.notify = config, stop, notify
+        self.address = config.address or os.environ.get(RAY_ADDRESS_VARIABLE, "")
+        self._owned = not ray.is_initialized()
+        self._group: PlacementGroup | None = None
+        if self._owned:
+            self._connect(policy_bytes)
+
+    def _connect(self, policy_bytes: int) -> None:
+        handlers = _signal_handlers()
+        try:
+            if self.address:
+                ray.init(address=self.address, **_QUIET)
+            else:
+                start_local_cluster(self._slots(), _object_store_bytes(policy_bytes))
+        except Exception as error:  # Ray raises a bare Exception where a node does not start in time
+            raise ClusterError(self._refusal(error)) from error
+        finally:
+            # Ray's handler would end the process at once; a run finishes its turn and saves a checkpoint.
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _slots(self) -> int:
+        """CPUs that all actors reserve."""
+        cluster = self.config
+        return math.ceil(cluster.rollout_actors * cluster.rollout_cpus + cluster.learners * cluster.learner_cpus)
+
+    def _refusal(self, error: Exception) -> str:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if not self.address:
+            return (
+                f"Ray could not be started on this machine: {reason.rstrip('.')}. It allows its own processes half a "
+                "minute: where the machine is too busy for that, try again later, or start a cluster (ray start "
+                "--head) and name it in cluster.address"
+            )
+        if "ersion mismatch" in str(error):
+            details = " ".join(str(error).split())
+            return (
+                f"the Ray cluster at {self.address} runs other versions than this process: {details}. Install the same "
+                "versions of Python and Ray on all of its nodes"
+            )
+        return (
+            f"no Ray cluster answers at {self.address} ({reason}): start one there (ray start --head), correct "
+            f"cluster.address or {RAY_ADDRESS_VARIABLE}, or leave both empty for a cluster on this machine"
+        )
+
+    def bundles(self, actors: int, cpus: float, gpus: float | None, device: str) -> list[Bundle]:
+        """Resources of each of a number of actors.
+
+        Args:
+            gpus: of each; None: one, where the cluster has any and `device`, the setting of the policy, allows it.
+        """
+        if gpus is None:
+            gpus = 1.0 if device != "cpu" and ray.cluster_resources().get("GPU", 0.0) > 0 else 0.0
+        return [{"CPU": cpus} | ({"GPU": gpus} if gpus else {})] * actors
+
+    @staticmethod
+    def put(value: Any) -> Any:
+        """Put an object into the object store. Returns its reference."""
+        return ray.put(value)
+
+    def reserve(self, bundles: Sequence[Bundle]) -> None:
+        """Reserve resources for all actors of the run at once, waiting until they are free.
+
+        Raises:
+            ClusterError: the cluster has not enough of them within `cluster.start_timeout`.
+            Interrupted: the run was asked to stop.
+        """
+        self._group = placement_group([dict(bundle) for bundle in bundles], strategy="PACK")
+        began, notified = time.monotonic(), False
+        while not self._group.wait(_POLL_SECONDS):
+            if self.stop():
+                raise Interrupted
+            if time.monotonic() - began > self.config.start_timeout:
+                raise ClusterError(f"{self._shortage(bundles)}. {_SMALLER}")
+            if not notified:
+                notified = True
+                self.notify(f"Waiting for the Ray cluster: {self._shortage(bundles)}.")
+
+    def _shortage(self, bundles: Sequence[Bundle]) -> str:
+        return (
+            f"the run needs {resources_as_text(total(bundles))}, the cluster has "
+            f"{resources_as_text(ray.cluster_resources())}, of which {resources_as_text(ray.available_resources())} "
+            "are free"
+        )
+
+    def place(self, bundle: int) -> PlacementGroupSchedulingStrategy:
+        """Scheduling strategy of the actor that one of the reserved bundles is for."""
+        assert self._group is not None, "reserve() comes first"
+        return PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)
+
+    def close(self) -> None:
+        """Return what was reserved; a cluster of its own ends."""
+        if not ray.is_initialized():
+            return
+        if self._group is not None:
+            remove_placement_group(self._group)
+            self._group = None
+        if self._owned:
+            ray.shutdown()
+
+
+def _object_store_bytes(policy_bytes: int) -> int:
+    """Two versions of the weights, the policy's files and what else is under way, but no third of the free memory."""
+    wanted, memory = _OBJECT_STORE_BYTES + 4 * policy_bytes, available_memory()
+    return wanted if memory is None else max(_MIN_OBJECT_STORE_BYTES, min(wanted, memory[0] // 3))
+
+
+def _signal_handlers() -> dict[int, Any]:
+    """The present handlers of stop signals, to be restored; none outside the main thread, where Ray sets none."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

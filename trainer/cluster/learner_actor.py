@@ -1,0 +1,239 @@
+"""Learner actor: one rank of the learners of a run, in a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import ray
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainer.cluster.actor_description import ActorDescription
+from trainer.cluster.transfer import PackedWeights, PolicyFiles
+from trainer.config.run import RunConfig
+from trainer.distributed.collectives import Collectives
+from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
+from trainer.journal.protocol import LEARNER_STATE
+from trainer.learner.groups.imitator import Imitator
+from trainer.learner.learner import Learner
+from trainer.learner.update_meter import UpdateReport
+from trainer.policy.load import pick_device
+
+
+class RankGroup(Collectives):
+    """The learners of a run seen from one of them. Its driver calls the same methods on all: none leads."""
+
+    @contextmanager
+    def on_all_ranks(self, name: str, *arguments: Any) -> Iterator[None]:
+        yield
+
+    def prepare(self, spec: LearnerSpec) -> None:
+        """No-op: the driver prepares every rank."""
+
+    def guard(self, report: Any) -> None:
+        """No-op: the driver notices a lost rank."""
+
+    def check(self) -> None:
+        """No-op: the driver notices a lost rank."""
+
+    def close(self) -> None:
+        """Leave the process group."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+@dataclass
+class LearnerReport:
+    """What happened in the first learner since its last report.
+
+    Attributes:
+        progress: of the update, in order.
+        notices: messages for the user.
+        finished: whether a call of all ranks has ended; nothing after that end is included.
+    """
+
+    progress: list[UpdateReport] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    """Metrics of an update and (B, T) advantages of its batch, None where it has none."""
+
+    metrics: dict[str, float]
+    advantages: Tensor | None
+
+
+class LearnerActor:
+    """Policy, critic and optimisers of one rank.
+
+    Args:
+        config: the run's settings.
+        rank, size: of the run's learners.
+    """
+
+    def __init__(self, config: RunConfig, rank: int, size: int) -> None:
+        self.config, self.rank, self.size = config, rank, size
+        self.group: ProcessGroup = SingleProcess()
+        self._messages: SimpleQueue[UpdateReport | str | None] = SimpleQueue()
+        self._saved: Path | None = None
+
+    def address(self) -> str:
+        """Host and free port at which this rank, the first one, gathers the others."""
+        host = ray.util.get_node_ip_address()
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            return f"{host}:{probe.getsockname()[1]}"
+
+    def prepare(self, address: str, files: PolicyFiles, reference: PolicyFiles | None) -> ActorDescription:
+        """Join the other ranks and load the models.
+
+        Args:
+            address: of the first rank.
+            files: the policy, without adapters.
+            reference: the initial policy; None: none is kept.
+        Raises:
+            ModelError: a model cannot be loaded here.
+        """
+        config = self.config
+        if config.policy.threads:
+            torch.set_num_threads(config.policy.threads)
+        device = pick_device(config.policy.device)
+        if self.size > 1:
+            self.group = self._join(address, device)
+        policy = files.load(config.policy)
+        initial = None if reference is None else reference.load(config.policy)
+        self.learner: Learner | Imitator = (
+            Imitator(config, policy, self.group)
+            if config.kind == "sft"
+            else Learner(config, policy, initial, self.group)
+        )
+        if self.rank == 0:
+            self.learner.notify_with(self._messages.put)
+            self.learner.report_to(self._messages.put)
+        return ActorDescription.of_this_process(policy.model.device)
+
+    def _join(self, address: str, device: torch.device) -> RankGroup:
+        timeout = timedelta(seconds=self.config.parallel.timeout)
+        on_gpu = device.type == "cuda"
+        dist.init_process_group(
+            "nccl" if on_gpu else "gloo",
+            init_method=f"tcp://{address}",
+            rank=self.rank,
+            world_size=self.size,
+            timeout=timeout,
+        )
+        cpu = dist.new_group(backend="gloo", timeout=timeout) if on_gpu else dist.group.WORLD
+        group = RankGroup(self.rank, self.size, cpu)
+        group.sharded = self.config.parallel.sharding == "full"
+        return group
+
+    # -- calls of all ranks ------------------------------------------------------------------------------------------
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call one of the methods below on this rank, as on all others."""
+        try:
+            return getattr(self, name)(*arguments)
+        finally:
+            if self.rank == 0:
+                self._messages.put(None)
+
+    def load(self, chunks: Sequence[Any]) -> list[str]:
+        """Load critic, optimisers and adapters of a checkpoint. Returns warnings for the user.
+
+        Args:
+            chunks: references to the bytes of its file, in order.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            with (Path(folder) / LEARNER_STATE).open("wb") as file:
+                for chunk in chunks:
+                    file.write(ray.get(chunk))
+            return self.learner.load(Path(folder))
+
+    def update(self, batch: Any, iteration: int) -> UpdateResult | None:
+        """See `Learner.update`. Only the first rank returns the result."""
+        assert isinstance(self.learner, Learner)
+        metrics = self.learner.update(batch, iteration)
+        return None if self.rank else UpdateResult(metrics, self.learner.advantages)
+
+    def cross_scores(self, *arguments: Any) -> Tensor | None:
+        """See `Learner.cross_scores`. Only the first rank returns the result."""
+        assert isinstance(self.learner, Learner)
+        scores = self.learner.cross_scores(*arguments)
+        return None if self.rank else scores
+
+    def imitate(self, batch: Any, seed: int) -> dict[str, float]:
+        """See `Imitator.imitate`."""
+        assert isinstance(self.learner, Imitator)
+        return self.learner.imitate(batch, seed)
+
+    def measure(self, batch: Any) -> dict[str, float]:
+        """See `Imitator.measure`."""
+        assert isinstance(self.learner, Imitator)
+        return self.learner.measure(batch)
+
+    def save(self) -> dict[str, int]:
+        """Write a checkpoint into a folder of the first rank. Returns the size of its files by relative path."""
+        if self.rank:  # takes part in gathering what is sharded
+            learner = self.learner.learner if isinstance(self.learner, Imitator) else self.learner
+            learner.state()
+            return {}
+        self.discard()
+        self._saved = Path(tempfile.mkdtemp(prefix="echoscope-checkpoint-"))
+        self.learner.save(self._saved)
+        paths = [path for path in sorted(self._saved.rglob("*")) if path.is_file()]
+        return {path.relative_to(self._saved).as_posix(): path.stat().st_size for path in paths}
+
+    # -- calls of single ranks ---------------------------------------------------------------------------------------
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Part of a file of the saved checkpoint."""
+        assert self._saved is not None
+        with (self._saved / name).open("rb") as file:
+            file.seek(start)
+            return file.read(size)
+
+    def discard(self) -> None:
+        """Delete the saved checkpoint."""
+        if self._saved is not None:
+            shutil.rmtree(self._saved, ignore_errors=True)
+            self._saved = None
+
+    def weights(self) -> tuple[int, PackedWeights]:
+        """The present weights after their version; they stay in this node's object store until a process reads them."""
+        packed = PackedWeights.of(self.learner.weights())
+        return packed.version, packed
+
+    def report(self, wait: float) -> LearnerReport:
+        """What happened since the last report, after waiting at most this many seconds for anything to happen."""
+        report, deadline = LearnerReport(), time.monotonic() + wait
+        try:
+            while True:
+                message = self._messages.get(timeout=max(0.0, deadline - time.monotonic()))
+                if message is None:
+                    report.finished = True
+                    return report
+                if isinstance(message, str):
+                    report.notices.append(message)
+                else:
+                    report.progress.append(message)
+                deadline = time.monotonic()  # what else is there goes with it, nothing is waited for
+        except Empty:
+            return report
+
+    def close(self) -> None:
+        """Leave the process group and delete temporary files."""
+        self.discard()
+        self.group.close()

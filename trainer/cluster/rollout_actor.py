@@ -1,0 +1,206 @@
+"""Rollout actor: one engine with its environments, in a process of its own."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+
+import torch
+
+from trainer.cluster.actor_description import ActorDescription
+from trainer.cluster.transfer import PackedWeights, PolicyFiles
+from trainer.config.run import RunConfig
+from trainer.engines.sampler_factory import in_chunks, make_sampler
+from trainer.journal.events import Event
+from trainer.policy import lora_adapters
+from trainer.policy.chat_format import ChatFormat
+from trainer.rollout.runner import EnvironmentsFailedError, Interrupted, RolloutRequest, RolloutRunner
+from trainer.rollout.token_stream import TokenStreamListener
+from trainer.rollout.trajectory import Trajectory
+
+_COALESCE_SECONDS = 0.1
+"""How long a report waits for further events after the first."""
+_LINE_INTERVAL = 0.08
+"""Seconds between two partial responses of an actor."""
+
+
+@dataclass
+class PlayReport:
+    """What happened in an actor since its last report, in order.
+
+    Attributes:
+        events: of the journal.
+        done, tokens: finished trajectories and sampled tokens of the request so far.
+        partial: the newest partial response of a watched trajectory: its id, turn and text.
+        notices: messages for the user.
+        trajectories: of the whole request, once it is played.
+        failure: what ended it instead.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    done: int = 0
+    tokens: int = 0
+    partial: tuple[str, int, str] | None = None
+    notices: list[str] = field(default_factory=list)
+    trajectories: list[Trajectory] | None = None
+    failure: Exception | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether the request is over."""
+        return self.trajectories is not None or self.failure is not None
+
+
+class RolloutActor:
+    """Plays requests one after the other in a thread, while other threads answer its driver.
+
+    Args:
+        config: the run's settings.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.stream = ActorTokenStream(self._put_partial)
+        self._messages: SimpleQueue[PlayReport] = SimpleQueue()
+        self._player: threading.Thread | None = None
+        self._stopped, self._counts = False, (0, 0)
+
+    def prepare(self, files: PolicyFiles, weights: PackedWeights | None) -> ActorDescription:
+        """Load the policy and start the engine and the environments' runner.
+
+        Args:
+            files: the policy that the run starts from, without adapters.
+            weights: newer ones; None: none yet.
+        Raises:
+            ModelError: the policy or the engine cannot be loaded here.
+        """
+        config = self.config
+        if config.policy.threads:
+            torch.set_num_threads(config.policy.threads)
+        policy = files.load(config.policy)
+        if config.lora.rank and config.kind != "evaluate":
+            lora_adapters.attach_all(policy.model, None, config.lora, config.seed)
+        if weights is not None:
+            weights.unpack().load_into(policy.model)
+        self.model = policy.model
+        self.chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
+        sampler = make_sampler(config, policy, self.chat.eos_id)
+        self.runner = RolloutRunner(
+            config=config,
+            chat=self.chat,
+            sampler=in_chunks(sampler, config.memory.max_concurrent_trajectories or None, self._notify),
+            context=policy.context,
+            emit=self._emit,
+            stop=lambda: self._stopped,
+            progress=self._progress,
+        )
+        return ActorDescription.of_this_process(policy.model.device)
+
+    def load_weights(self, weights: PackedWeights) -> int:
+        """Sample with these weights from now on; no request is being played. Returns their version."""
+        weights.unpack().load_into(self.model)
+        self.runner.sampler.weights_updated()
+        return weights.version
+
+    def begin(self, request: RolloutRequest, wait: float) -> PlayReport:
+        """Begin to play a request, after the last one was over. Returns its first report, as `report`."""
+        if self._player is not None:
+            self._player.join()
+        self._stopped, self._counts = False, (0, 0)
+        self._player = threading.Thread(target=self._play, args=(request,), name="play", daemon=True)
+        self._player.start()
+        return self.report(wait)
+
+    def report(self, wait: float) -> PlayReport:
+        """What happened since the last report, after waiting at most this many seconds for anything to happen.
+
+        What follows shortly after is part of the same report, so that a driver of many actors gets few of them.
+        """
+        combined, deadline = PlayReport(), time.monotonic() + wait
+        try:
+            while not combined.final:
+                _extend(combined, self._messages.get(timeout=max(0.0, deadline - time.monotonic())))
+                deadline = min(deadline, time.monotonic() + _COALESCE_SECONDS)
+        except Empty:
+            pass
+        combined.done, combined.tokens = self._counts
+        return combined
+
+    def stop(self) -> None:
+        """Interrupt the request between turns."""
+        self._stopped = True
+
+    def watch(self, trajectories: Sequence[str]) -> None:
+        """Report partial responses of these trajectories from now on."""
+        self.stream.watched = frozenset(trajectories)
+
+    def close(self) -> None:
+        """End what the engine and the environments started."""
+        self._stopped = True
+        if self._player is not None:
+            self._player.join()
+        self.runner.close()
+
+    # -- in the playing thread ---------------------------------------------------------------------------------------
+
+    def _play(self, request: RolloutRequest) -> None:
+        end = PlayReport()
+        try:
+            end.trajectories = self.runner.play(request, partial(TokenStreamListener, self.stream, self.chat))
+        except EnvironmentsFailedError as error:  # only the driver can decide whether all actors failed
+            end.trajectories = error.trajectories
+        except Interrupted as error:
+            end.failure = error
+        except Exception as error:  # noqa: BLE001 raised again by the driver
+            end.failure = _portable(error)
+        self._messages.put(end)
+
+    def _emit(self, *events: Event) -> None:
+        self._messages.put(PlayReport(events=list(events)))
+
+    def _progress(self, done: int, tokens: int) -> None:
+        self._counts = (done, tokens)
+
+    def _put_partial(self, trajectory: str, turn: int, text: str) -> None:
+        self._messages.put(PlayReport(partial=(trajectory, turn, text)))
+
+    def _notify(self, message: str) -> None:
+        self._messages.put(PlayReport(notices=[message]))
+
+
+class ActorTokenStream:
+    """Partial responses of an actor, for `TokenStreamListener`: at most a few a second of watched trajectories."""
+
+    def __init__(self, send: Callable[[str, int, str], None]) -> None:
+        self.watched: frozenset[str] = frozenset()
+        self._send, self._next = send, 0.0
+
+    def due(self) -> bool:
+        """Whether any trajectory is watched and the next line may be sent."""
+        return bool(self.watched) and time.monotonic() >= self._next
+
+    def send(self, trajectory: str, turn: int, text: str) -> None:
+        """Send a line."""
+        self._next = time.monotonic() + _LINE_INTERVAL
+        self._send(trajectory, turn, text)
+
+
+def _extend(report: PlayReport, other: PlayReport) -> None:
+    report.events += other.events
+    report.notices += other.notices
+    report.partial = other.partial or report.partial
+    report.trajectories, report.failure = other.trajectories, other.failure
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one with its text where it cannot be sent to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 whatever its pickling raises
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,1 @@
+"""Learners of a run as its driver sees them."""

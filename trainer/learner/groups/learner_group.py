@@ -1,0 +1,78 @@
+"""Interfaces between a run's loop and its learners, wherever these compute.
+
+`Learner` and `Imitator` are the groups of a run that learns in its own process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from trainer.learner.update_meter import UpdateReport
+from trainer.policy.weights import VersionedWeights
+from trainer.rollout.trajectory import Batch
+
+
+class TrainedPolicy(Protocol):
+    """Weights in training, with the state of their optimisers."""
+
+    def report_to(self, progress: Callable[[UpdateReport], None] | None = None) -> None:
+        """Report the progress of updates from now on; None: not at all."""
+
+    def notify_with(self, notify: Callable[[str], None]) -> None:
+        """Send messages for the user, as of a halved micro-batch, to `notify`."""
+
+    def weights(self) -> VersionedWeights:
+        """A copy of the policy's present weights."""
+
+    def save(self, folder: Path) -> None:
+        """Write policy, tokenizer, critic and optimisers into an existing folder.
+
+        Raises:
+            OSError: as on a full disk.
+        """
+
+    def load(self, folder: Path) -> list[str]:
+        """Load critic, optimisers and adapters from such a folder, whose policy is loaded. Returns warnings.
+
+        Raises:
+            ModelError: it was saved with other LoRA settings.
+        """
+
+    def close(self) -> None:
+        """Release everything that the group started; it cannot be used afterwards."""
+
+
+class LearnerGroup(TrainedPolicy, Protocol):
+    """Learners that update policy and critic on rollouts.
+
+    Attributes:
+        advantages: (B, T) of the last update's batch; None before the first.
+    """
+
+    advantages: Tensor | None
+
+    def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
+        """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
+
+    def cross_scores(
+        self, prompts: list[list[int]], thoughts: list[list[int]], before: int = 0, after: int = 0, /
+    ) -> Tensor:
+        """(N, N) log-probability of each thought after each prompt, at temperature 1.
+
+        Args:
+            before, after: thoughts of the iteration's other measurements, for the report of progress.
+        """
+
+
+class ImitatorGroup(TrainedPolicy, Protocol):
+    """Learners that imitate demonstrations."""
+
+    def imitate(self, batch: Batch, seed: int, /) -> dict[str, float]:
+        """One optimiser step on a batch of demonstrations. Returns its metrics."""
+
+    def measure(self, batch: Batch, /) -> dict[str, float]:
+        """Loss and token accuracy on held-out demonstrations."""

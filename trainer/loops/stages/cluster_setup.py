@@ -1,0 +1,87 @@
+"""The Ray cluster of a run: connection, reserved resources, and models as objects that actors load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer.config.run import PolicyConfig, RunConfig
+from trainer.loops.session import RunSession
+from trainer.policy.load import ModelError, Policy, load
+
+if TYPE_CHECKING:
+    from trainer.cluster.connection import Bundle, ClusterConnection
+
+
+@dataclass(frozen=True)
+class ClusterSetup:
+    """What the actors of a run start from.
+
+    Attributes:
+        connection: with the bundles of the learners reserved, followed by those of the rollout actors.
+        learners, rollouts: resources of each.
+        files: reference to the policy's `PolicyFiles`.
+        reference: reference to those of the initial policy; None: none is kept.
+    """
+
+    connection: ClusterConnection
+    learners: list[Bundle]
+    rollouts: list[Bundle]
+    files: Any
+    reference: Any
+
+
+def needs_cluster(config: RunConfig) -> bool:
+    """Whether any part of the run is a Ray actor."""
+    return config.cluster.rollout_actors > 0 or _ranks(config) > 0
+
+
+def computes_here(config: RunConfig) -> bool:
+    """Whether the driver of the run samples or learns itself."""
+    learns_elsewhere = config.kind == "evaluate" or _ranks(config) > 0
+    return not (config.cluster.rollout_actors and learns_elsewhere)
+
+
+def driver_policy(config: RunConfig) -> PolicyConfig:
+    """The policy's settings in the driver's process: on the CPU where only actors compute with it."""
+    return config.policy if computes_here(config) else config.policy.model_copy(update={"device": "cpu"})
+
+
+def _ranks(config: RunConfig) -> int:
+    return 0 if config.kind == "evaluate" else config.cluster.learners
+
+
+def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str | None) -> ClusterSetup:
+    """Connect to the cluster and reserve what the run needs of it, until the attempt ends.
+
+    Args:
+        policy: as the newest checkpoint left it.
+        reference: where the initial policy lies, if one is kept.
+    Raises:
+        ModelError: Ray is not installed.
+        ClusterError: no cluster answers, or it is too small.
+        Interrupted: the run was asked to stop.
+    """
+    try:
+        from trainer.cluster.connection import ClusterConnection
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ModelError(
+            "cluster.rollout_actors or cluster.learners is above 0, which needs Ray: install it (pip install "
+            "'.[scale]'), or set both to 0"
+        ) from error
+    from trainer.cluster.transfer import PolicyFiles
+
+    config, cluster, device = session.config, session.config.cluster, session.config.policy.device
+    files = PolicyFiles.of(policy)
+    connection = ClusterConnection(cluster, session.stop, session.warn, files.size)
+    session.on_close(connection.close)
+    learners = connection.bundles(_ranks(config), cluster.learner_cpus, cluster.learner_gpus, device)
+    rollouts = connection.bundles(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus, device)
+    connection.reserve([*learners, *rollouts])
+    initial = None
+    if learners and reference is not None:
+        initial = connection.put(PolicyFiles.of(load(reference, config.policy.model_copy(update={"device": "cpu"}))))
+    return ClusterSetup(connection, learners, rollouts, connection.put(files), initial)

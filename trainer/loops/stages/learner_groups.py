@@ -1,0 +1,45 @@
+"""The learners of a run: in this process, or Ray actors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer.learner.groups.imitator import Imitator
+from trainer.learner.groups.learner_group import ImitatorGroup, LearnerGroup
+from trainer.learner.learner import Learner
+from trainer.loops.session import RunSession
+from trainer.loops.stages.cluster_setup import ClusterSetup
+from trainer.loops.stages.policy_setup import PolicySetup
+from trainer.policy.load import load
+
+if TYPE_CHECKING:
+    from trainer.cluster.ray_learner_group import RayLearnerGroup
+
+
+def make_learners(session: RunSession, setup: PolicySetup) -> LearnerGroup:
+    """The learners of a run, before they receive the state of a checkpoint; closed with the session."""
+    if setup.cluster is not None and setup.cluster.learners:
+        return _ray_learners(session, setup.cluster)
+    reference = None if setup.reference is None else load(setup.reference, session.config.policy)
+    learner = Learner(session.config, setup.policy, reference, session.group)
+    session.on_close(learner.close)
+    return learner
+
+
+def make_imitators(session: RunSession, setup: PolicySetup) -> ImitatorGroup:
+    """The same of a run that imitates demonstrations."""
+    if setup.cluster is not None and setup.cluster.learners:
+        return _ray_learners(session, setup.cluster)
+    imitator = Imitator(session.config, setup.policy, session.group)
+    session.on_close(imitator.close)
+    return imitator
+
+
+def _ray_learners(session: RunSession, cluster: ClusterSetup) -> RayLearnerGroup:
+    from trainer.cluster.ray_learner_group import RayLearnerGroup
+
+    learners = RayLearnerGroup(
+        session.config, cluster.files, cluster.reference, cluster.connection, cluster.learners, stop=session.stop
+    )
+    session.on_close(learners.close)
+    return learners

@@ -1,0 +1,61 @@
+"""Versioned weights: a copy of what samples, to be loaded into another copy of the same policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from trainer.policy import lora_adapters
+
+
+@dataclass(frozen=True)
+class VersionedWeights:
+    """Weights of a policy after a number of updates, on the CPU and independent of the model they were copied from.
+
+    Attributes:
+        version: number of updates since the learners of this attempt began.
+        tensors: by name; of a policy with adapters these alone, for its base does not change. Tied weights are present
+            once.
+    """
+
+    version: int
+    tensors: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, version: int) -> Self:
+        """A copy of the model's weights."""
+        if lora_adapters.layers(model):
+            return cls(version, {name: value.cpu() for name, value in lora_adapters.state(model).items()})
+        tensors: dict[str, Tensor] = {}
+        copied: set[tuple[int, torch.Size]] = set()
+        for name, value in model.state_dict().items():
+            place = value.data_ptr(), value.shape
+            if place not in copied:
+                copied.add(place)
+                tensors[name] = value.detach().to("cpu", copy=True)
+        return cls(version, tensors)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(value.numel() * value.element_size() for value in self.tensors.values())
+
+    @torch.no_grad()
+    def load_into(self, model: PreTrainedModel) -> None:
+        """Overwrite the weights of another copy of the policy.
+
+        Raises:
+            ModelError: its adapters are not those of these weights.
+            KeyError: it has no weight of one of the names.
+        """
+        if lora_adapters.layers(model):
+            lora_adapters.load_state(model, dict(self.tensors))
+            return
+        present = model.state_dict()
+        for name, value in self.tensors.items():
+            present[name].copy_(value)

@@ -1,0 +1,106 @@
+"""Rollout pool: what plays for a run, behind one interface, and the pool of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from transformers import PreTrainedModel
+
+from trainer.policy.weights import VersionedWeights
+from trainer.rollout.runner import (
+    EnvironmentsFailedError,
+    ListenerFactory,
+    RolloutRequest,
+    RolloutRunner,
+    check_played,
+)
+from trainer.rollout.sessions import join, split_sessions
+from trainer.rollout.trajectory import Trajectory
+
+Progress = Callable[[int, int], None]
+"""Receives the numbers of finished trajectories and of sampled tokens of a request."""
+
+
+class WeightSource(Protocol):
+    """What holds the newest weights: the learners of a run."""
+
+    def weights(self) -> VersionedWeights:
+        """A copy of the policy's present weights."""
+
+
+class RolloutPool(Protocol):
+    """Engines and environments that play the groups of a run.
+
+    The driver decides what is played, with all seeds, and receives every event in an order in which those of one
+    trajectory are in sequence. Trajectories depend on plans and weights alone; only the last bits of their
+    log-probabilities depend on which groups an engine samples together (`rollout.groups_per_session`).
+
+    Attributes:
+        device: description of the devices that sample.
+    """
+
+    device: str
+
+    def play(self, request: RolloutRequest, progress: Progress) -> list[Trajectory]:
+        """Play all groups. Returns their trajectories in the order of the plans.
+
+        Raises:
+            Interrupted: the run was asked to stop.
+            EnvironmentsFailedError: the environment failed in all of them.
+        """
+
+    def update_weights(self, learners: WeightSource) -> None:
+        """Play with the learners' new weights from now on."""
+
+    def close(self) -> None:
+        """Release everything that the pool started; it cannot be used afterwards."""
+
+
+class LocalRolloutPool:
+    """A pool of one engine in this process.
+
+    It samples from the learner's own model, so that no weights are copied, or from a copy of it.
+
+    Args:
+        runner: plays.
+        listener: makes the listener of partial responses; None: nothing listens.
+        groups_per_session: groups that are sampled together; 0: all.
+        device: description of the engine's device.
+    Attributes:
+        copy: the model that samples, where learners elsewhere have another; None: it is the learner's own.
+    """
+
+    def __init__(
+        self, runner: RolloutRunner, listener: ListenerFactory | None, *, groups_per_session: int, device: str
+    ) -> None:
+        self.runner, self.listener, self.device = runner, listener, device
+        self.groups_per_session = groups_per_session
+        self.copy: PreTrainedModel | None = None
+
+    def play(self, request: RolloutRequest, progress: Progress) -> list[Trajectory]:
+        parts: list[list[Trajectory]] = []
+        done = tokens = 0
+
+        def report(done_in_session: int, tokens_in_session: int) -> None:
+            progress(done + done_in_session, tokens + tokens_in_session)
+
+        self.runner.progress = report
+        for session in split_sessions(request, self.groups_per_session):
+            try:
+                parts.append(self.runner.play(session, self.listener))
+            except EnvironmentsFailedError as error:  # those of other sessions may not have failed
+                parts.append(error.trajectories)
+            done += len(parts[-1])
+            tokens += sum(trajectory.tokens for trajectory in parts[-1])
+        trajectories = join(request.plans, parts)
+        check_played(trajectories)
+        return trajectories
+
+    def update_weights(self, learners: WeightSource) -> None:
+        if self.copy is not None:
+            learners.weights().load_into(self.copy)
+        self.runner.sampler.weights_updated()
+
+    def close(self) -> None:
+        self.runner.close()
