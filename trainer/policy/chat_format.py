@@ -31,6 +31,14 @@ def dated(template: str, day: date) -> str:
     return re.sub(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>[^"']*)(?P=quote)\s*\)""", written, template)
 
 
+def _template_of(tokenizer: Any) -> str:
+    try:
+        template: str = tokenizer.get_chat_template()
+    except ValueError as error:  # it has none, or several without a default one
+        raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
+    return template
+
+
 class ChatFormat:
     """Format of turns of one tokenizer, derived from its chat template.
 
@@ -60,7 +68,7 @@ class ChatFormat:
         day: str = TEMPLATE_DATE,
     ) -> None:
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
-        self._template = dated(tokenizer.get_chat_template(), date.fromisoformat(day))
+        self._template = dated(_template_of(tokenizer), date.fromisoformat(day))
         self._check_system()
         # Without the system message, which some templates write before the last user message: it is read once.
         rendered = self._render(
