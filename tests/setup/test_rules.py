@@ -40,12 +40,19 @@ def test_every_direct_dependency_is_locked_and_has_its_reason_in_the_docs() -> N
     locked = {normal(line.partition("==")[0]) for line in (ROOT / "requirements" / "dev.txt").read_text().splitlines()}
     reasons = (ROOT / "docs" / "dependencies.md").read_text()
     extras = project["optional-dependencies"]
-    for requirement in project["dependencies"] + extras["train"] + extras["site"] + extras["trackers"] + extras["dev"]:
+    named = [name for extra in ("envs", "parquet", "train", "site", "trackers", "dev") for name in extras[extra]]
+    for requirement in project["dependencies"] + named:
         name = re.split(r"[\[<>=; ]", requirement)[0]
         if name == project["name"]:  # an extra that holds another one
             continue
         assert normal(name) in locked, name
         assert f"`{name}`" in reasons, f"docs/dependencies.md does not say why {name} is here"
+
+
+def test_a_plain_install_is_the_recorder_and_the_client_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]] == ["httpx", "pydantic"]
+    assert project["optional-dependencies"]["client"] == []
 
 
 def test_the_former_name_of_an_extra_installs_the_same() -> None:

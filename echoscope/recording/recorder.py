@@ -15,6 +15,7 @@ has attached to the folder. Without a site, send it later: `python -m echoscope 
 
 from __future__ import annotations
 
+import math
 import platform
 import uuid
 from collections.abc import Mapping, Sequence
@@ -22,8 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from echoscope.journal_writer import JournalWriter, finite
-from echoscope.live_upload import LiveUpload
+from echoscope.recording.journal_writer import JournalWriter, finite
+from echoscope.recording.live_upload import LiveUpload
 
 Split = Literal["train", "eval"]
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
@@ -172,6 +173,49 @@ class Recorder:
         """Begin a group of one trajectory; for the other arguments see `group`."""
         return self.group(1, prompt=prompt, iteration=iteration, **group)[0]
 
+    def evaluation(
+        self,
+        suite: str,
+        *,
+        iteration: int,
+        prompts: int,
+        trajectories: int,
+        successes: int,
+        mean_reward: float,
+        mean_turns: float = 0.0,
+        final: bool = False,
+        **extra: Any,
+    ) -> None:
+        """Record the result of a suite of prompts; its interval is Wilson's, of 95 %.
+
+        Args:
+            iteration: finished iterations; 0: before training, or no training at all.
+            trajectories: attempts at all prompts together.
+        Raises:
+            ValueError: numbers that do not belong together.
+        """
+        if not 0 <= successes <= trajectories or not 1 <= prompts <= trajectories:
+            raise ValueError(
+                f"{successes} successes of {trajectories} trajectories from {prompts} prompts: there are at least as "
+                "many trajectories as prompts, and at most as many successes"
+            )
+        low, high = _wilson(successes, trajectories)
+        self._writer.write(
+            "evaluation",
+            iteration=iteration,
+            suite=suite,
+            prompts=prompts,
+            samples=max(1, round(trajectories / prompts)),
+            success=successes / trajectories,
+            success_low=low,
+            success_high=high,
+            mean_reward=float(mean_reward),
+            mean_turns=float(mean_turns),
+            mean_actions=0.0,
+            final=final,
+            extra=extra,
+        )
+
     def finish(
         self,
         *,
@@ -311,6 +355,15 @@ def _action(action: str | Mapping[str, Any]) -> dict[str, Any]:
     given = {"text": action} if isinstance(action, str) else dict(action)
     text = str(given.get("text") or given.get("name") or "")
     return {"status": "executed", "name": text, "reward": 0.0, "effective": True} | given | {"text": text}
+
+
+def _wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's interval of a success rate, 95 %."""
+    z, rate = 1.959964, successes / trials
+    middle = rate + z * z / (2 * trials)
+    spread = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 def _is_finite(value: Any) -> bool:
