@@ -12,6 +12,7 @@ from typing import Any
 
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError, Invalid
+from echoscope.import_cli import add_import_command
 from echoscope.models import RunDetail
 from echoscope.output import changes_of, output, print_answer
 from echoscope.study_cli import add_study_commands
@@ -26,12 +27,16 @@ CREDENTIALS_MISSING = (
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0 done, 1 rejected or unreachable, 2 invalid usage."""
     args = _parser().parse_args(words)
-    if not args.url or not args.token:
+    offline: Callable[[argparse.Namespace], None] | None = getattr(args, "offline", None)
+    if offline is None and (not args.url or not args.token):
         print(CREDENTIALS_MISSING, file=sys.stderr)
         return MISUSED
     try:
-        with Client(args.url, args.token) as client:
-            args.act(client, args)
+        if offline is not None:
+            offline(args)
+        else:
+            with Client(args.url, args.token) as client:
+                args.act(client, args)
         sys.stdout.flush()  # here, where a broken pipe is caught: the interpreter would print a traceback at its end
         return DONE
     except Invalid as error:
@@ -112,6 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     pushing.add_argument("--title", default="", help="Title of a new run; default: from the journal.")
     pushing.add_argument("--visibility", choices=("private", "team", "link"), default="team")
     pushing.add_argument("--skip-bad-lines", action="store_true", help="Skip lines that cannot be read.")
+
+    add_import_command(commands.add_parser("import", help="Import files of other trainers and evaluations as a run."))
 
     exporting = command("export", _export, "Export a run's trajectories, metrics or configuration.")
     exporting.add_argument("run")

@@ -1,0 +1,1 @@
+"""Importers: files of other tools as the journal of a run."""

@@ -1,0 +1,198 @@
+"""Attempts that were read from a file of another tool, and how they become the events of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from statistics import fmean, pstdev
+from typing import Any
+
+from echoscope.importers.records import Record
+from echoscope.recording.conversation import Conversation
+from echoscope.recording.recorder import MAX_MEMBERS, Recorder, Split
+
+SUCCESS_FIELDS = ("success", "correct", "is_correct", "solved", "passed")
+REWARD_FIELDS = ("reward", "score", "total_reward")
+_MAX_ITERATION = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a task, as a file describes it.
+
+    Attributes:
+        group: the same for attempts at the same task within an iteration.
+        reward: None: the file has none.
+        success: None: the file does not say, and the reward decides.
+        terms: parts of the reward by name.
+        extra: all other fields, kept as they are.
+    """
+
+    record: Record
+    conversation: Conversation
+    group: str
+    iteration: int = 0
+    split: Split = "train"
+    suite: str = ""
+    environment: str = ""
+    reward: float | None = None
+    success: bool | None = None
+    terms: Mapping[str, float] = field(default_factory=dict)
+    tokens: int = 0
+    truncated: bool = False
+    error: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class ImportSummary:
+    """What was imported."""
+
+    trajectories: int = 0
+    groups: int = 0
+    iterations: int = 0
+
+
+def record_attempts(run: Recorder, attempts: Iterable[Attempt], success_at: float) -> ImportSummary:
+    """Write the attempts of each iteration as groups, then their metrics.
+
+    Args:
+        success_at: reward from which on an attempt counts as a success, where the file does not say.
+    Raises:
+        ImportFailed: a file cannot be read further.
+    """
+    summary = ImportSummary()
+    for (iteration, split, _), block in groupby(attempts, key=lambda one: (one.iteration, one.split, one.suite)):
+        groups: dict[str, list[Attempt]] = {}
+        for attempt in block:
+            groups.setdefault(attempt.group, []).append(attempt)
+        parts = [
+            members[at : at + MAX_MEMBERS] for members in groups.values() for at in range(0, len(members), MAX_MEMBERS)
+        ]
+        for members in parts:
+            _record_group(run, members, success_at)
+        played = [attempt for members in parts for attempt in members]
+        summary.trajectories += len(played)
+        summary.groups += len(parts)
+        summary.iterations = max(summary.iterations, iteration)
+        if split == "train":
+            run.log(_metrics(played, success_at), iteration=iteration)
+        else:
+            _record_evaluation(run, played, len(parts), success_at)
+    return summary
+
+
+def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> None:
+    first = members[0]
+    trajectories = run.group(
+        len(members),
+        prompt=first.conversation.prompt,
+        iteration=first.iteration,
+        environment=first.environment,
+        split=first.split,
+        suite=first.suite,
+        source=first.record.where,
+    )
+    for attempt, trajectory in zip(members, trajectories, strict=True):
+        turns = attempt.conversation.turns
+        for number, turn in enumerate(turns):
+            last = number == len(turns) - 1
+            trajectory.turn(
+                state=turn.state,
+                response=turn.response,
+                thought=turn.thought,
+                answer=turn.answer,
+                actions=turn.actions,
+                reward=(attempt.reward or 0.0) if last else 0.0,
+                terms=attempt.terms if last and attempt.terms else None,
+                tokens=attempt.tokens if last else 0,
+                truncated=attempt.truncated and last,
+                **turn.extra,
+            )
+        extra: dict[str, Any] = {"record": dict(attempt.extra)} if attempt.extra else {}
+        if attempt.conversation.rest:
+            extra["after"] = attempt.conversation.rest
+        cut = attempt.truncated or bool(attempt.error) or not turns
+        trajectory.finish(
+            success=succeeded(attempt, success_at),
+            end="truncated" if cut else "terminated",
+            total_reward=attempt.reward or 0.0,
+            error=attempt.error or (None if turns else "the file holds no response of the policy"),
+            **extra,
+        )
+
+
+def _record_evaluation(run: Recorder, played: list[Attempt], prompts: int, success_at: float) -> None:
+    first = played[0]
+    run.evaluation(
+        first.suite or first.environment or "Evaluation",
+        iteration=first.iteration,
+        prompts=prompts,
+        trajectories=len(played),
+        successes=sum(succeeded(attempt, success_at) for attempt in played),
+        mean_reward=fmean(attempt.reward or 0.0 for attempt in played),
+        mean_turns=fmean(len(attempt.conversation.turns) for attempt in played),
+    )
+
+
+def _metrics(played: list[Attempt], success_at: float) -> dict[str, float]:
+    """Means of what the file has; nothing of what it has not."""
+    metrics: dict[str, float] = {}
+    rewards = [attempt.reward for attempt in played if attempt.reward is not None]
+    if rewards:
+        metrics["reward/mean"] = fmean(rewards)
+        groups: dict[str, list[float]] = {}
+        for attempt in played:
+            groups.setdefault(attempt.group, []).append(attempt.reward or 0.0)
+        if any(len(group) > 1 for group in groups.values()):
+            metrics["reward/in_group_std"] = fmean(pstdev(group) for group in groups.values())
+    if rewards or any(attempt.success is not None for attempt in played):
+        metrics["success/rate"] = fmean(succeeded(attempt, success_at) for attempt in played)
+    return metrics
+
+
+def succeeded(attempt: Attempt, success_at: float) -> bool:
+    """Whether the attempt succeeded: as its file says, else by its reward."""
+    if attempt.success is not None:
+        return attempt.success
+    return attempt.reward is not None and attempt.reward >= success_at
+
+
+def number_of(record: Record, name: str, value: Any) -> float | None:
+    """A field as a number; None where it is missing. Raises ImportFailed."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, list | tuple) and value:  # a reward per token or per turn
+        value = sum(value) if all(isinstance(part, int | float) for part in value) else None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise record.fail(f"the field {name} is {value!r:.100}, not a number", "Correct it, or leave it out.") from None
+
+
+def reward_of(record: Record) -> float | None:
+    """The first of the fields with a reward. Raises ImportFailed."""
+    name = next((name for name in REWARD_FIELDS if record.fields.get(name) is not None), "")
+    return number_of(record, name, record.fields[name]) if name else None
+
+
+def success_of(record: Record) -> bool | None:
+    """The first of the fields that say whether it succeeded; None: none says it."""
+    for name in SUCCESS_FIELDS:
+        value = record.fields.get(name)
+        if isinstance(value, bool) or value in (0, 1):
+            return bool(value)
+    return None
+
+
+def iteration_of(record: Record, *names: str, default: int = 0) -> int:
+    """The first of the fields as the number of an iteration. Raises ImportFailed."""
+    for name in names:
+        value = number_of(record, name, record.fields.get(name))
+        if value is None:
+            continue
+        if value != int(value) or not 0 <= value <= _MAX_ITERATION:
+            raise record.fail(f"the field {name} is {value:g}, not the number of an iteration from 0 on")
+        return int(value)
+    return default

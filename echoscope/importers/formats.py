@@ -1,0 +1,195 @@
+"""Formats of JSON Lines and Parquet records: chat transcripts, verifiers, verl and ART."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from echoscope.importers.attempts import Attempt, iteration_of, number_of, reward_of, success_of
+from echoscope.importers.records import Record, load_object
+from echoscope.recording.conversation import ChatTurn, Conversation, ConversationError, conversation_of, split_thought
+from echoscope.recording.recorder import Split
+
+MESSAGE_FIELDS = ("messages", "messages_and_choices", "conversations", "conversation")
+GROUP_FIELDS = ("group", "group_index", "group_id", "prompt_id", "example_id", "uid")
+ENVIRONMENT_FIELDS = ("environment", "env_id", "task", "data_source")
+_EVALUATION = re.compile(r"test|(val|valid|validation|evals?|evaluations?)([_-].*)?|.*[_-](val|validation|evals?)")
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the command says about the files; empty: as they say.
+
+    Attributes:
+        environment: name of the task.
+        split: of all trajectories.
+    """
+
+    environment: str = ""
+    split: Split | None = None
+
+
+def chat_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+    """A chat transcript: an object with `messages`, and what it has beside them."""
+    name = next((name for name in MESSAGE_FIELDS if name in record.fields), "")
+    if not name:
+        raise record.fail(f"it has no messages: its fields are {', '.join(record.fields)}", advice_on_formats())
+    messages = record.fields[name]
+    if isinstance(messages, str):
+        try:
+            messages = json.loads(messages)
+        except ValueError:
+            raise record.fail(f"the field {name} is a text, not a list of messages") from None
+    yield _attempt(record, options, _conversation(record, messages), read=(name,))
+
+
+def verifiers_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+    """A rollout of verifiers or prime-rl: `prompt` and `completion`, as lists of messages or texts."""
+    prompt, completion = record.fields.get("prompt"), record.fields.get("completion")
+    messages = _messages(record, "prompt", prompt, "user") + _messages(record, "completion", completion, "assistant")
+    metadata = load_object(record.file.with_name("metadata.json"))
+    named = options.environment or str(metadata.get("env_id") or "")
+    own = ImportOptions(named, options.split or (None if _iteration_of_file(record.file) else "eval"))
+    error = record.fields.get("error")
+    if isinstance(error, Mapping):
+        error = error.get("error_chain_str") or error.get("error")
+    usage = record.fields.get("token_usage")
+    tokens = number_of(record, "token_usage", usage.get("output_tokens")) if isinstance(usage, Mapping) else None
+    yield _attempt(
+        record,
+        own,
+        _conversation(record, messages),
+        read=("prompt", "completion"),
+        error=str(error or ""),
+        truncated=bool(record.fields.get("is_truncated")),
+        tokens=int(tokens or 0),
+    )
+
+
+def verl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+    """A line of verl's `trainer.rollout_data_dir` or `validation_data_dir`: `input`, `output`, `score`, `step`."""
+    texts = {name: record.fields.get(name) for name in ("input", "output")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise record.fail(f"the field {name} is no text", "verl writes the decoded prompt and response there.")
+    thought, answer = split_thought(str(texts["output"]))
+    turn = ChatTurn(str(texts["input"]), str(texts["output"]), thought, answer.strip())
+    yield _attempt(record, options, Conversation("", [turn]), read=("input", "output"))
+
+
+def art_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+    """A trajectory group of ART: `trajectories`, each with `messages_and_choices`, `reward`, `metrics`."""
+    trajectories = record.fields.get("trajectories")
+    if not isinstance(trajectories, list):
+        yield from chat_attempts(record, options)
+        return
+    for number, fields in enumerate(trajectories, 1):
+        part = Record(record.file, f"{record.place}, trajectory {number}", fields if isinstance(fields, dict) else {})
+        if not isinstance(fields, dict) or "messages_and_choices" not in fields:
+            raise part.fail("it has no messages_and_choices", "ART writes the messages of a trajectory there.")
+        choices = fields["messages_and_choices"]
+        messages = [
+            choice["message"] if isinstance(choice, Mapping) and "message" in choice else choice
+            for choice in (choices if isinstance(choices, list) else [])
+        ]
+        conversation = _conversation(part, messages if isinstance(choices, list) else choices)
+        yield _attempt(part, options, conversation, read=("messages_and_choices",), group=record.place)
+
+
+FORMATS = {
+    "chat": chat_attempts,
+    "verifiers": verifiers_attempts,
+    "verl": verl_attempts,
+    "art": art_attempts,
+}
+
+
+def format_of(record: Record) -> str:
+    """The format of a file by the fields of its first record. Raises ImportFailed."""
+    fields = record.fields
+    if "trajectories" in fields or "messages_and_choices" in fields or {"group_index", "messages"} <= fields.keys():
+        return "art"
+    if any(name in fields for name in MESSAGE_FIELDS):
+        return "chat"
+    if {"prompt", "completion"} <= fields.keys():
+        return "verifiers"
+    if {"input", "output"} <= fields.keys():
+        return "verl"
+    raise record.fail(f"its format is not known: its fields are {', '.join(fields) or 'none'}", advice_on_formats())
+
+
+def advice_on_formats() -> str:
+    """What records must have, for error messages."""
+    return (
+        "Chat transcripts have messages, rollouts of verifiers prompt and completion, of verl input and output, groups "
+        "of ART trajectories. Rename the fields, or record the run with echoscope.init."
+    )
+
+
+def split_of(file: Path) -> Split:
+    """The split by the names of a file's folder and its parent: “val”, “eval” and the like are evaluations."""
+    return "eval" if any(_EVALUATION.fullmatch(part.lower()) for part in file.parts[-3:-1]) else "train"
+
+
+def _attempt(
+    record: Record,
+    options: ImportOptions,
+    conversation: Conversation,
+    *,
+    read: tuple[str, ...],
+    group: str = "",
+    error: str = "",
+    truncated: bool = False,
+    tokens: int = 0,
+) -> Attempt:
+    fields = record.fields
+    split = options.split or ("eval" if fields.get("split") in ("eval", "val", "test") else split_of(record.file))
+    named = options.environment or next((str(fields[name]) for name in ENVIRONMENT_FIELDS if fields.get(name)), "")
+    key = next((f"{fields[name]}" for name in GROUP_FIELDS if fields.get(name) is not None), "")
+    iteration = iteration_of(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))
+    terms = fields.get("rewards") if isinstance(fields.get("rewards"), dict) else None
+    return Attempt(
+        record=record,
+        conversation=conversation,
+        group=group or key or conversation.opening,
+        iteration=iteration,
+        split=split,
+        suite=named if split == "eval" else "",
+        environment=named,
+        reward=reward_of(record),
+        success=success_of(record),
+        terms={str(name): number_of(record, f"rewards.{name}", part) or 0.0 for name, part in (terms or {}).items()},
+        tokens=tokens or int(number_of(record, "tokens", fields.get("tokens")) or 0),
+        truncated=truncated or fields.get("truncated") is True,
+        error=error,
+        extra={name: value for name, value in fields.items() if name not in read and value is not None},
+    )
+
+
+def _conversation(record: Record, messages: Any) -> Conversation:
+    try:
+        return conversation_of(messages)
+    except ConversationError as error:
+        raise record.fail(str(error), "Messages are objects with role and content, as chat APIs have them.") from None
+
+
+def _messages(record: Record, name: str, value: Any, role: str) -> list[Any]:
+    if isinstance(value, str):
+        return [{"role": role, "content": value}]
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise record.fail(f"the field {name} is neither a text nor a list of messages")
+    return list(value)
+
+
+def _iteration_of_file(file: Path) -> int:
+    """The number of a file or folder named after its step: 12.jsonl, 0012.parquet, step_12/rollouts.jsonl."""
+    for name in (file.stem, file.parent.name):
+        if found := re.fullmatch(r"(?:(?:global_)?step[_-]?|iteration[_-]?)?(\d{1,9})", name):
+            return int(found[1])
+    return 0

@@ -1,0 +1,78 @@
+"""Import of files of other tools into the folder of a run, whose journal a site reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import echoscope.recording.recorder as recorder
+from echoscope.importers.attempts import Attempt, ImportSummary, record_attempts
+from echoscope.importers.formats import FORMATS, ImportOptions, format_of
+from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive
+from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, files_of, load_object, read_records
+
+Format = Literal["auto", "inspect", "verifiers", "verl", "art", "chat"]
+
+
+def import_files(
+    paths: Sequence[Path],
+    folder: Path,
+    *,
+    kind: Format = "auto",
+    title: str = "",
+    options: ImportOptions | None = None,
+    success_at: float = 1.0,
+) -> ImportSummary:
+    """Write a run with the attempts of these files.
+
+    Args:
+        paths: files, or folders whose files are read in natural order.
+        folder: of the new run; it must not hold one.
+        title: of the run; empty: the name of the first path.
+        success_at: reward from which on an attempt counts as a success, where its file does not say.
+    Raises:
+        ImportFailed: a file cannot be read or is of no known format, or the folder is in use. Nothing is left behind.
+    """
+    options = options or ImportOptions()
+    files = files_of(paths)
+    journal = folder / recorder.JournalWriter.FILE
+    if journal.exists():
+        raise ImportFailed(f"{folder} already holds a run: name another folder with --out.")
+    attempts = _attempts(files, kind, options)
+    first = next(attempts, None)
+    if first is None:
+        raise ImportFailed(f"{files[0]} holds no attempts: it is empty.")
+    run = recorder.init(
+        title or paths[0].resolve().stem,
+        folder=folder,
+        environment=options.environment or first.environment,
+        config={"imported_from": [str(path) for path in paths]} | load_object(files[0].with_name("metadata.json")),
+    )
+    try:
+        summary = record_attempts(run, chain([first], attempts), success_at)
+    except ImportFailed:
+        journal.unlink()
+        with suppress(OSError):  # other files are in it
+            folder.rmdir()
+        raise
+    run.finish(message=f"Imported {summary.trajectories:,} trajectories.")
+    return summary
+
+
+def _attempts(files: Sequence[Path], kind: Format, options: ImportOptions) -> Iterator[Attempt]:
+    for file in files:
+        if file.suffix in ARCHIVES:
+            yield from read_archive(file, options)
+            continue
+        own = "" if kind == "auto" else kind
+        for record in read_records(file):
+            if own == "inspect" or (not own and file.suffix in DOCUMENTS and is_inspect_log(record)):
+                if not is_inspect_log(record):
+                    raise record.fail("it is not an Inspect log", "Leave out --format to have the format found.")
+                yield from inspect_attempts(record, options)
+                continue
+            own = own or format_of(record)
+            yield from FORMATS[own](record, options)

@@ -1,0 +1,100 @@
+"""Logs of Inspect evaluations, as JSON or as .eval archives."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from echoscope.importers.attempts import Attempt
+from echoscope.importers.formats import ImportOptions
+from echoscope.importers.records import ImportFailed, Record
+from echoscope.recording.conversation import ConversationError, conversation_of
+
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's letters: correct, partial, incorrect, no answer."""
+_READ = {"messages", "id", "epoch", "events", "attachments", "store"}
+
+
+def is_inspect_log(record: Record) -> bool:
+    """Whether the object of a JSON file is an Inspect log."""
+    return isinstance(record.fields.get("eval"), dict) and "status" in record.fields
+
+
+def inspect_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+    """The samples of a log in one JSON file."""
+    samples = record.fields.get("samples")
+    if not isinstance(samples, list):
+        raise record.fail(
+            "the log has no samples", "It is a header alone: name the whole log, or rerun with --log-samples."
+        )
+    for number, sample in enumerate(samples, 1):
+        yield _attempt(Record(record.file, f"sample {number}", sample), record.fields["eval"], options)
+
+
+def read_archive(file: Path, options: ImportOptions) -> Iterator[Attempt]:
+    """The samples of a log in an .eval archive. Raises ImportFailed."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            header = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+            if header is None:
+                raise ImportFailed(f"{file} has no header.json: it is not an Inspect log.")
+            described = json.loads(archive.read(header)).get("eval") or {}
+            for name in sorted(name for name in names if name.startswith("samples/") and name.endswith(".json")):
+                yield _attempt(Record(file, name, json.loads(archive.read(name))), described, options)
+    except NotImplementedError as error:
+        raise ImportFailed(
+            f"{file} is compressed in a way that this Python cannot read ({error}): write it as JSON with "
+            f"`inspect log convert {file} --to json --output-dir json-logs`, and import json-logs."
+        ) from error
+    except (zipfile.BadZipFile, ValueError, AttributeError) as error:
+        raise ImportFailed(f"{file} is not a complete .eval archive ({error}): copy it again.") from error
+
+
+def _attempt(record: Record, described: Mapping[str, Any], options: ImportOptions) -> Attempt:
+    fields = record.fields
+    if not isinstance(fields, dict) or not isinstance(fields.get("messages"), list):
+        raise record.fail("the sample has no messages", "Export the log again with `inspect log dump`.")
+    try:
+        conversation = conversation_of(fields["messages"])
+    except ConversationError as error:
+        raise record.fail(str(error), "Export the log again with `inspect log dump`.") from None
+    task = options.environment or str(described.get("task") or "Inspect")
+    terms = _scores(fields.get("scores"))
+    error = fields.get("error")
+    reward = next(iter(terms.values()), None)
+    return Attempt(
+        record=record,
+        conversation=conversation,
+        group=str(fields.get("id", record.place)),
+        split=options.split or "eval",
+        suite=task if (options.split or "eval") == "eval" else "",
+        environment=task,
+        reward=reward,
+        success=None if reward is None else reward >= 1.0,
+        terms=dict(list(terms.items())[:1]),
+        tokens=_output_tokens(fields.get("model_usage")),
+        error=str(error.get("message", error)) if isinstance(error, Mapping) else str(error or ""),
+        truncated=bool(fields.get("limit")),
+        extra={name: value for name, value in fields.items() if name not in _READ and value is not None},
+    )
+
+
+def _scores(scores: Any) -> dict[str, float]:
+    """Scorer → its value as a number; values that are no grade, number or truth are left to the sample's extra."""
+    found: dict[str, float] = {}
+    for name, score in scores.items() if isinstance(scores, Mapping) else ():
+        value = score.get("value") if isinstance(score, Mapping) else score
+        if isinstance(value, bool | int | float):
+            found[str(name)] = float(value)
+        elif isinstance(value, str) and value in _GRADES:
+            found[str(name)] = _GRADES[value]
+    return found
+
+
+def _output_tokens(usage: Any) -> int:
+    models = usage.values() if isinstance(usage, Mapping) else ()
+    return sum(int(model.get("output_tokens") or 0) for model in models if isinstance(model, Mapping))
