@@ -1,0 +1,9 @@
+"""Callbacks and loggers of other trainers. Each module imports its trainer's library only when it is imported itself.
+
+| trainer | module |
+| --- | --- |
+| transformers' `Trainer`, and TRL's trainers, which inherit from it | `transformers_trainer` |
+| TRL's GRPO, RLOO and similar: also what was sampled, by their reward functions | `trl_rewards` |
+| verl | `verl_tracking` |
+| prime-rl, and rollouts of verifiers' environments | `verifiers_rollouts` |
+"""

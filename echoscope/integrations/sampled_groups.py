@@ -1,0 +1,95 @@
+"""Groups of sampled completions, as trainers hand them over: prompts, completions and rewards side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from echoscope.recording.conversation import Conversation, conversation_of
+from echoscope.recording.recorder import Recorder, Split
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One completion of a prompt, each a text or a list of messages, with the parts of its reward.
+
+    Attributes:
+        group: the same for completions of the same prompt; empty: by the text of the prompt.
+    """
+
+    prompt: Any
+    completion: Any
+    terms: Mapping[str, float]
+    success: bool
+    group: str = ""
+    tokens: int = 0
+    truncated: bool = False
+    error: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation. Raises ConversationError."""
+        return conversation_of([*_messages(self.prompt, "user"), *_messages(self.completion, "assistant")])
+
+
+def record_samples(
+    run: Recorder,
+    samples: Sequence[Sample],
+    *,
+    iteration: int,
+    environment: str = "",
+    split: Split = "train",
+    suite: str = "",
+) -> None:
+    """Record the samples of an iteration as groups of the same prompt.
+
+    Raises:
+        ConversationError: a prompt or completion is neither a text nor a list of messages.
+    """
+    groups: dict[str, list[tuple[Sample, Conversation]]] = {}
+    for sample in samples:
+        conversation = sample.conversation
+        groups.setdefault(sample.group or conversation.opening, []).append((sample, conversation))
+    for members in groups.values():
+        trajectories = run.group(
+            len(members),
+            prompt=members[0][1].prompt,
+            iteration=iteration,
+            environment=environment,
+            split=split,
+            suite=suite,
+        )
+        for (sample, conversation), trajectory in zip(members, trajectories, strict=True):
+            reward = float(sum(sample.terms.values()))
+            for number, turn in enumerate(conversation.turns):
+                last = number == len(conversation.turns) - 1
+                trajectory.turn(
+                    state=turn.state,
+                    response=turn.response,
+                    thought=turn.thought,
+                    answer=turn.answer,
+                    actions=turn.actions,
+                    reward=reward if last else 0.0,
+                    terms=sample.terms if last else None,
+                    tokens=sample.tokens if last else 0,
+                    truncated=sample.truncated and last,
+                    **turn.extra,
+                )
+            cut = sample.truncated or bool(sample.error)
+            trajectory.finish(
+                success=sample.success,
+                end="truncated" if cut else "terminated",
+                total_reward=reward,
+                error=sample.error or None,
+                **({"record": dict(sample.extra)} if sample.extra else {}),
+            )
+
+
+def _messages(value: Any, role: str) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [{"role": role, "content": value}]
+    return list(value) if isinstance(value, list | tuple) else [value]

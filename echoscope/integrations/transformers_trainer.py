@@ -1,0 +1,99 @@
+"""Callback of transformers' `Trainer` and of the trainers that inherit from it, such as TRL's.
+
+from echoscope.integrations.transformers_trainer import EchoscopeCallback
+
+trainer = Trainer(…, callbacks=[EchoscopeCallback("My run", folder="runs/mine")])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+import echoscope.recording.recorder as recorder
+from echoscope.recording.recorder import Recorder
+
+NOT_METRICS = {"epoch", "step", "total_flos"}
+
+
+class EchoscopeCallback(TrainerCallback):
+    """Records the settings, logs and end of a training. Only the main process of a distributed one records.
+
+    Attributes:
+        run: the recorder, from the beginning of the training on; of one's own if `run` was given.
+    """
+
+    def __init__(
+        self,
+        title: str = "",
+        *,
+        run: Recorder | None = None,
+        folder: str | Path | None = None,
+        environment: str = "",
+        url: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        """
+        Args:
+            title: of the run; empty: the trainer's `run_name`.
+            run: a run that was begun with echoscope.init; the callback then neither begins nor ends one.
+            folder, environment, url, token: as those of echoscope.init.
+        """
+        self.run = run
+        self._own = run is None
+        self._begin: dict[str, Any] = {"folder": folder, "environment": environment, "url": url, "token": token}
+        self._title = title
+        self._control: TrainerControl | None = None
+
+    @property
+    def evaluating(self) -> bool:
+        """Whether the trainer is evaluating in between two steps."""
+        return self._control is not None and bool(self._control.should_evaluate)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Remember the flags that the trainer reads after each step."""
+        self._control = control
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Begin the run with the trainer's settings."""
+        if not state.is_world_process_zero or not self._own:
+            return
+        model = kwargs.get("model")
+        config = getattr(getattr(model, "config", None), "to_diff_dict", dict)()
+        self.run = recorder.init(
+            self._title or getattr(args, "run_name", None) or "Training",
+            config={"trainer": args.to_sanitized_dict(), "model": config},
+            iterations=state.max_steps if state.max_steps > 0 else 0,
+            **self._begin,
+        )
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Record the logged numbers under their names, at the trainer's global step."""
+        if self.run is None or not state.is_world_process_zero or not logs:
+            return
+        values = {name: value for name, value in logs.items() if name not in NOT_METRICS}
+        self.run.log(values, iteration=state.global_step)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """End the run, complete or stopped before its last step."""
+        if self.run is None or not state.is_world_process_zero or not self._own:
+            return
+        stopped = 0 < state.global_step < state.max_steps
+        self.run.finish(
+            reason="interrupted" if stopped else "completed",
+            message=f"Stopped at step {state.global_step:,} of {state.max_steps:,}." if stopped else "",
+        )

@@ -1,0 +1,258 @@
+"""Callbacks and loggers of other trainers record what these trainers do: the real one of transformers, and the
+documented interfaces of TRL, verl and prime-rl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import Trainer, TrainerControl, TrainingArguments
+
+import echoscope
+from echoscope.integrations.transformers_trainer import EchoscopeCallback
+from echoscope.integrations.trl_rewards import EchoscopeRewards
+from echoscope.integrations.verifiers_rollouts import EchoscopeMonitor
+from echoscope.integrations.verl_tracking import install
+from trainer.journal.events import AnyEvent
+from trainer.journal.reader import read
+
+
+def events(folder: Path) -> dict[str, list[Any]]:
+    found: dict[str, list[AnyEvent]] = {}
+    for event in read(folder / "journal.jsonl"):
+        found.setdefault(event.type, []).append(event)
+    return found
+
+
+class Line(torch.nn.Module):
+    """A model of one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": ((self.weight * x - labels) ** 2).mean(), "logits": self.weight * x}
+
+
+def real_trainer(folder: Path, *callbacks: Any, **settings: Any) -> Trainer:
+    data = [{"x": torch.ones(1), "labels": torch.ones(1)} for _ in range(8)]
+    arguments = TrainingArguments(
+        output_dir=str(folder / "out"),
+        max_steps=4,
+        logging_steps=2,
+        per_device_train_batch_size=2,
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
+        disable_tqdm=True,
+        **settings,
+    )
+    return Trainer(
+        model=Line(),
+        args=arguments,
+        train_dataset=data,
+        eval_dataset=data[:2],
+        callbacks=[*callbacks],  # type: ignore[arg-type]
+    )
+
+
+def test_a_training_of_transformers_is_recorded_with_its_settings_and_logs(tmp_path: Path) -> None:
+    callback = EchoscopeCallback("Line", folder=tmp_path / "run")
+    real_trainer(tmp_path, callback, eval_strategy="steps", eval_steps=2, learning_rate=0.5).train()
+    recorded = events(tmp_path / "run")
+    (started,), (finished,) = recorded["run_started"], recorded["run_finished"]
+    assert (started.title, started.iterations) == ("Line", 4)
+    assert started.config["recorded"]["trainer"]["learning_rate"] == 0.5
+    values = {(event.iteration, name) for event in recorded["metrics"] for name in event.values}
+    assert {(2, "loss"), (4, "loss"), (2, "eval_loss"), (4, "grad_norm"), (4, "train_loss")} <= values
+    assert not {"epoch", "total_flos"} & {name for _, name in values}
+    assert (finished.reason, finished.iteration) == ("completed", 4)
+
+
+def test_a_training_that_stops_early_is_not_complete(tmp_path: Path) -> None:
+    class Stop(EchoscopeCallback):
+        def on_step_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
+            control.should_training_stop = state.global_step == 3
+
+    real_trainer(tmp_path, Stop("Stopped", folder=tmp_path / "run")).train()
+    (finished,) = events(tmp_path / "run")["run_finished"]
+    assert (finished.reason, finished.message) == ("interrupted", "Stopped at step 3 of 4.")
+
+
+def test_a_run_of_ones_own_is_neither_begun_nor_ended(tmp_path: Path) -> None:
+    with echoscope.init("Mine", folder=tmp_path / "run") as run:
+        real_trainer(tmp_path, EchoscopeCallback(run=run)).train()
+        run.log({"mine": 1.0}, iteration=5)
+    recorded = events(tmp_path / "run")
+    assert [event.title for event in recorded["run_started"]] == ["Mine"]
+    assert recorded["metrics"][-1].values == {"mine": 1.0}
+    assert len(recorded["run_finished"]) == 1
+
+
+def correct(prompts: list[Any], completions: list[Any], answer: list[str], **kwargs: Any) -> list[float]:
+    return [float(completion[0]["content"] == right) for completion, right in zip(completions, answer, strict=True)]
+
+
+async def short(completions: list[Any], **kwargs: Any) -> list[float | None]:
+    return [None if len(completion[0]["content"]) > 9 else 0.5 for completion in completions]
+
+
+def reward_with_trl(rewards: EchoscopeRewards, state: Any) -> list[Any]:
+    """Calls the reward functions as GRPOTrainer does: by keywords, columns of the data set as lists."""
+    ask = [{"role": "user", "content": "2 + 2?"}]
+    given = {
+        "prompts": [ask, ask],
+        "completions": [[{"role": "assistant", "content": text}] for text in ("4", "It is five.")],
+        "completion_ids": [[1, 2], [3, 4, 5]],
+        "answer": ["4", "4"],
+        "trainer_state": state,
+    }
+    called = [function(**given) for function in rewards.functions]
+    return [asyncio.run(result) if asyncio.iscoroutine(result) else result for result in called]
+
+
+def test_reward_functions_of_trl_record_the_completions_of_each_step(tmp_path: Path) -> None:
+    rewards = EchoscopeRewards([correct, short], folder=tmp_path / "run", environment="Sums", weights=[1.0, 0.5])
+    assert [function.__name__ for function in rewards.functions] == ["correct", "short"]
+    results: list[Any] = []
+
+    class Play(EchoscopeCallback):
+        """Rewards completions within the training, and within the evaluation after the second step."""
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 0:
+                results.append(reward_with_trl(rewards, state))
+
+        def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 2:
+                results.append(reward_with_trl(rewards, state))
+
+    player = Play(run=echoscope.init("unused", folder=tmp_path / "unused"))
+    real_trainer(tmp_path, rewards.callback, player, eval_strategy="steps", eval_steps=2).train()
+    assert results[0] == [[1.0, 0.0], [0.5, None]]
+    recorded = events(tmp_path / "run")
+    first, second = recorded["group_started"]
+    assert (first.iteration, first.split, len(first.members), first.environment) == (1, "train", 2, "Sums")
+    assert (second.iteration, second.split, second.suite) == (2, "eval", "Sums")
+    right, wrong = recorded["turn"][:2]
+    assert (right.state, right.response, right.terms, right.tokens) == ("2 + 2?", "4", {"correct": 1, "short": 0.25}, 2)
+    assert wrong.terms == {"correct": 0}
+    assert [end.success for end in recorded["trajectory_finished"][:2]] == [True, False]
+    assert recorded["trajectory_finished"][0].extra == {"record": {"answer": "4"}}
+
+
+def test_a_step_that_cannot_be_recorded_does_not_stop_the_training(tmp_path: Path) -> None:
+    rewards = EchoscopeRewards(lambda completions, **_: [1.0], folder=tmp_path / "run")
+    rewards.callback.run = echoscope.init("x", folder=tmp_path / "run")
+    with pytest.warns(RuntimeWarning, match="not recorded: message 2 is a number"):
+        assert rewards.functions[0](prompts=["a"], completions=[3], trainer_state=None) == [1.0]
+    with pytest.raises(ValueError, match="2 reward functions"):
+        EchoscopeRewards([correct, short], weights=[1.0])
+    with pytest.raises(ValueError, match="'org/reward-model' is no reward function"):
+        EchoscopeRewards(["org/reward-model"])  # type: ignore[list-item]
+
+
+class Console:
+    """A logger of verl."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, dict[str, Any]]] = []
+
+    def log(self, data: dict[str, Any], step: int) -> None:
+        self.lines.append((step, data))
+
+
+def tracking_of_verl() -> Any:
+    """verl.utils.tracking.Tracking as it is documented: checked names of backends, loggers by name, log and __del__."""
+
+    class Tracking:
+        supported_backend = ["wandb", "console"]
+
+        def __init__(
+            self, project_name: str, experiment_name: str, default_backend: Any = "console", config: Any = None
+        ) -> None:
+            backends = [default_backend] if isinstance(default_backend, str) else default_backend
+            assert all(name in ("wandb", "console") for name in backends)
+            self.logger: dict[str, Any] = {name: Console() for name in backends}
+
+        def log(self, data: dict[str, Any], step: int, backend: Any = None) -> None:
+            for name, logger in self.logger.items():
+                if backend is None or name in backend:
+                    logger.log(data=data, step=step)
+
+        def __del__(self) -> None:
+            self.logger["wandb"] = None
+
+    return Tracking
+
+
+def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
+    tracking = tracking_of_verl()
+    install(tracking, folder=tmp_path / "before")
+    install(tracking, folder=tmp_path / "run")
+    assert tracking.supported_backend == ["wandb", "console", "echoscope"]
+    logger = tracking("ppo", "gsm8k", ["console", "echoscope"], {"trainer": {"total_epochs": 3}})
+    logger.log(data={"critic/score/mean": torch.tensor(0.5), "val/table": object()}, step=7)
+    assert logger.logger["console"].lines[0][0] == 7
+    del logger
+    gc.collect()
+    recorded = events(tmp_path / "run")
+    assert not (tmp_path / "before").exists()
+    assert (recorded["run_started"][0].title, recorded["run_started"][0].config["recorded"]) == (
+        "ppo · gsm8k",
+        {"trainer": {"total_epochs": 3}},
+    )
+    assert [(event.iteration, event.values) for event in recorded["metrics"]] == [(7, {"critic/score/mean": 0.5})]
+    assert len(recorded["run_finished"]) == 1
+    plain = tracking("ppo", "plain", "console")
+    assert list(plain.logger) == ["console"]
+    with pytest.raises(TypeError, match="has no list supported_backend"):
+        install(Console)
+
+
+def test_rollouts_of_verifiers_are_recorded_by_a_monitor_of_prime_rl(tmp_path: Path) -> None:
+    monitor = EchoscopeMonitor(echoscope.init("Wordle", folder=tmp_path))
+    ask = [{"role": "user", "content": "Guess."}]
+    rollouts = [
+        {"example_id": 4, "task": "wordle", "prompt": ask, "completion": text, "reward": reward, "info": {"word": "x"}}
+        for text, reward in (([{"role": "assistant", "content": "crane"}], 1.0), ("cloud", 0.2))
+    ]
+    monitor.log({"reward/all/mean": 0.6, "step": 3})
+    monitor.log_samples(rollouts, step=3)
+    monitor.log_eval_samples(rollouts, "wordle-hard", step=3)
+    monitor.log_distributions({"reward": [1.0]}, step=3)
+    monitor.close()
+    recorded = events(tmp_path)
+    assert [(group.split, group.environment, len(group.members)) for group in recorded["group_started"]] == [
+        ("train", "wordle", 2),
+        ("eval", "wordle", 2),
+    ]
+    assert [turn.response for turn in recorded["turn"]] == ["crane", "cloud"] * 2
+    assert recorded["trajectory_finished"][0].extra["record"]["info"] == {"word": "x"}
+    (evaluation,) = recorded["evaluation"]
+    assert (evaluation.suite, evaluation.success, evaluation.samples) == ("wordle-hard", 0.5, 2)
+    assert recorded["metrics"][0].iteration == 3
+
+
+def test_the_recorder_alone_imports_no_library_of_a_trainer() -> None:
+    code = (
+        "import sys, echoscope, echoscope.cli\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(names & {'torch', 'transformers', 'numpy', 'pyarrow', 'trl', 'verl', 'envs', 'trainer'}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_object_of_settings_is_recorded_as_text(tmp_path: Path) -> None:
+    echoscope.init("Objects", folder=tmp_path, config={"scheduler": SimpleNamespace(warmup=3)})
+    assert events(tmp_path)["run_started"][0].config["recorded"] == {"scheduler": "namespace(warmup=3)"}
