@@ -5,8 +5,9 @@ Read-only; the number of queries does not depend on the number of runs.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from webapp.trajectories.models import Group, Trajectory, Turn
 from webapp.trajectories.serialize import player_data
 
 MAX_RUNS = 10
+MAX_RECORDED = 300
+"""Differing settings shown where some runs are of other trainers."""
 LETTERS = "ABCDEFGHIJ"
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3))
 """Dash patterns of the runs' curves, in turn; runs with the same pattern differ in colour and letter."""
@@ -146,6 +149,8 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
     """
     if len(runs) < 2:
         return []
+    if any(run.recorded is not None for run in runs):
+        return _recorded_differences(runs)
     base = RunConfig()
     forms_of = [fields.groups(run.config, base) for run in runs]
     result = []
@@ -162,6 +167,26 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
         if different:
             result.append(DifferenceGroup(same_group[0].title, different))
     return result
+
+
+def _recorded_differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
+    """Differing settings by their dotted names, where some are another trainer's, of which no more is known."""
+    settings = [dict(_flat(run.config if run.recorded is None else run.recorded)) for run in runs]
+    names = dict.fromkeys(name for one in settings for name in one)
+    different = [
+        Difference(name, name, "", "", [one.get(name, "") for one in settings])
+        for name in names
+        if name != "name" and len({one.get(name, "") for one in settings}) > 1
+    ]
+    return [DifferenceGroup("Settings", different[:MAX_RECORDED])] if different else []
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _text(setting: fields.Setting) -> str:

@@ -184,7 +184,7 @@ def result(
     plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]],
     checkpoints: Sequence[int],
     metrics: Mapping[str, Sequence[float]],
-    groups: int,
+    trajectories: int,
 ) -> RunResult:
     """The result of a run.
 
@@ -194,7 +194,7 @@ def result(
         plays: iteration → puzzles as played in that evaluation; at least for the first and the last one.
         checkpoints: iterations of the stored ones.
         metrics: success rate and mean reward of each iteration of training, in order.
-        groups: number of its training groups.
+        trajectories: number of its training trajectories.
     """
     first, last = (evaluations[0], evaluations[-1]) if evaluations else (None, None)
     compared = None
@@ -216,7 +216,7 @@ def result(
         reward_trend=trend(metrics.get(REWARD, ())),
         seconds=run.summary.get("seconds"),
         tokens=run.summary.get("tokens"),
-        trajectories=groups * run.config.get("rollout", {}).get("group_size", 0),
+        trajectories=trajectories,
     )
 
 
@@ -238,8 +238,16 @@ def of_run(run: Run) -> RunResult | None:
         _plays(run, suite, {evaluations[0].iteration, evaluations[-1].iteration}) if len(evaluations) > 1 else {},
         list(run.checkpoints.order_by("iteration").values_list("iteration", flat=True)),
         metrics,
-        Group.objects.filter(run=run, split="train", superseded=False).count(),
+        _trained_on(run),
     )
+
+
+def _trained_on(run: Run) -> int:
+    """Number of training trajectories; our trainer's groups all have the planned size, which is faster to count."""
+    if run.recorded is not None:
+        return Trajectory.objects.current().filter(run=run, split="train").count()
+    groups = Group.objects.filter(run=run, split="train", superseded=False).count()
+    return groups * int(run.config.get("rollout", {}).get("group_size", 0))
 
 
 def _plays(run: Run, suite: str, iterations: set[int]) -> dict[int, dict[PuzzleKey, PuzzlePlay]]:

@@ -45,7 +45,7 @@ def do_create_imported_run(
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:
     """Create a run without a process and without events yet. Raises NotImportable."""
-    config = _complete(current_settings(started.config))
+    config = _stored(started.config)
     if not 0 <= started.iterations <= MAX_ITERATIONS:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
     if is_reached("TAGS_PER_RUN", len(config["tags"]) - 1):
@@ -58,13 +58,39 @@ def do_create_imported_run(
         author=author,
         title=title,
         config=config,
-        environment=config["environment"]["name"][:100],
+        environment=config.get("environment", {}).get("name", "")[:100],
         tags=config["tags"],
         iterations=started.iterations,
         state=Run.State.RUNNING if growing else Run.State.STOPPED,
         imported=True,
         visibility=visibility,
     )
+
+
+def _stored(sent: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of our own trainer, completed; of another one what it recorded. Raises NotImportable."""
+    config = current_settings(sent)
+    if not _is_foreign(config):
+        return _complete(config)
+    _check_size(sent)
+    recorded = sent.get("recorded", sent)
+    environment, tags = sent.get("environment"), sent.get("tags")
+    name = environment.get("name", "") if isinstance(environment, Mapping) else environment
+    if name is not None and not isinstance(name, str):
+        raise NotImportable(f"its environment.name is not a text but {name!r:.100}")
+    texts = isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
+    stored: dict[str, Any] = {
+        "recorded": recorded if isinstance(recorded, dict) else {"value": recorded},
+        "tags": [tag[:100] for tag in tags if tag] if tags and texts else [],
+    }
+    return stored | ({"environment": {"name": name}} if name else {})
+
+
+def _is_foreign(config: Mapping[str, Any]) -> bool:
+    """Whether it is a configuration of another trainer: recorded as such, or with names and no sections of ours."""
+    unknown = config.keys() - RunConfig.model_fields.keys()
+    own = config.keys() - unknown - {"name", "tags", "environment"}
+    return "recorded" in config or not own or (bool(unknown) and not own >= {"policy", "rollout", "algorithm"})
 
 
 def _complete(config: dict[str, Any]) -> dict[str, Any]:
@@ -76,13 +102,17 @@ def _complete(config: dict[str, Any]) -> dict[str, Any]:
         if problems:
             where, text = as_messages(problems[:1])[0]
             raise NotImportable(f"its configuration cannot be read: {where} {text}") from None
+    _check_size(config)
+    return _merged(RunConfig().model_dump(mode="json"), config)
+
+
+def _check_size(config: Mapping[str, Any]) -> None:
     try:
         size = len(json.dumps(config, allow_nan=False).encode())
     except (ValueError, RecursionError):
         raise NotImportable("its configuration holds a number or a character that cannot be stored") from None
     if size > MAX_CONFIG_BYTES:
         raise NotImportable(f"its configuration has {size:,} bytes, and at most {MAX_CONFIG_BYTES:,} are stored")
-    return _merged(RunConfig().model_dump(mode="json"), config)
 
 
 def _merged(base: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from webapp.trajectories.end_reasons import end_columns
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
 
 WRITTEN = [
+    "environment",
     "attempt",
     "iterations",
     "iteration",
@@ -138,7 +139,10 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
     events = [line.event for line in lines]
     if isinstance(events[0], journal.RunStarted):
         _start_attempt(run, events[0])
-    slugs = _groups(run, [event for event in events if isinstance(event, journal.GroupStarted)])
+    started = [event for event in events if isinstance(event, journal.GroupStarted)]
+    if started and not run.environment:  # another trainer's run, whose settings do not name it
+        run.environment = started[0].environment[:100]
+    slugs = _groups(run, started)
     _play(run, lines)
     _tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
     _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
@@ -209,6 +213,7 @@ def _groups(run: Run, events: Sequence[journal.GroupStarted]) -> dict[int, list[
                 prompt=event.prompt,
                 board=event.board.model_dump(exclude_none=True),
                 hint=event.hint.model_dump(exclude_none=True) if event.hint else None,
+                extra=event.extra,
             )
             for event in events
         ],
@@ -303,10 +308,11 @@ _UPDATE_ENDED = """
                                                              ELSE 'failed' END,
         "end" = n."end", total_reward = n.total_reward, turn_count = n.turns, action_count = n.actions,
         token_count = n.tokens, error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),
-        lost_turn = (n.lost_at->>'turn')::int, end_reason = n.end_reason, last_seq = n.seq, finished_seq = n.seq
+        lost_turn = (n.lost_at->>'turn')::int, end_reason = n.end_reason, last_seq = n.seq, finished_seq = n.seq,
+        extra = nullif(n.extra, 'null'::jsonb)
     FROM jsonb_to_recordset(%s::jsonb)
         AS n (trajectory text, success bool, "end" text, total_reward float8, turns int, actions int, tokens int,
-              error text, lost_at jsonb, end_reason text, seq bigint)
+              error text, lost_at jsonb, end_reason text, seq bigint, extra jsonb)
     WHERE t.run_id = %s AND t.attempt = %s AND t.key = n.trajectory
 """
 

@@ -31,6 +31,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Count
 
 from webapp.runs import curves, echo_trap
 from webapp.runs.models import Run
@@ -54,12 +55,29 @@ def one_moment() -> Iterator[None]:
         yield
 
 
+def rollout_shape(run: Run) -> tuple[int, int]:
+    """Planned groups of a rollout, and their size; of another trainer's run, without a plan, those of its newest wave.
+
+    Two queries for such runs, else none.
+    """
+    if run.recorded is None:
+        rollout = run.config.get("rollout", {})
+        return rollout.get("groups", 0), rollout.get("group_size", 0)
+    groups = Group.objects.filter(run=run, superseded=False)
+    newest = groups.only("iteration", "split", "suite").order_by("-pk").first()
+    if newest is None:
+        return 0, 0
+    wave = groups.filter(iteration=newest.iteration, split=newest.split, suite=newest.suite)
+    sizes = wave.annotate(size=Count("trajectories")).values_list("size", flat=True)
+    return len(sizes), max(sizes, default=0)
+
+
 def heading(run: Run) -> dict[str, Any]:
-    """Run and phase in the snapshot's shape, for the tabs other than the live page. No query.
+    """Run and phase in the snapshot's shape, for the tabs other than the live page. No query for runs of our trainer.
 
     The same script continues from it by events.
     """
-    rollout = run.config.get("rollout", {})
+    groups, group_size = rollout_shape(run)
     return {
         "seq": run.seq,
         "rebuilds": run.rebuilds,
@@ -70,8 +88,8 @@ def heading(run: Run) -> dict[str, Any]:
             "title": run.title,
             "iterations": run.iterations,
             "iteration": run.iteration,
-            "group_size": rollout.get("group_size", 0),
-            "groups": rollout.get("groups", 0),
+            "group_size": group_size,
+            "groups": groups,
             "environment": run.environment,
             "device": run.device,
             "started_at": run.started_at.isoformat() if run.started_at else None,

@@ -82,7 +82,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "may_prefer": role == Membership.Role.ADMIN,
             "pace_words": formatting.pace_text(phase, run.device, run.state),
             "progress": formatting.progress(phase, run.iterations, run.state),
-            "rollout": run.config["rollout"],
+            "rollout": run.config.get("rollout", {}),
         }
         | context,
     )

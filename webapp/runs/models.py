@@ -256,6 +256,12 @@ class Run(models.Model):
         return self.Request(self.requested).label.lower() if self.requested else self.state
 
     @property
+    def recorded(self) -> dict[str, Any] | None:
+        """What another trainer recorded as its settings; None for runs of Echoscope's own trainer."""
+        recorded: dict[str, Any] | None = self.config.get("recorded")
+        return recorded
+
+    @property
     def needs(self) -> placement.ResourceRequest:
         """Resources that a worker must have to take the run."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1

@@ -115,7 +115,7 @@ class RunSummary:
         """Environments, algorithm and model, e.g. “FrozenLake · StarPO-S · GRPO”, without what the title says."""
         parts = [" + ".join(self.environments), *algorithm_words(self.run.config).replace(", ", " · ").split(" · ")]
         title = self.run.title.lower()
-        return " · ".join(part for part in parts if part.lower() not in re.split(r"\s*[·,]\s*", title))
+        return " · ".join(part for part in parts if part and part.lower() not in re.split(r"\s*[·,]\s*", title))
 
     @property
     def progress(self) -> float:
@@ -134,6 +134,8 @@ class RunSummary:
 
     @property
     def iteration_words(self) -> str:
+        if not self.run.iterations and self.run.recorded is not None:
+            return formatting.plural(self.run.iteration, "iteration")
         return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
 
     @cached_property
@@ -219,6 +221,8 @@ _EVALUATION_STATES: dict[str, str] = {
 
 def rest_words(run: Run) -> str:
     """Status text of a run that is not being trained."""
+    if run.recorded is not None:
+        return _foreign_words(run)
     if run.iterations == 0:
         return _EVALUATION_STATES.get(run.state, "")
     at = f"iteration {run.iteration} of {run.iterations}"
@@ -238,8 +242,19 @@ def rest_words(run: Run) -> str:
     return ""
 
 
+def _foreign_words(run: Run) -> str:
+    """Status text of another trainer's run: how far it came, if it tells."""
+    state = Run.State(run.state).label
+    if not run.iteration:
+        return state
+    planned = f" of {run.iterations:,}" if run.iterations else ""
+    return f"{state} after iteration {run.iteration:,}{planned}"
+
+
 def algorithm_words(config: dict[str, Any]) -> str:
-    """Algorithm and model, e.g. “StarPO-S, GRPO · pocket policy”."""
+    """Algorithm and model, e.g. “StarPO-S, GRPO · pocket policy”; empty for another trainer's settings."""
+    if "recorded" in config:
+        return ""
     algorithm = config.get("algorithm", {})
     variant = "StarPO-S" if algorithm.get("group_filter", "none") != "none" else "StarPO"
     estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")

@@ -134,6 +134,8 @@ def _common(post: Mapping[str, str], shared: dict[str, Any], readable: RunQueryS
 
 
 def _config_of(run: Run) -> RunConfig:
+    if run.recorded is not None:
+        raise StudyRefused("from", "was trained by another trainer, whose settings are not those of a run here")
     try:
         return RunConfig.model_validate(run.config | {"name": ""})
     except ValidationError:

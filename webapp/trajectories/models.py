@@ -44,6 +44,7 @@ class Group(models.Model):
     mean = models.FloatField(null=True)
     std = models.FloatField(null=True)
     kept = models.BooleanField(null=True, help_text="Whether the filter kept it for the update.")
+    extra = models.JSONField(null=True, help_text="Further fields that a recorder gave its start.")
 
     class Meta:
         constraints = [
@@ -131,6 +132,7 @@ class Trajectory(models.Model):
         max_length=24, blank=True, default="", help_text="How it ended, a code of end_reasons.py; empty before."
     )
     error = models.TextField(blank=True)
+    extra = models.JSONField(null=True, help_text="Further fields that a recorder gave its end.")
     last_seq = models.PositiveBigIntegerField(default=0, help_text="Its newest event.")
     finished_seq = models.PositiveBigIntegerField(null=True)
     pinned = models.BooleanField(default=False, help_text="Exempt from retention.")

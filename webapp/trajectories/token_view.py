@@ -94,6 +94,8 @@ def _rounded(value: float) -> float:
 
 def missing_reason(trajectory: Trajectory) -> str:
     """Reason why a trajectory has no token data, and what to do about it."""
+    if trajectory.run.recorded is not None:
+        return "The trainer of this run recorded no tokens."
     keep = trajectory.run.config.get("journal", {}).get("tokens")
     if keep is None:
         return "This run was recorded by a version that stored no tokens. New runs store them."

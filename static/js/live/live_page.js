@@ -223,7 +223,8 @@ export class LivePage {
     this.learning = key;
     const evaluation = state.wall?.split === "eval";
     const lastGroup = Math.max(-1, ...(state.wall?.groups ?? []).map((group) => group.group));
-    const size = evaluation ? Math.max(1, ...(state.wall?.groups ?? []).map((group) => group.members.length)) : limits.size;
+    const widest = Math.max(1, ...(state.wall?.groups ?? []).map((group) => group.members.length));
+    const size = evaluation || !limits.size ? widest : limits.size; // other trainers' runs have no planned size
     const groups = Math.max(evaluation ? state.phase?.total ?? 0 : limits.groups, lastGroup + 1);
     this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked, learning });
     setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Attempts");

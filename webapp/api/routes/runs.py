@@ -26,7 +26,7 @@ from trainer.config.files import (
 from trainer.config.run import RunConfig
 from webapp.api import cursors, schemas
 from webapp.api.auth import Caller, caller
-from webapp.api.errors import invalid, refused
+from webapp.api.errors import Problem, invalid, refused
 from webapp.api.idempotency import Key, do_once
 from webapp.api.serializers import run_detail, run_out
 from webapp.runs.access import require_may_delete, require_may_prefer, require_may_set
@@ -113,6 +113,10 @@ def clone_run(
     """Launch the same configuration with some settings changed. The clone belongs to the same team."""
     requester = caller(request)
     source = requester.run_to_change(slug)
+    if source.recorded is not None:
+        raise Problem(
+            409, "This run was trained by another trainer; its settings cannot be launched here.", code="refused"
+        )
     config = _with_overrides(_config(source.config), payload.overrides)
     identity = payload.model_dump(mode="json") | {"source": slug}
     priority, before = priority_of(requester, source.team_id, payload.priority), options_for_clone(source)
@@ -237,9 +241,10 @@ def get_run(request: HttpRequest, slug: schemas.RunSlug) -> schemas.RunDetail:
     openapi_extra={"responses": {200: {"content": {"application/yaml": {"schema": {"type": "object"}}}}}},
 )
 def get_run_config(request: HttpRequest, slug: schemas.RunSlug) -> HttpResponse:
-    """The file for `python -m trainer train --config`."""
+    """The file for `python -m trainer train --config`; of another trainer's run, the settings that it recorded."""
     run = caller(request).run(slug)
-    text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
+    settings = ordered_dump(run.config) if run.recorded is None else run.recorded
+    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
     return HttpResponse(text, content_type="application/yaml; charset=utf-8")
 
 

@@ -45,9 +45,9 @@ OPTION_LABELS = {
 
 
 class NotClonable(Exception):
-    """The configuration of the run does not fit this version."""
+    """The configuration of the run does not fit this version, or is another trainer's, where there is no error."""
 
-    def __init__(self, source: Run, error: ValidationError) -> None:
+    def __init__(self, source: Run, error: ValidationError | None = None) -> None:
         super().__init__(source.slug)
         self.source, self.error = source, error
 
@@ -86,6 +86,8 @@ def launch_base(request: HttpRequest, query: QueryDict) -> LaunchBase:
     teams = require_teams(request)
     clone = query.get("clone", "")
     source = get_run(request.user, clone) if clone else None
+    if source is not None and source.recorded is not None:
+        raise NotClonable(source)
     environment = query.get("environment", "")
     named = query.get("preset", "") or (source.preset if source else "")
     chosen = (find_preset(named) or DEFAULT_PRESET) if named or not environment else _preset_of(environment)

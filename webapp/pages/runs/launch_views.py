@@ -60,7 +60,8 @@ def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callab
         try:
             return view(request)
         except NotClonable as refusal:
-            context = {"page": "launch", "source": refusal.source, "problems": validation_errors(refusal.error)[:20]}
+            problems = validation_errors(refusal.error)[:20] if refusal.error else []
+            context = {"page": "launch", "source": refusal.source, "problems": problems}
             return render(request, "runs/not_clonable.html", context, status=409)
 
     return answer

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil
-from typing import Any
 
 from webapp.runs.models import Run
 
@@ -15,9 +13,8 @@ INTRO_COOKIE = "intro_seen"
 PLAYERS = ((10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
-def wall_height(rollout: Mapping[str, Any]) -> int:
+def wall_height(groups: int, size: int) -> int:
     """Height of the wall in pixels: a row for each group, of several lines for large groups."""
-    groups, size = int(rollout["groups"]), int(rollout["group_size"])
     if size == 1:
         return ceil(groups / (COLUMNS + 2)) * PITCH + 2 * EDGE
     lines = ceil(size / COLUMNS)
@@ -29,8 +26,8 @@ def intro(run: Run) -> str:
     size = next(
         (f"{run.parameters / unit:.0f}{letter}-parameter " for unit, letter in PLAYERS if run.parameters >= unit), ""
     )
-    each = run.config["rollout"]["group_size"]
-    doing = "is learning" if run.iterations else "plays"
+    each = run.config.get("rollout", {}).get("group_size", 1)
+    doing = "is learning" if run.iterations or run.recorded is not None else "plays"
     rows = f"; each row is one puzzle tried {each} times" if run.iterations and each > 1 else ""
     return (
         f"A {size}language model {doing} {run.environment}. Each square is one attempt{rows}. "

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from trainer.config.files import ordered_dump
 from webapp.explorer import highlights, run_result
-from webapp.live.snapshot import snapshot
+from webapp.live.snapshot import rollout_shape, snapshot
 from webapp.pages.run_page import run_page
 from webapp.pages.runs import live_layout
 from webapp.runs.access import get_run
@@ -43,7 +43,8 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
     run = get_run(request.user, slug)
     result = run_result.of_run(run)
     context = {
-        "wall_height": live_layout.wall_height(run.config["rollout"]),
+        "wall_shape": rollout_shape(run),
+        "wall_height": live_layout.wall_height(*rollout_shape(run)),
         "intro": "" if live_layout.INTRO_COOKIE in request.COOKIES else live_layout.intro(run),
     } | (_result_context(request, run, result) if result else {})
     return run_page(request, run, "run", "runs/live.html", **context)
@@ -90,9 +91,10 @@ def run_highlights(request: HttpRequest, slug: str) -> HttpResponse:
 @account_optional
 @require_GET
 def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
-    """The complete RunConfig as YAML, as the command line accepts it."""
+    """The complete RunConfig as YAML, as the command line accepts it; of another trainer's run what it recorded."""
     run = get_run(request.user, slug)
-    text = yaml.safe_dump(ordered_dump(run.config), sort_keys=False, allow_unicode=True)
+    settings = ordered_dump(run.config) if run.recorded is None else run.recorded
+    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True) if settings else ""
     if request.GET.get("download"):
         response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'

@@ -57,8 +57,15 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "prompt": group.prompt,
         "board": group.board,
         "hint": group.hint,
+        **(_extras(trajectory) if inside else {}),
         "turns": [{name: value for name, value in event.items() if name not in _JOURNAL_FIELDS} for event in events],
     }
+
+
+def _extras(trajectory: Trajectory) -> dict[str, Any]:
+    """What a recorder added to the trajectory and its group, such as names of files; of our own trainer nothing."""
+    extras = {"group_extra": trajectory.group.extra, "extra": trajectory.extra}
+    return {name: value for name, value in extras.items() if value}
 
 
 def document(trajectory: Trajectory, events: Iterable[Event], run: str, *, inside: bool) -> dict[str, Any]:
