@@ -50,9 +50,8 @@ def _import(args: argparse.Namespace) -> None:
         options=ImportOptions(args.environment, args.split),
         success_at=args.success_at,
     )
-    print(
-        f"{done.trajectories:,} trajectories in {done.groups:,} groups, up to iteration {done.iterations:,}: {folder}"
-    )
+    what = "trajectory" if done.trajectories == 1 else "trajectories"
+    print(f"{done.trajectories:,} {what}, {done.groups:,} by task, up to iteration {done.iterations:,}: {folder}")
     if not args.push:
         print(f"To send it to a site: python -m echoscope push {folder}")
         return

@@ -13,6 +13,7 @@ from echoscope.importers.attempts import Attempt, ImportSummary, record_attempts
 from echoscope.importers.formats import FORMATS, ImportOptions, format_of
 from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive
 from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, files_of, load_object, read_records
+from echoscope.journal import FILE_NAME
 
 Format = Literal["auto", "inspect", "verifiers", "verl", "art", "chat"]
 
@@ -38,7 +39,7 @@ def import_files(
     """
     options = options or ImportOptions()
     files = files_of(paths)
-    journal = folder / recorder.JournalWriter.FILE
+    journal = folder / FILE_NAME
     if journal.exists():
         raise ImportFailed(f"{folder} already holds a run: name another folder with --out.")
     attempts = _attempts(files, kind, options)
@@ -58,7 +59,7 @@ def import_files(
         with suppress(OSError):  # other files are in it
             folder.rmdir()
         raise
-    run.finish(message=f"Imported {summary.trajectories:,} trajectories.")
+    run.finish(message=f"Trajectories imported: {summary.trajectories:,}.")
     return summary
 
 
@@ -67,7 +68,7 @@ def _attempts(files: Sequence[Path], kind: Format, options: ImportOptions) -> It
         if file.suffix in ARCHIVES:
             yield from read_archive(file, options)
             continue
-        own = "" if kind == "auto" else kind
+        own: str = "" if kind == "auto" else kind
         for record in read_records(file):
             if own == "inspect" or (not own and file.suffix in DOCUMENTS and is_inspect_log(record)):
                 if not is_inspect_log(record):

@@ -60,8 +60,8 @@ def _attempt(record: Record, described: Mapping[str, Any], options: ImportOption
         raise record.fail("the sample has no messages", "Export the log again with `inspect log dump`.")
     try:
         conversation = conversation_of(fields["messages"])
-    except ConversationError as error:
-        raise record.fail(str(error), "Export the log again with `inspect log dump`.") from None
+    except ConversationError as problem:
+        raise record.fail(str(problem), "Export the log again with `inspect log dump`.") from None
     task = options.environment or str(described.get("task") or "Inspect")
     terms = _scores(fields.get("scores"))
     error = fields.get("error")

@@ -64,7 +64,7 @@ class EchoscopeCallback(TrainerCallback):
         if not state.is_world_process_zero or not self._own:
             return
         model = kwargs.get("model")
-        config = getattr(getattr(model, "config", None), "to_diff_dict", dict)()
+        config: dict[str, Any] = getattr(getattr(model, "config", None), "to_diff_dict", dict)()
         self.run = recorder.init(
             self._title or getattr(args, "run_name", None) or "Training",
             config={"trainer": args.to_sanitized_dict(), "model": config},

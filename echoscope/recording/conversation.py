@@ -143,7 +143,8 @@ def _texts(content: Any, number: int) -> tuple[str, str]:
         return content, ""
     if not isinstance(content, Sequence):
         raise ConversationError(f"the content of message {number + 1} is {_kind(content)}, not text or a list of parts")
-    texts, reasoning = [], []
+    texts: list[str] = []
+    reasoning: list[str] = []
     for part in content:
         if isinstance(part, str):
             texts.append(part)

@@ -217,7 +217,7 @@ def test_the_command_imports_without_a_site(
     file = write_lines(tmp_path / "chats.jsonl", {"messages": [ASK, say("4")], "reward": 0.6})
     out = tmp_path / "out"
     assert main(["import", str(file), "--out", str(out), "--success-at", "0.5", "--title", "Sums"]) == 0
-    assert "1 trajectories in 1 groups" in capsys.readouterr().out
+    assert "1 trajectory, 1 by task, up to iteration 0" in capsys.readouterr().out
     events = list(read(out / "journal.jsonl"))
     assert (events[0].title, events[3].success) == ("Sums", True)
     assert main(["import", str(file), "--out", str(out)]) == 1
