@@ -2,8 +2,8 @@
 
 from echoscope.integrations.trl_rewards import EchoscopeRewards
 
-rewards = EchoscopeRewards([correct, short], title="GRPO", folder="runs/grpo", success_at=1.0)
-trainer = GRPOTrainer(…, reward_funcs=rewards.functions, callbacks=[rewards.callback])
+recording = EchoscopeRewards([correct, short], title="GRPO", folder="runs/grpo", success_at=1.0)
+trainer = GRPOTrainer(…, reward_funcs=recording.functions, callbacks=[recording.callback])
 
 TRL passes every reward function the prompts and completions of a step. The last one of them records these with all
 rewards.

@@ -16,11 +16,11 @@ from echoscope.importers.records import ImportFailed, files_of
 from trainer.journal.events import AnyEvent
 from trainer.journal.reader import read
 
-ASK = {"role": "user", "content": "2 + 2?"}
+QUESTION = {"role": "user", "content": "2 + 2?"}
 SYSTEM = {"role": "system", "content": "You add."}
 
 
-def say(text: str, **fields: Any) -> dict[str, Any]:
+def reply(text: str, **fields: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": text, **fields}
 
 
@@ -40,8 +40,8 @@ def imported(tmp_path: Path, *paths: Path, **options: Any) -> dict[str, list[Any
 
 def test_chat_transcripts_become_turns_with_thoughts_and_tool_calls(tmp_path: Path) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
-    answer = say("<think>Four, then.</think>It is 4.", model="m-7b")
-    messages = [SYSTEM, ASK, say("", tool_calls=[call]), {"role": "tool", "content": "4"}, answer]
+    answer = reply("<think>Four, then.</think>It is 4.", model="m-7b")
+    messages = [SYSTEM, QUESTION, reply("", tool_calls=[call]), {"role": "tool", "content": "4"}, answer]
     file = write_lines(tmp_path / "chats.jsonl", {"messages": messages, "reward": 1, "step": 3, "judge": {"score": 9}})
     events = imported(tmp_path, file)
     (group,), (first, second), (end,) = events["group_started"], events["turn"], events["trajectory_finished"]
@@ -57,15 +57,15 @@ def test_chat_transcripts_become_turns_with_thoughts_and_tool_calls(tmp_path: Pa
 
 
 def test_attempts_at_the_same_task_are_a_group_and_their_spread_is_measured(tmp_path: Path) -> None:
-    lines = [{"messages": [ASK, say("4")], "reward": 1}, {"messages": [ASK, say("5")], "reward": 0}]
-    other = {"messages": [{"role": "user", "content": "3 + 3?"}, say("6")], "reward": 1}
+    lines = [{"messages": [QUESTION, reply("4")], "reward": 1}, {"messages": [QUESTION, reply("5")], "reward": 0}]
+    other = {"messages": [{"role": "user", "content": "3 + 3?"}, reply("6")], "reward": 1}
     events = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", lines[0], other, lines[1]))
     assert sorted(len(group.members) for group in events["group_started"]) == [1, 2]
     assert events["metrics"][0].values["reward/in_group_std"] == pytest.approx(0.25)
 
 
 def test_nothing_is_made_up_where_files_have_no_rewards(tmp_path: Path) -> None:
-    events = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", {"messages": [ASK, say("4")]}))
+    events = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", {"messages": [QUESTION, reply("4")]}))
     assert "metrics" not in events
     assert events["run_started"][0].config["recorded"] == {"imported_from": [str(tmp_path / "chats.jsonl")]}
     assert events["trajectory_finished"][0].success is False
@@ -75,8 +75,8 @@ def test_verifiers_results_are_an_evaluation_with_their_metadata(tmp_path: Path)
     rollouts = [
         {
             "example_id": 0,
-            "prompt": [SYSTEM, ASK],
-            "completion": [say(text)],
+            "prompt": [SYSTEM, QUESTION],
+            "completion": [reply(text)],
             "reward": reward,
             "metrics": {"exact": reward},
         }
@@ -84,7 +84,7 @@ def test_verifiers_results_are_an_evaluation_with_their_metadata(tmp_path: Path)
     ]
     failed = {
         "example_id": 1,
-        "prompt": [ASK],
+        "prompt": [QUESTION],
         "completion": [],
         "reward": 0.0,
         "error": {"error_chain_str": "Timeout"},
@@ -121,12 +121,15 @@ def test_art_groups_are_read_from_json_lines_and_from_parquet(tmp_path: Path) ->
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    choice = {"finish_reason": "stop", "index": 0, "message": say("4")}
+    choice = {"finish_reason": "stop", "index": 0, "message": reply("4")}
     group = [
-        {"messages_and_choices": [ASK, choice], "reward": reward, "metrics": {"moves": 3}} for reward in (1.0, 0.0)
+        {"messages_and_choices": [QUESTION, choice], "reward": reward, "metrics": {"moves": 3}} for reward in (1.0, 0.0)
     ]
     write_lines(tmp_path / "trajectories" / "train" / "0002.jsonl", {"trajectories": group})
-    rows = [{"group_index": 0, "reward": 1.0, "messages": [ASK, say("6")]}, {"group_index": 0, "messages": [ASK]}]
+    rows = [
+        {"group_index": 0, "reward": 1.0, "messages": [QUESTION, reply("6")]},
+        {"group_index": 0, "messages": [QUESTION]},
+    ]
     folder = tmp_path / "trajectories" / "val"
     folder.mkdir()
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "0002.parquet")
@@ -141,7 +144,11 @@ def test_art_groups_are_read_from_json_lines_and_from_parquet(tmp_path: Path) ->
 SAMPLE = {
     "id": "sum-1",
     "epoch": 1,
-    "messages": [SYSTEM, ASK, {**say("4"), "tool_calls": [{"id": "1", "function": "submit", "arguments": {"n": 4}}]}],
+    "messages": [
+        SYSTEM,
+        QUESTION,
+        {**reply("4"), "tool_calls": [{"id": "1", "function": "submit", "arguments": {"n": 4}}]},
+    ],
     "scores": {"match": {"value": "C", "explanation": "right"}, "style": {"value": 0.5}},
     "target": "4",
     "model_usage": {"m-7b": {"output_tokens": 12}},
@@ -214,7 +221,7 @@ def test_the_command_imports_without_a_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ECHOSCOPE_URL", raising=False)
-    file = write_lines(tmp_path / "chats.jsonl", {"messages": [ASK, say("4")], "reward": 0.6})
+    file = write_lines(tmp_path / "chats.jsonl", {"messages": [QUESTION, reply("4")], "reward": 0.6})
     out = tmp_path / "out"
     assert main(["import", str(file), "--out", str(out), "--success-at", "0.5", "--title", "Sums"]) == 0
     assert "1 trajectory, 1 by task, up to iteration 0" in capsys.readouterr().out

@@ -108,9 +108,9 @@ async def short(completions: list[Any], **kwargs: Any) -> list[float | None]:
 
 def reward_with_trl(rewards: EchoscopeRewards, state: Any) -> list[Any]:
     """Calls the reward functions as GRPOTrainer does: by keywords, columns of the data set as lists."""
-    ask = [{"role": "user", "content": "2 + 2?"}]
+    question = [{"role": "user", "content": "2 + 2?"}]
     given = {
-        "prompts": [ask, ask],
+        "prompts": [question, question],
         "completions": [[{"role": "assistant", "content": text}] for text in ("4", "It is five.")],
         "completion_ids": [[1, 2], [3, 4, 5]],
         "answer": ["4", "4"],
@@ -221,9 +221,16 @@ def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
 
 def test_rollouts_of_verifiers_are_recorded_by_a_monitor_of_prime_rl(tmp_path: Path) -> None:
     monitor = EchoscopeMonitor(echoscope.init("Wordle", folder=tmp_path))
-    ask = [{"role": "user", "content": "Guess."}]
+    question = [{"role": "user", "content": "Guess."}]
     rollouts = [
-        {"example_id": 4, "task": "wordle", "prompt": ask, "completion": text, "reward": reward, "info": {"word": "x"}}
+        {
+            "example_id": 4,
+            "task": "wordle",
+            "prompt": question,
+            "completion": text,
+            "reward": reward,
+            "info": {"word": "x"},
+        }
         for text, reward in (([{"role": "assistant", "content": "crane"}], 1.0), ("cloud", 0.2))
     ]
     monitor.log({"reward/all/mean": 0.6, "step": 3})

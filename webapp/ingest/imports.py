@@ -88,8 +88,11 @@ def _stored(sent: dict[str, Any]) -> dict[str, Any]:
 
 def _is_foreign(config: Mapping[str, Any]) -> bool:
     """Whether it is a configuration of another trainer: recorded as such, or with names and no sections of ours."""
-    unknown = config.keys() - RunConfig.model_fields.keys()
-    own = config.keys() - unknown - {"name", "tags", "environment"}
+    unknown, environment = config.keys() - RunConfig.model_fields.keys(), config.get("environment")
+    general = {"name", "tags"}
+    if not isinstance(environment, Mapping) or environment.keys() <= {"name"}:
+        general.add("environment")
+    own = config.keys() - unknown - general
     return "recorded" in config or not own or (bool(unknown) and not own >= {"policy", "rollout", "algorithm"})
 
 

@@ -54,7 +54,7 @@ def recorded(folder: Path, people: People, *, finish: bool = True, config: Any =
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("finish", [True, False])
-def test_no_tab_says_anything_that_was_not_sent(
+def test_no_tab_shows_anything_that_was_not_sent(
     tab: str, finish: bool, people: People, who: Visitors, tmp_path: Path
 ) -> None:
     run = recorded(tmp_path / "run", people, finish=finish)
@@ -89,7 +89,7 @@ def test_the_configuration_is_what_was_sent(config: Any, people: People, who: Vi
     assert (yaml.safe_load(download) or {}) == sent
 
 
-def test_it_cannot_be_cloned_or_studied_and_the_site_says_why(
+def test_clones_and_studies_of_it_are_refused_with_the_reason(
     people: People, who: Visitors, callers: Callers, tmp_path: Path
 ) -> None:
     run = recorded(tmp_path / "run", people)
