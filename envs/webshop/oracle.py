@@ -18,10 +18,10 @@ _UNREACHABLE = 10**6
 
 
 class Oracle:
-    """Advice for one goal of a catalogue. Searches are cached."""
+    """Advice for one goal of a catalogue with this number of results on a page. Searches are cached."""
 
-    def __init__(self, catalogue: Catalogue, goal: Goal) -> None:
-        self.catalogue, self.goal = catalogue, goal
+    def __init__(self, catalogue: Catalogue, goal: Goal, per_page: int = PER_PAGE) -> None:
+        self.catalogue, self.goal, self.per_page = catalogue, goal, per_page
         self.target = catalogue.by_asin[goal.asin.lower()]
         self.product = catalogue.products[self.target]
 
@@ -60,7 +60,7 @@ class Oracle:
         best = ("", _UNREACHABLE)
         for terms in (product.query, _first(product.title, 6), _first(product.title, 60), _first(whole, 60)):
             results = self.catalogue.index.find(terms)
-            page = results.index(self.target) // PER_PAGE + 1 if self.target in results else _UNREACHABLE
+            page = results.index(self.target) // self.per_page + 1 if self.target in results else _UNREACHABLE
             if page < best[1]:
                 best = (terms, page)
             if page == 1:
@@ -112,14 +112,14 @@ class Oracle:
         """Number of actions via the current results; _UNREACHABLE if they do not contain the product."""
         if self.target not in place.results:
             return _UNREACHABLE
-        page = place.results.index(self.target) // PER_PAGE + 1
+        page = place.results.index(self.target) // place.per_page + 1
         up = {"results": 0, "product": 1}.get(place.kind, 2)
         return up + abs(page - place.number) + 1 + self._purchase
 
     def _backward(self, place: Place) -> str:
         if place.kind != "results":
             return f"click[{pages.PREVIOUS}]"
-        page = place.results.index(self.target) // PER_PAGE + 1
+        page = place.results.index(self.target) // place.per_page + 1
         if page == place.number:
             return f"click[{self.product.asin.lower()}]"
         return f"click[{pages.NEXT if page > place.number else pages.PREVIOUS}]"

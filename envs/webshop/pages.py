@@ -13,7 +13,7 @@ from typing import Literal
 from envs.base import PageBoard, PageItem, PageSection
 from envs.webshop.catalogue import Catalogue, Product
 
-PER_PAGE = 10
+PER_PAGE = 10  # results on a page, as in the benchmark
 SEPARATOR = " [SEP] "
 BACK, PREVIOUS, NEXT, BUY = "back to search", "< prev", "next >", "buy now"
 SUB_PAGES: tuple[Literal["description", "features", "reviews"], ...] = ("description", "features", "reviews")
@@ -30,7 +30,7 @@ class Place:
     """The current page, its search, and the options chosen on the product's page.
 
     `results` are the products of the last search, best first; `number` is the page of results, from 1. `chosen` maps a
-    group of options to the value.
+    group of options to the value. `per_page` is the number of results on a page.
     """
 
     kind: Kind = "search"
@@ -39,6 +39,7 @@ class Place:
     number: int = 1
     product: int = -1
     chosen: Mapping[str, str] = field(default_factory=dict)
+    per_page: int = PER_PAGE
 
 
 def read_action(text: str) -> tuple[str, str] | None:
@@ -53,7 +54,7 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 def shown(place: Place) -> tuple[int, ...]:
     """The products on a page of results."""
-    return place.results[(place.number - 1) * PER_PAGE : place.number * PER_PAGE]
+    return place.results[(place.number - 1) * place.per_page : place.number * place.per_page]
 
 
 def labels(product: Product) -> dict[str, tuple[str, str]]:
@@ -100,13 +101,13 @@ def follow(catalogue: Catalogue, place: Place, text: str) -> Place | None:
     if verb == "search":
         if place.kind != "search":
             return None
-        return Place("results", words=thing, results=catalogue.index.find(thing))
+        return Place("results", words=thing, results=catalogue.index.find(thing), per_page=place.per_page)
     return _click(catalogue, place, thing) if thing in clicks(catalogue, place) else None
 
 
 def _click(catalogue: Catalogue, place: Place, name: str) -> Place:
     if name == BACK:
-        return Place()
+        return Place(per_page=place.per_page)
     match place.kind:
         case "results":
             if name in (PREVIOUS, NEXT):

@@ -66,6 +66,9 @@ class WebShopSettings(EnvSettings):
     longest_text: int = Field(
         1500, ge=100, le=100_000, description="Maximum characters shown of a description, features or reviews."
     )
+    results_per_page: int = Field(
+        pages.PER_PAGE, ge=1, le=50, description="Results of a search on a page; the benchmark shows 10."
+    )
     max_steps: int | None = Field(
         None, ge=1, description="Actions after which the environment itself ends the episode; empty = never."
     )
@@ -127,8 +130,8 @@ class WebShop(TextEnv):
             self.goal: Goal = catalogue.goal(int(options["goal"]))
         else:
             self.goal = catalogue.draw(seed, self.settings.split)
-        self._oracle = Oracle(catalogue, self.goal)
-        self._place = Place()
+        self._oracle = Oracle(catalogue, self.goal, self.settings.results_per_page)
+        self._place = Place(per_page=self.settings.results_per_page)
         self._last: str | None = None
         self._bought: reward.Score | None = None
         self._taken = 0

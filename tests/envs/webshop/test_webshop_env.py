@@ -156,6 +156,22 @@ def test_the_oracle_finds_the_goal_from_any_page():
         assert advised(env)[-1] == 1.0
 
 
+@pytest.mark.parametrize("per_page", [1, 4, 50])
+def test_pages_show_as_many_results_as_set_and_the_oracle_counts_them(per_page):
+    env = WebShop(results_per_page=per_page)
+    for goal in range(12):
+        env.reset(seed=0, options={"goal": goal})
+        env.step("search[water]")
+        products = [action for action in env.available_actions if action.startswith("click[es")]
+        assert len(products) <= per_page
+        if len(products) == per_page:
+            env.step("click[next >]")
+            following = [action for action in env.available_actions if action.startswith("click[es")]
+            assert not set(products) & set(following)
+        env.step("click[back to search]")
+        assert advised(env)[-1] == 1
+
+
 def test_splits_have_disjoint_goals():
     found = {}
     for split in ("train", "validation", "test"):
