@@ -17,8 +17,10 @@ from trainer.cluster.transfer import PackedWeights, PolicyFiles
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.journal.events import Event
+from trainer.memory import preflight
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
+from trainer.policy.load import pick_device
 from trainer.rollout.runner import EnvironmentsFailedError, Interrupted, RolloutRequest, RolloutRunner
 from trainer.rollout.token_stream import TokenStreamListener
 from trainer.rollout.trajectory import Trajectory
@@ -78,10 +80,15 @@ class RolloutActor:
             weights: newer ones; None: none yet.
         Raises:
             ModelError: the policy or the engine cannot be loaded here.
+            OutOfMemoryError: they do not fit this actor's GPU.
         """
         config = self.config
         if config.policy.threads:
             torch.set_num_threads(config.policy.threads)
+        device = pick_device(config.policy.device)
+        plan = preflight.check_gpu(config, files.shape, device, "play")
+        if plan.warning:
+            self._notify(plan.warning)
         policy = files.load(config.policy)
         if config.lora.rank and config.kind != "evaluate":
             lora_adapters.attach_all(policy.model, None, config.lora, config.seed)
@@ -93,7 +100,7 @@ class RolloutActor:
         self.runner = RolloutRunner(
             config=config,
             chat=self.chat,
-            sampler=in_chunks(sampler, config.memory.max_concurrent_trajectories or None, self._notify),
+            sampler=in_chunks(sampler, plan.rows, self._notify),
             context=policy.context,
             emit=self._emit,
             stop=lambda: self._stopped,
