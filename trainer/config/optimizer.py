@@ -10,6 +10,7 @@ from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, setting
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
+LrSchedule = Literal["constant", "linear", "cosine"]
 
 
 class OptimizerConfig(Section):
@@ -24,6 +25,17 @@ class OptimizerConfig(Section):
     )
     policy_lr: float = setting(1e-4, "Learning rate of the policy.", source="RAGEN code: 1e-6", gt=0, le=1)
     critic_lr: float = setting(1e-3, "Learning rate of the critic.", source="RAGEN code: 1e-5", gt=0, le=1)
+    lr_schedule: LrSchedule = setting(
+        "constant",
+        "Course of both learning rates over the run's iterations, after the warm-up: constant, or a linear or cosine "
+        "decay to lr_min_ratio. Steps that are noise move weights less towards the end.",
+        source="paper: constant",
+        added=True,
+    )
+    lr_warmup: int = setting(
+        0, "First iterations over which the learning rates rise linearly.", unit="iterations", ge=0, added=True
+    )
+    lr_min_ratio: float = setting(0.0, "Where a decay ends, as a share of the learning rate.", ge=0, le=1, added=True)
     beta1: float = setting(0.9, "Adam β₁.", source="paper: 0.9", ge=0, lt=1)
     beta2: float = setting(0.999, "Adam β₂.", source="paper: 0.999", ge=0, lt=1)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", source="RAGEN code: 0.01", ge=0, le=1)

@@ -104,7 +104,9 @@ class Learner:
     def update(self, batch: Batch, iteration: int) -> dict[str, float]:
         """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
         metrics = StepMetrics()
-        metrics.set("policy/learning_rate", self.config.optimizer.policy_lr)
+        factor = optimizers.lr_factor(self.config.optimizer, iteration, self.config.iterations)
+        rates = {name: part.schedule(factor) for name, part in self.trainable.items()}
+        metrics.set("policy/learning_rate", rates[POLICY])
         passes = self.config.algorithm.updates_per_rollout
         step_cost = self._step_cost(iteration)
         self.meter.begin(self.scorer.planned_rows(len(batch)) + passes * step_cost * len(batch), passes)

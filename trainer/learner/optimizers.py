@@ -1,8 +1,9 @@
-"""Optimisers by name, and loading of their state."""
+"""Optimisers by name, their learning rates, and loading of their state."""
 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -78,6 +79,25 @@ def make_optimizer(
             return torch.optim.SGD(parameters, lr=lr, momentum=settings.beta1, weight_decay=decay)
         case "muon":
             return _muon(settings, lr, parameters, plain)
+
+
+def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> float:
+    """Share of the learning rates that an iteration (from 1) of a run uses, in [0, 1]; above 0 without `lr_min_ratio`.
+
+    The warm-up rises to 1 after `lr_warmup` iterations, and the decay would reach its end after the last one.
+    """
+    warmup = settings.lr_warmup
+    if iteration <= warmup:
+        return iteration / (warmup + 1)
+    progress = min(1.0, (iteration - warmup - 1) / max(1, iterations - warmup))
+    match settings.lr_schedule:
+        case "constant":
+            return 1.0
+        case "linear":
+            remaining = 1 - progress
+        case "cosine":
+            remaining = (1 + math.cos(math.pi * progress)) / 2
+    return settings.lr_min_ratio + (1 - settings.lr_min_ratio) * remaining
 
 
 def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]) -> Optimizer:

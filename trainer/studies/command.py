@@ -13,9 +13,10 @@ from pathlib import Path
 
 from trainer.config.run import RunConfig
 from trainer.studies import grid, page, results
-from trainer.studies.catalogue import SCALES, STUDIES, Scale, Study, configuration
+from trainer.studies.catalogue import STUDIES, configuration
 from trainer.studies.grid import Cell
 from trainer.studies.machine import describe
+from trainer.studies.study import SCALES, Scale, Study
 from trainer.studies.verdicts import verdicts
 
 RECORD = "study.json"

@@ -8,12 +8,13 @@ from statistics import fmean, stdev
 from typing import Any
 
 from trainer.metrics.registry import spec_of
-from trainer.studies.catalogue import Arm, Scale, Study, environment_title, label
+from trainer.studies.catalogue import environment_title, label
 from trainer.studies.drawing import Panel, PlotSeries, picture
 from trainer.studies.grid import Cell
 from trainer.studies.paper import REPORTED
 from trainer.studies.results import Outcome
 from trainer.studies.significance import MIN_SEEDS
+from trainer.studies.study import Arm, Scale, Study
 from trainer.studies.verdicts import FindingVerdict
 
 NONE = "–"

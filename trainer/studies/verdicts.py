@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from trainer.studies import significance
-from trainer.studies.catalogue import Finding, Study
 from trainer.studies.results import WINDOW, Outcome
 from trainer.studies.significance import LEVEL, MIN_SEEDS, Difference, Survival
+from trainer.studies.study import Finding, Study
 
 UNSETTLED = "inconclusive"
 

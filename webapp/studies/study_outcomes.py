@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from trainer.studies.catalogue import SUCCESS
 from trainer.studies.results import GPU_MEMORY, EvaluationResult, Outcome
+from trainer.studies.study import SUCCESS
 from webapp.runs import curves
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.studies.models import Study, StudyArm, StudyRun

@@ -11,10 +11,10 @@ from typing import Any
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
 from trainer.studies import catalogue
-from trainer.studies.catalogue import Arm, Finding
-from trainer.studies.catalogue import Study as Plan
 from trainer.studies.paper import REPORTED, Reported
 from trainer.studies.results import Outcome
+from trainer.studies.study import SUCCESS, Arm, Finding
+from trainer.studies.study import Study as Plan
 from webapp.core import formatting
 from webapp.explorer.compare import DifferenceGroup, differences
 from webapp.runs.curves import Point, value_words
@@ -152,7 +152,7 @@ class StudyResults:
 
     @cached_property
     def metric(self) -> str:
-        return catalogue.SUCCESS if isinstance(self.spec, CatalogueSpec) else self.spec.metric
+        return SUCCESS if isinstance(self.spec, CatalogueSpec) else self.spec.metric
 
     @cached_property
     def rows(self) -> list[ArmResult]:
@@ -307,7 +307,7 @@ def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
             for arm in arms[1:]
         )
     suites = tuple(spec.config.get("evaluation", {}).get("suites", ()))
-    curves = tuple(dict.fromkeys((spec.metric, catalogue.SUCCESS, "reward/mean")))
+    curves = tuple(dict.fromkeys((spec.metric, SUCCESS, "reward/mean")))
     return Plan(study.slug, study.title, "", names, variants, findings, curves=curves, suites=suites)
 
 

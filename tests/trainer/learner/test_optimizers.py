@@ -4,9 +4,11 @@ from typing import get_args
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.trainer.learner.test_learner import batch_of, learner_for, weights
-from trainer.config.optimizer import OptimizerConfig, OptimizerName
+from trainer.config.optimizer import LrSchedule, OptimizerConfig, OptimizerName
 from trainer.learner import optimizers
 from trainer.policy.load import ModelError
 
@@ -92,3 +94,47 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setattr(optimizers.importlib, "import_module", absent)
     with pytest.raises(ModelError, match="pip install bitsandbytes, or choose adamw or adafactor"):
         optimizers.make_optimizer(OptimizerConfig(name="adamw_8bit"), 1e-4, [torch.nn.Parameter(torch.ones(2))])
+
+
+@given(
+    st.sampled_from(get_args(LrSchedule)), st.integers(0, 20), st.integers(1, 200), st.floats(0, 1), st.integers(1, 200)
+)
+def test_learning_rates_rise_once_and_then_never_again(schedule, warmup, iterations, ratio, iteration):
+    settings = OptimizerConfig(lr_schedule=schedule, lr_warmup=warmup, lr_min_ratio=ratio)
+    now, after = (optimizers.lr_factor(settings, number, iterations) for number in (iteration, iteration + 1))
+    assert 0 <= now <= 1
+    if iteration <= warmup:
+        assert now < after
+    elif schedule == "constant":
+        assert now == after == 1
+    else:
+        assert now >= after >= ratio - 1e-12
+        assert now > ratio or ratio == 1 or iteration > iterations
+
+
+def test_decays_begin_at_the_full_rate_and_are_half_way_in_the_middle():
+    for schedule in ("linear", "cosine"):
+        settings = OptimizerConfig(lr_schedule=schedule, lr_warmup=2, lr_min_ratio=0.2)
+        factors = [optimizers.lr_factor(settings, number, 10) for number in range(1, 12)]
+        assert factors[:3] == pytest.approx([1 / 3, 2 / 3, 1])
+        assert factors[6] == pytest.approx(0.6)
+        assert factors[10] == pytest.approx(0.2)
+
+
+def test_policy_and_critic_step_with_the_scheduled_rates_after_a_resumption_too(pocket_folder, tmp_path):
+    settings = {"policy_lr": 1e-3, "critic_lr": 2e-3, "lr_schedule": "linear"}
+
+    def made():
+        return learner_for(pocket_folder, algorithm={"estimator": "gae"}, optimizer=settings, iterations=4)
+
+    learner, resumed = made(), made()
+    batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
+    assert learner.update(batch, 1)["policy/learning_rate"] == pytest.approx(1e-3)
+    resumed.policy.model.load_state_dict(learner.policy.model.state_dict())
+    torch.save(learner.state(), tmp_path / "state.pt")
+    resumed.load_state(torch.load(tmp_path / "state.pt", weights_only=True))
+    for each in (learner, resumed):
+        assert each.update(batch, 3)["policy/learning_rate"] == pytest.approx(5e-4)
+        rates = {name: part.optimizer.param_groups[0]["lr"] for name, part in each.trainable.items()}
+        assert rates == pytest.approx({"policy": 5e-4, "critic": 1e-3})
+    assert torch.equal(weights(learner), weights(resumed))

@@ -21,11 +21,12 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.rollout.prompts import opening_message
 from trainer.studies import command, grid, page, results
-from trainer.studies.catalogue import SCALES, STUDIES, configuration, find
+from trainer.studies.catalogue import STUDIES, configuration, find
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
 from trainer.studies.results import collapse
 from trainer.studies.significance import MIN_SEEDS
+from trainer.studies.study import SCALES
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from trainer.studies import page
-from trainer.studies.catalogue import Finding, find
+from trainer.studies.catalogue import find
 from trainer.studies.results import GPU_MEMORY, EvaluationResult, Outcome
+from trainer.studies.study import Finding
 from trainer.studies.verdicts import UNSETTLED, verdicts
 
 THREE = range(3)

@@ -1,0 +1,94 @@
+"""What a study is made of: arms, findings of the paper, and the grid of environments × arms × seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+Scale = Literal["smoke", "pocket", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+Changes = Mapping[str, Any]
+"""Dotted settings with their values."""
+
+REWARD, SUCCESS, SPREAD = "reward/mean", "success/rate", "reward/in_group_std"
+ENTROPY, GRADIENT, THOUGHT = "entropy/mean", "policy/grad_norm", "length/think"
+TRAP = (SUCCESS, SPREAD, ENTROPY, GRADIENT)
+"""Metrics in which the paper shows a collapse."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A variant that a study compares: changes to a preset. `paper` are further changes at that scale only.
+
+    A change "× 10" or "÷ 10" is relative to the preset's value; whole numbers stay whole and at least 1.
+    """
+
+    name: str
+    title: str
+    preset: Literal["starpo", "starpo_s"]
+    changes: Changes = field(default_factory=dict)
+    paper: Changes = field(default_factory=dict)
+    stretch: int = 1
+    """Iterations of other arms that correspond to one of this arm; its curves are drawn that much wider."""
+
+
+Claim = Literal["higher", "collapses_later", "less_update_time", "less_memory", "not_lower", "falls"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A statement of the paper that a study can test: `arm` against `other` in each environment.
+
+    `metric` is compared by claims that need one. `margin`, a share of puzzles, is how much lower "not lower" allows.
+    `environments` are those that the statement is about (default: all of the study).
+    """
+
+    words: str
+    claim: Claim
+    arm: str
+    other: str = ""
+    suite: str = ""
+    metric: str = SUCCESS
+    margin: float = 0.05
+    environments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid: environments × arms × seeds.
+
+    `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in,
+    `environment_suites` those of one environment's cells only. `pocket_environments` are those that make sense at that
+    scale (default: all).
+    """
+
+    name: str
+    title: str
+    question: str
+    environments: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    findings: tuple[Finding, ...]
+    curves: tuple[str, ...] = (SUCCESS,)
+    suites: tuple[str, ...] = ()
+    environment_suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pocket: Changes = field(default_factory=dict)
+    pocket_environments: tuple[str, ...] = ()
+    seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 3, "paper": 3})
+
+    def at(self, scale: Scale) -> Study:
+        """The study as it is run at a scale: without environments that make no sense there."""
+        if scale != "pocket" or not self.pocket_environments:
+            return self
+        kept = self.pocket_environments
+        findings = tuple(f for f in self.findings if not f.environments or set(f.environments) & set(kept))
+        return replace(self, environments=kept, findings=findings)
+
+    def suites_of(self, environment: str) -> tuple[str, ...]:
+        """Suites that the cells of an environment are evaluated in, besides that environment."""
+        return (*self.suites, *self.environment_suites.get(environment, ()))
+
+    @property
+    def all_suites(self) -> tuple[str, ...]:
+        """Suites of any environment."""
+        return tuple(dict.fromkeys(suite for environment in self.environments for suite in self.suites_of(environment)))
