@@ -75,8 +75,7 @@ def test_a_stop_closes_what_was_played_ahead_and_the_run_resumes(llama_folder, t
 
 
 def test_no_rollout_beyond_the_last_iteration_is_played(llama_folder, tmp_path):
-    cluster = {"rollout_actors": 2, "learners": 0}
-    assert run(ahead(llama_folder, 3, iterations=2, cluster=cluster), tmp_path).reason == "completed"
+    assert run(ahead(llama_folder, 3, iterations=2), tmp_path).reason == "completed"
     check_trajectories(tmp_path)
     assert {event.iteration for event in events(tmp_path, GroupStarted) if event.split == "train"} == {1, 2}
 
