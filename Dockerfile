@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-# Two images: `docker build --target cpu .` and `docker build --target cuda .` (the torch wheel includes CUDA libraries).
+# Images: `docker build --target cpu .`, `docker build --target cuda .` (the torch wheel includes CUDA libraries) and, for a
+# Ray cluster, `docker build --target ray .`.
 
 ARG PYTHON=3.12
 
@@ -54,6 +55,16 @@ CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000"
 FROM site AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=packages-cuda /opt/echoscope /opt/echoscope
+
+# Of pods on a Ray cluster (docs/cluster.md).
+FROM packages-cuda AS packages-ray
+COPY requirements/dev.txt /tmp/dev.txt
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install -c /tmp/dev.txt ray
+
+FROM site AS ray
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+COPY --from=packages-ray /opt/echoscope /opt/echoscope
 
 # Default target of `docker build .`: the last stage.
 FROM site AS cpu

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import torch
 import transformers
@@ -13,12 +16,22 @@ from trainer.cluster.errors import ClusterError
 from trainer.policy.load import describe_device
 
 
+@cache
+def source_digest() -> str:
+    """Digest of the trainer's own source: nodes with another version of it would play or learn differently."""
+    digest, root = hashlib.sha256(), Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def library_versions() -> dict[str, str]:
     """Versions that must agree between the nodes of a run."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__.partition("+")[0],
         "transformers": transformers.__version__,
+        "echoscope": source_digest(),
     }
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import signal
+import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import psutil
 import ray
-from ray.exceptions import RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.exceptions import AuthenticationError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from trainer.cluster.errors import ClusterError
+from trainer.cluster.local_cluster import QUIET, is_start_failure, object_store_bytes, start_local_cluster
 from trainer.config.resources import RAY_ADDRESS_VARIABLE, ClusterConfig
 from trainer.memory.available import available_memory
 from trainer.rollout.runner import Interrupted
@@ -30,11 +31,9 @@ _SMALLER = (
     "Ask for less (cluster.rollout_actors, cluster.learners and the CPUs and GPUs of each), or add nodes and resume "
     "the run; cluster.start_timeout sets how long it waits"
 )
-_QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-_START_ATTEMPTS = 3
-_MIN_OBJECT_STORE_BYTES = 128 * 2**20
-_OBJECT_STORE_BYTES = 512 * 2**20
-"""Object store of a cluster of its own, besides the room for weights: batches and trajectories."""
+_MEMORY_SECONDS = 60.0
+_PROBE_SECONDS = 10.0
+"""How long an address may take to accept a connection. Ray itself would try for minutes."""
 
 
 def total(bundles: Sequence[Bundle]) -> dict[str, float]:
@@ -69,44 +68,6 @@ def resources_as_text(resources: Mapping[str, float]) -> str:
     return " and ".join(parts) or "nothing"
 
 
-def start_local_cluster(slots: int, object_store_bytes: int) -> None:
-    """Start a cluster of one node on this machine, which ends with this process, and connect to it.
-
-    Its ports are open to the network, as Ray decides, but serve only who knows a token that is made up here.
-
-    Args:
-        slots: CPUs that it claims to have, if the machine has fewer: actors may share cores.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports nothing to the makers of Ray
-    if "RAY_AUTH_TOKEN_PATH" not in os.environ:  # else Ray writes one into the home folder
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    for attempt in range(1, _START_ATTEMPTS + 1):
-        earlier = psutil.Process().children()
-        try:
-            ray.init(
-                address="local",
-                num_cpus=max(os.cpu_count() or 1, slots),
-                include_dashboard=False,
-                object_store_memory=object_store_bytes,
-                **_QUIET,
-            )
-        except Exception:  # bare where its processes take more than half a minute, as on a busy machine
-            _end_children(earlier)
-            if attempt == _START_ATTEMPTS:
-                raise
-        else:
-            return
-
-
-def _end_children(earlier: Sequence[psutil.Process]) -> None:
-    """End what a failed start has left: the child processes that were not there before it."""
-    ray.shutdown()
-    for process in psutil.Process().children():
-        if process not in earlier:
-            process.kill()
-            process.wait()
-
-
 class ClusterConnection:
     """A run's connection to Ray; without an address, to a cluster that is started on this machine and ends with it.
 
@@ -133,10 +94,14 @@ class ClusterConnection:
         handlers = _signal_handlers()
         try:
             if self.address:
-                ray.init(address=self.address, **_QUIET)
+                _probe(self.address)
+                ray.init(address=self.address, **QUIET)
             else:
-                start_local_cluster(self._slots(), _object_store_bytes(policy_bytes))
-        except Exception as error:  # Ray raises a bare Exception where a node does not start in time
+                start_local_cluster(self._slots(), object_store_bytes(policy_bytes))
+        except Exception as error:
+            if not is_start_failure(error):
+                raise
+            ray.shutdown()  # what is left of a connection that was refused
             raise ClusterError(self._refusal(error)) from error
         finally:
             # Ray's handler would end the process at once; a run finishes its turn and saves a checkpoint.
@@ -155,6 +120,11 @@ class ClusterConnection:
                 f"Ray could not be started on this machine: {reason.rstrip('.')}. It allows its own processes half a "
                 "minute: where the machine is too busy for that, try again later, or start a cluster (ray start "
                 "--head) and name it in cluster.address"
+            )
+        if isinstance(error, AuthenticationError):
+            return (
+                f"the Ray cluster at {self.address} refuses this process's token: set RAY_AUTH_MODE=token and "
+                "RAY_AUTH_TOKEN_PATH as on its nodes"
             )
         if "ersion mismatch" in str(error):
             details = " ".join(str(error).split())
@@ -212,6 +182,33 @@ class ClusterConnection:
         assert self._group is not None, "reserve() comes first"
         return PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)
 
+    def nodes(self, first: int, bundles: Sequence[Bundle]) -> Counter[str]:
+        """Numbers of reserved bundles without a GPU by the id of their node, from bundle number `first` on."""
+        assert self._group is not None, "reserve() comes first"
+        place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
+        return Counter(place[first + number] for number, bundle in enumerate(bundles) if not bundle.get("GPU"))
+
+    def free_memory(self, nodes: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """(free, total) bytes of nodes by id; without those that do not tell."""
+        own = ray.get_runtime_context().get_node_id()
+        found: dict[str, tuple[int, int]] = {}
+        for node in nodes:
+            memory = available_memory() if node == own else self._ask_for_memory(node)
+            if memory is not None:
+                found[node] = memory
+        return found
+
+    def _ask_for_memory(self, node: str) -> tuple[int, int] | None:
+        task: Any = ray.remote(available_memory)
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        try:
+            memory: tuple[int, int] | None = ray.get(
+                task.options(num_cpus=0, scheduling_strategy=there).remote(), timeout=_MEMORY_SECONDS
+            )
+        except RayError:  # lost or overloaded: its actors will tell
+            return None
+        return memory
+
     def close(self) -> None:
         """Return what was reserved; a cluster of its own ends."""
         if not ray.is_initialized():
@@ -223,10 +220,11 @@ class ClusterConnection:
             ray.shutdown()
 
 
-def _object_store_bytes(policy_bytes: int) -> int:
-    """Two versions of the weights, the policy's files and what else is under way, but no third of the free memory."""
-    wanted, memory = _OBJECT_STORE_BYTES + 4 * policy_bytes, available_memory()
-    return wanted if memory is None else max(_MIN_OBJECT_STORE_BYTES, min(wanted, memory[0] // 3))
+def _probe(address: str) -> None:
+    """Raises OSError where nothing accepts connections at host:port; other forms of an address are Ray's to judge."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "://" not in address:
+        socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()
 
 
 def _signal_handlers() -> dict[int, Any]:

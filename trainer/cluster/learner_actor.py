@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+import psutil
 import ray
 import torch
 import torch.distributed as dist
@@ -28,6 +30,7 @@ from trainer.journal.protocol import LEARNER_STATE
 from trainer.learner.groups.imitator import Imitator
 from trainer.learner.learner import Learner
 from trainer.learner.update_meter import UpdateReport
+from trainer.memory import preflight
 from trainer.policy.load import pick_device
 
 
@@ -76,6 +79,12 @@ class UpdateResult:
     advantages: Tensor | None
 
 
+def interface_of(address: str) -> str:
+    """Name of the network interface with this address; empty if none has it."""
+    interfaces: dict[str, list[Any]] = psutil.net_if_addrs()
+    return next((name for name, found in interfaces.items() if any(entry.address == address for entry in found)), "")
+
+
 class LearnerActor:
     """Policy, critic and optimisers of one rank.
 
@@ -89,13 +98,13 @@ class LearnerActor:
         self.group: ProcessGroup = SingleProcess()
         self._messages: SimpleQueue[UpdateReport | str | None] = SimpleQueue()
         self._saved: Path | None = None
+        self._socket: socket.socket | None = None
 
     def address(self) -> str:
-        """Host and free port at which this rank, the first one, gathers the others."""
+        """Host and port at which this rank, the first one, gathers the others: bound to its node's address only."""
         host = ray.util.get_node_ip_address()
-        with socket.socket() as probe:
-            probe.bind((host, 0))
-            return f"{host}:{probe.getsockname()[1]}"
+        self._socket = socket.create_server((host, 0))
+        return f"{host}:{self._socket.getsockname()[1]}"
 
     def prepare(self, address: str, files: PolicyFiles, reference: PolicyFiles | None) -> ActorDescription:
         """Join the other ranks and load the models.
@@ -106,11 +115,13 @@ class LearnerActor:
             reference: the initial policy; None: none is kept.
         Raises:
             ModelError: a model cannot be loaded here.
+            OutOfMemoryError: this rank does not fit its GPU.
         """
         config = self.config
         if config.policy.threads:
             torch.set_num_threads(config.policy.threads)
         device = pick_device(config.policy.device)
+        plan = preflight.check_gpu(config, files.shape, device, "learn")
         if self.size > 1:
             self.group = self._join(address, device)
         policy = files.load(config.policy)
@@ -121,6 +132,8 @@ class LearnerActor:
             else Learner(config, policy, initial, self.group)
         )
         if self.rank == 0:
+            if plan.warning:
+                self._messages.put(plan.warning)
             self.learner.notify_with(self._messages.put)
             self.learner.report_to(self._messages.put)
         return ActorDescription.of_this_process(policy.model.device)
@@ -128,9 +141,21 @@ class LearnerActor:
     def _join(self, address: str, device: torch.device) -> RankGroup:
         timeout = timedelta(seconds=self.config.parallel.timeout)
         on_gpu = device.type == "cuda"
+        host, _, port = address.rpartition(":")
+        if interface := interface_of(ray.util.get_node_ip_address()):
+            for backend in ("GLOO", "NCCL"):  # else they may choose one that the other nodes do not reach
+                os.environ.setdefault(f"{backend}_SOCKET_IFNAME", interface)
+        store = dist.TCPStore(
+            host,
+            int(port),
+            self.size,
+            is_master=self.rank == 0,
+            timeout=timeout,
+            master_listen_fd=None if self._socket is None else self._socket.detach(),
+        )
         dist.init_process_group(
             "nccl" if on_gpu else "gloo",
-            init_method=f"tcp://{address}",
+            store=store,
             rank=self.rank,
             world_size=self.size,
             timeout=timeout,

@@ -38,7 +38,7 @@ class EventLedger:
 
     def __init__(self, emit: Callable[..., None], notify: Callable[[str], None]) -> None:
         self._emit, self._notify = emit, notify
-        self._groups: set[int] = set()
+        self._members: dict[int, list[str]] = {}  # by group that was passed on
         self._records: dict[str, _TrajectoryRecord] = {}
 
     def receive(self, events: Iterable[Event]) -> None:
@@ -47,8 +47,18 @@ class EventLedger:
 
     def interrupt(self) -> None:
         """Close the trajectories that are open, where the run was asked to stop."""
+        self._close(self._records)
+
+    def close_groups(self, groups: set[int]) -> set[int]:
+        """Close the open trajectories of these groups, which are not played on. Returns the groups that had begun."""
+        begun = groups & self._members.keys()
+        self._close([name for group in sorted(begun) for name in self._members[group]])
+        return begun
+
+    def _close(self, names: Iterable[str]) -> None:
         closing = []
-        for name, record in self._records.items():
+        for name in names:
+            record = self._records[name]
             if not record.ended:
                 record.ended = True
                 closing.append(
@@ -78,9 +88,9 @@ class EventLedger:
                 return True
 
     def _starts(self, event: GroupStarted) -> bool:
-        if event.group in self._groups:
+        if event.group in self._members:
             return False
-        self._groups.add(event.group)
+        self._members[event.group] = list(event.members)
         self._records |= {name: _TrajectoryRecord() for name in event.members}
         return True
 

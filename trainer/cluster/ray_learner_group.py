@@ -71,6 +71,7 @@ class RayLearnerGroup:
         self._progress: Callable[[UpdateReport], None] | None = None
         self._notify: Callable[[str], None] = lambda message: None
         self._report: Any = None
+        self._active_at = 0.0  # when anything was last heard of the present call, in seconds of the monotonic clock
         self._finished = False  # whether the last report of the present call of all ranks has arrived
         settings, actor = ray.put(config), ray.remote(LearnerActor)
         self._ranks: list[Any] = [
@@ -177,10 +178,16 @@ class RayLearnerGroup:
 
     def _collect(self, calls: list[Any]) -> list[Any]:
         """Results of calls, one of each rank in order; reports of the first rank are passed on meanwhile."""
-        pending = list(calls)
+        pending, limit = list(calls), self.config.cluster.actor_timeout
+        self._active_at = time.monotonic()
         while pending:
+            before = len(pending)
             pending = self._wait(calls, pending)
-            self._pass_on_report()
+            if self._pass_on_report() or len(pending) < before:
+                self._active_at = time.monotonic()
+            if pending and time.monotonic() - self._active_at > limit:
+                name = self._name(calls.index(pending[0]))
+                raise LearnerLostError(f"{name} hangs: no progress within cluster.actor_timeout = {limit:g} seconds")
         return [self._result(call, rank) for rank, call in enumerate(calls)]
 
     def _await_start(self, calls: list[Any]) -> list[Any]:
@@ -239,12 +246,15 @@ class RayLearnerGroup:
                 f"{self._name(rank)} was lost ({first_line(error)}): killed, out of memory, or its node is unreachable"
             ) from error
 
-    def _pass_on_report(self, *, wait: bool = False) -> None:
-        """Pass on what the first rank reports, if there is a report or once there is one."""
+    def _pass_on_report(self, *, wait: bool = False) -> bool:
+        """Pass on what the first rank reports, if there is a report or once there is one. Returns whether it did work.
+
+        An empty report says only that the rank waits for its own work, which may hang.
+        """
         if self._report is None:
             self._report = self._ranks[0].report.remote(_REPORT_SECONDS)
         if not wait and not ray.wait([self._report], timeout=0)[0]:
-            return
+            return False
         report: LearnerReport = self._result(self._report, 0)
         self._report = None
         for notice in report.notices:
@@ -253,6 +263,7 @@ class RayLearnerGroup:
             if self._progress is not None:
                 self._progress(progress)
         self._finished = self._finished or report.finished
+        return bool(report.progress or report.notices or report.finished)
 
     def _name(self, rank: int) -> str:
         name = f"learner {rank + 1}"

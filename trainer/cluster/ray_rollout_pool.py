@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -15,14 +14,15 @@ from trainer.cluster.actor_description import ActorDescription, check_versions
 from trainer.cluster.connection import Bundle, ClusterConnection, cause_of, first_line
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.ledger import EventLedger
+from trainer.cluster.pool_state import OpenRequest, PoolMember, PoolUsage
 from trainer.cluster.ray_learner_group import RayLearnerGroup
 from trainer.cluster.rollout_actor import PlayReport, RolloutActor
 from trainer.cluster.transfer import PackedWeights
 from trainer.config.run import RunConfig
 from trainer.policy.weights import VersionedWeights
 from trainer.rollout.rollout_pool import Progress, WeightSource
-from trainer.rollout.runner import Interrupted, RolloutRequest, check_played
-from trainer.rollout.sessions import join, split_evenly, split_sessions
+from trainer.rollout.runner import Interrupted, RolloutRequest
+from trainer.rollout.sessions import split_evenly, split_sessions
 from trainer.rollout.token_stream import TokenStream
 from trainer.rollout.trajectory import Trajectory
 
@@ -36,71 +36,8 @@ _MAX_LOSSES = 3
 _CLOSE_SECONDS = 20.0
 
 
-@dataclass(eq=False)
-class _Member:
-    """An actor as the driver sees it.
-
-    Attributes:
-        number: of its bundle.
-        handle: of the Ray actor.
-        starting: its pending description, or the version that it loads; None once it is ready.
-        weights: reference to those that it has or loads; None: the policy's files.
-        attempt: number of actors that were started in this place in a row, without one that was ready.
-        description: None until its policy is loaded.
-        session: number of the session that it plays; None: idle.
-        report: its pending report while it plays.
-        active_at: when anything was last heard of its session, in seconds of the monotonic clock.
-    """
-
-    number: int
-    handle: Any
-    starting: Any
-    weights: Any = None
-    attempt: int = 1
-    description: ActorDescription | None = None
-    session: int | None = None
-    report: Any = None
-    active_at: float = 0.0
-
-    @property
-    def idle(self) -> bool:
-        return self.starting is None and self.session is None
-
-    @property
-    def name(self) -> str:
-        name = f"rollout actor {self.number + 1}"
-        return self.description.named(name) if self.description else name
-
-
-@dataclass
-class _Request:
-    """A request that is being played.
-
-    Attributes:
-        sessions: by number.
-        waiting: numbers of sessions that no actor plays.
-        counts: by session: finished trajectories and sampled tokens.
-        parts: trajectories of finished sessions.
-        losses: by session: actors that were lost while they played it.
-    """
-
-    sessions: list[RolloutRequest]
-    ledger: EventLedger
-    progress: Progress
-    waiting: deque[int] = field(default_factory=deque)
-    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    parts: dict[int, list[Trajectory]] = field(default_factory=dict)
-    losses: Counter[int] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self.waiting.extend(range(len(self.sessions)))
-
-    def report_progress(self) -> None:
-        self.progress(sum(done for done, _ in self.counts.values()), sum(n for _, n in self.counts.values()))
-
-
 class RayRolloutPool:
-    """See `trainer.rollout.rollout_pool.RolloutPool`.
+    """See `trainer.rollout.rollout_pool`: `RolloutPool` and `RolloutsAheadPool`.
 
     Args:
         config: the run's settings; `memory.max_concurrent_trajectories` limits each actor.
@@ -117,6 +54,8 @@ class RayRolloutPool:
         ModelError: the policy or the engine cannot be loaded by an actor.
         Interrupted: the run was asked to stop.
     """
+
+    actor_class: type[RolloutActor] = RolloutActor
 
     def __init__(
         self,
@@ -138,7 +77,9 @@ class RayRolloutPool:
         self._weights: Any = None if weights is None else ray.put(PackedWeights.of(weights))
         self.device = ""
         self._ready_at = time.monotonic()
-        self._loading: dict[_Member, Any] = {}
+        self._loading: dict[PoolMember, Any] = {}
+        self._requests: list[OpenRequest] = []
+        self._usage = PoolUsage()
         self._watched: frozenset[str] = frozenset()
         self._members = [self._start(number) for number in range(len(bundles))]
         self._await_all()
@@ -148,20 +89,39 @@ class RayRolloutPool:
     # -- RolloutPool -------------------------------------------------------------------------------------------------
 
     def play(self, request: RolloutRequest, progress: Progress) -> list[Trajectory]:
-        self._await_weights()
-        groups = self.config.rollout.groups_per_session
-        ready = sum(member.starting is None for member in self._members)
-        sessions = split_sessions(request, groups) if groups else split_evenly(request, max(1, ready))
-        play = _Request(sessions, EventLedger(self._emit, self._notify), progress)
-        while len(play.parts) < len(sessions):
-            if self._stop():
-                self._interrupt(play)
-            self._hand_out(play)
-            self._receive(play, _POLL_SECONDS)
-            self._replace_hanging(play)
-        trajectories = join(request.plans, play.parts.values())
-        check_played(trajectories)
-        return trajectories
+        opened = self._open(request)
+        self._requests.insert(0, opened)  # before those that are played ahead
+        return self._finish(opened, progress)
+
+    # -- RolloutsAheadPool -------------------------------------------------------------------------------------------
+
+    def submit(self, request: RolloutRequest) -> None:
+        self._requests.append(self._open(request))
+        self.pump()
+
+    def collect(self, iteration: int, progress: Progress) -> list[Trajectory]:
+        opened = next(opened for opened in self._requests if opened.request.iteration == iteration)
+        return self._finish(opened, progress)
+
+    def pump(self) -> None:
+        self._work(0.0)
+
+    def abandon(self) -> None:
+        for opened in self._requests:
+            opened.waiting.clear()
+        for member in self._members:
+            if member.session is not None:
+                member.handle.stop.remote()
+        while any(member.session is not None for member in self._members):
+            self._receive(_POLL_SECONDS)
+            self._replace_hanging()
+        for opened in self._requests:
+            opened.ledger.interrupt()
+        self._requests.clear()
+
+    def usage(self) -> dict[str, float]:
+        usage, self._usage = self._usage, PoolUsage()
+        return usage.metrics(len(self._members))
 
     def update_weights(self, learners: WeightSource) -> None:
         if isinstance(learners, RayLearnerGroup):  # their weights need not pass through this process
@@ -172,6 +132,11 @@ class RayRolloutPool:
             if member.starting is None:
                 member.weights = self._weights
                 self._loading[member] = member.handle.load_weights.remote(self._weights)
+        if not self.config.rollout.max_staleness:
+            self._await_weights(self.config.cluster.actor_timeout)
+            for member in list(self._loading):
+                self._replace(member, "it loaded no weights within cluster.actor_timeout")
+            self._loading.clear()
 
     def close(self) -> None:
         """End the actors, those that do not react by force."""
@@ -184,9 +149,9 @@ class RayRolloutPool:
 
     # -- actors ------------------------------------------------------------------------------------------------------
 
-    def _start(self, number: int, attempt: int = 1) -> _Member:
+    def _start(self, number: int, attempt: int = 1) -> PoolMember:
         bundle = self.bundles[number]
-        actor: Any = ray.remote(RolloutActor)
+        actor: Any = ray.remote(self.actor_class)
         handle = actor.options(
             num_cpus=bundle["CPU"],
             num_gpus=bundle.get("GPU", 0),
@@ -195,7 +160,7 @@ class RayRolloutPool:
             scheduling_strategy=self.connection.place(self.first + number),
         ).remote(self._settings)
         starting = handle.prepare.remote(self._files, self._weights)
-        return _Member(number, handle, starting, self._weights, attempt)
+        return PoolMember(number, handle, starting, self._weights, attempt)
 
     def _await_all(self) -> None:
         """Wait until all actors are ready."""
@@ -234,47 +199,87 @@ class RayRolloutPool:
                 member.weights = self._weights
                 member.starting = member.handle.load_weights.remote(self._weights)
 
-    def _retry(self, member: _Member, error: RayActorError) -> None:
+    def _retry(self, member: PoolMember, error: RayActorError) -> None:
         """Start an actor again that was lost before it was ready, unless it never was or fails each time."""
         if not self.device or member.attempt == _MAX_LOSSES:
             raise ClusterError(f"{member.name} could not be started: {first_line(error)}") from error
         self._members[self._members.index(member)] = self._start(member.number, member.attempt + 1)
 
-    def _await_weights(self) -> None:
-        """Wait until every actor samples with the newest weights."""
-        for member, reference in self._loading.items():
+    def _await_weights(self, timeout: float) -> None:
+        """Notice which actors have loaded the newest weights, or were lost.
+
+        Args:
+            timeout: seconds to wait for all.
+        """
+        loading = {reference: member for member, reference in self._loading.items()}
+        if not loading:
+            return
+        for reference in ray.wait(list(loading), num_returns=len(loading), timeout=timeout)[0]:
+            member = loading[reference]
+            del self._loading[member]
             try:
                 ray.get(reference)
             except RayTaskError as error:
                 raise cause_of(error) from error
             except RayActorError as error:
-                self._replace(member, first_line(error))
-        self._loading = {}
+                if member in self._members and member.session is None:  # else its report tells that it was lost
+                    self._replace(member, first_line(error))
 
-    def _replace(self, member: _Member, reason: str) -> None:
+    def _replace(self, member: PoolMember, reason: str) -> None:
         """Start another actor in place of a lost one; it joins when it is ready."""
         self._notify(f"{member.name[0].upper()}{member.name[1:]} was lost and is replaced: {reason}.")
         ray.kill(member.handle)
+        self._loading.pop(member, None)
         self._members[self._members.index(member)] = self._start(member.number)
 
     # -- playing -----------------------------------------------------------------------------------------------------
 
-    def _hand_out(self, play: _Request) -> None:
-        self._welcome(0.0)
-        for member in self._members:
-            if play.waiting and member.idle:
-                member.session = play.waiting.popleft()
-                member.active_at = time.monotonic()
-                member.report = member.handle.begin.remote(play.sessions[member.session], _REPORT_SECONDS)
+    def _open(self, request: RolloutRequest) -> OpenRequest:
+        groups = self.config.rollout.groups_per_session
+        ready = sum(member.starting is None for member in self._members)
+        sessions = split_sessions(request, groups) if groups else split_evenly(request, max(1, ready))
+        return OpenRequest(request, sessions, EventLedger(self._emit, self._notify), _no_progress)
 
-    def _receive(self, play: _Request, timeout: float) -> None:
+    def _finish(self, opened: OpenRequest, progress: Progress) -> list[Trajectory]:
+        """Work until a request is played."""
+        opened.progress = progress
+        opened.report_progress()  # of what was played ahead
+        while not opened.played:
+            if self._stop():
+                self.abandon()
+                raise Interrupted
+            self._work(_POLL_SECONDS)
+        self._requests.remove(opened)
+        return opened.trajectories()
+
+    def _work(self, timeout: float) -> None:
+        """Hand out sessions to idle actors, and process what actors report within this many seconds."""
+        self._welcome(0.0)
+        self._await_weights(0.0)
+        for member in self._members:
+            if member.idle and member not in self._loading:
+                self._hand_out(member)
+        self._receive(timeout)
+        self._replace_hanging()
+
+    def _hand_out(self, member: PoolMember) -> None:
+        """Have an idle actor play the next session, if any waits."""
+        for opened in self._requests:
+            if opened.waiting:
+                number = opened.waiting.popleft()
+                member.session, member.active_at = (opened, number), time.monotonic()
+                member.report = member.handle.begin.remote(opened.sessions[number], _REPORT_SECONDS)
+                return
+
+    def _receive(self, timeout: float) -> None:
         """Process the reports that arrive within this many seconds."""
         self._pass_on_watched()
         reporting = {member.report: member for member in self._members if member.session is not None}
         if not reporting:
             time.sleep(timeout)
             return
-        ray.wait(list(reporting), num_returns=1, timeout=timeout)
+        if timeout:
+            ray.wait(list(reporting), num_returns=1, timeout=timeout)
         for reference in ray.wait(list(reporting), num_returns=len(reporting), timeout=0)[0]:
             member = reporting[reference]
             try:
@@ -282,51 +287,58 @@ class RayRolloutPool:
             except RayTaskError as error:
                 raise cause_of(error) from error
             except RayActorError as error:
-                self._lose(play, member, first_line(error))
+                self._lose(member, first_line(error))
             else:
-                self._process(play, member, report)
+                self._process(member, report)
 
-    def _process(self, play: _Request, member: _Member, report: PlayReport) -> None:
-        session = member.session
-        assert session is not None
+    def _process(self, member: PoolMember, report: PlayReport) -> None:
+        assert member.session is not None
+        opened, number = member.session
         if report.events or report.final:
             member.active_at = time.monotonic()
-        play.ledger.receive(report.events)
+        opened.ledger.receive(report.events)
         for notice in report.notices:
             self._notify(notice)
         if report.partial is not None:
             self._stream.send(*report.partial)
-        play.counts[session] = (report.done, report.tokens)
+        opened.counts[number] = (report.done, report.tokens)
         if report.final:
             member.session = member.report = None
+            self._usage.add(report)
         else:
             member.report = member.handle.report.remote(_REPORT_SECONDS)
         if report.failure is not None and not isinstance(report.failure, Interrupted):
             raise report.failure
         if report.trajectories is not None:
-            play.parts[session] = report.trajectories
-        play.report_progress()
+            opened.parts[number] = report.trajectories
+        opened.report_progress()
 
-    def _lose(self, play: _Request, member: _Member, reason: str) -> None:
-        """Have the session of a lost actor played again, from the same seeds."""
-        session = member.session
-        assert session is not None
-        play.losses[session] += 1
-        play.counts.pop(session, None)
-        if play.losses[session] == _MAX_LOSSES:
-            groups = ", ".join(str(plan.group) for plan in play.sessions[session].plans)
+    def _lose(self, member: PoolMember, reason: str) -> None:
+        """Have the session of a lost actor played again, from the same seeds.
+
+        With weights that may change between turns it would take another course: what has begun is then closed, and
+        played again under new numbers.
+        """
+        assert member.session is not None
+        opened, number = member.session
+        opened.losses[number] += 1
+        opened.counts.pop(number, None)
+        if opened.losses[number] == _MAX_LOSSES:
+            groups = ", ".join(str(plan.group) for plan in opened.sessions[number].plans)
             raise ClusterError(
                 f"{_MAX_LOSSES} rollout actors were lost while they played groups {groups} (at last {member.name}: "
                 f"{reason}): the logs of their nodes say why; often the memory is used up. Checkpoints are kept"
             )
-        play.waiting.appendleft(session)
+        if self.config.rollout.max_staleness and opened.request.split == "train":
+            opened.renumber(number)
+        opened.waiting.appendleft(number)
         self._replace(member, reason)
 
-    def _replace_hanging(self, play: _Request) -> None:
+    def _replace_hanging(self) -> None:
         limit, now = self.config.cluster.actor_timeout, time.monotonic()
         for member in list(self._members):
             if member.session is not None and now - member.active_at > limit:
-                self._lose(play, member, f"it finished no turn within cluster.actor_timeout = {limit:g} seconds")
+                self._lose(member, f"it finished no turn within cluster.actor_timeout = {limit:g} seconds")
         if any(member.starting is None for member in self._members):
             self._ready_at = now
         elif now - self._ready_at > self.config.cluster.start_timeout:
@@ -336,18 +348,6 @@ class RayRolloutPool:
                 "has nodes"
             )
 
-    def _interrupt(self, play: _Request) -> None:
-        """Stop all actors between turns, close what they began, and raise Interrupted."""
-        for member in self._members:
-            if member.session is not None:
-                member.handle.stop.remote()
-        play.waiting.clear()
-        while any(member.session is not None for member in self._members):
-            self._receive(play, _POLL_SECONDS)
-            self._replace_hanging(play)
-        play.ledger.interrupt()
-        raise Interrupted
-
     def _pass_on_watched(self) -> None:
         watched = self._stream.refresh()
         if watched != self._watched:
@@ -355,3 +355,7 @@ class RayRolloutPool:
             for member in self._members:
                 if member.starting is None:
                     member.handle.watch.remote(list(watched))
+
+
+def _no_progress(done: int, tokens: int) -> None:
+    """A request that nothing waits for yet."""

@@ -16,9 +16,13 @@ from trainer.cluster.actor_description import ActorDescription
 from trainer.cluster.transfer import PackedWeights, PolicyFiles
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import in_chunks, make_sampler
+from trainer.engines.transformers.transformers_sampler import TransformersSampler
+from trainer.engines.vllm.vllm_sampler import VllmSampler
 from trainer.journal.events import Event
+from trainer.memory import preflight
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
+from trainer.policy.load import pick_device
 from trainer.rollout.runner import EnvironmentsFailedError, Interrupted, RolloutRequest, RolloutRunner
 from trainer.rollout.token_stream import TokenStreamListener
 from trainer.rollout.trajectory import Trajectory
@@ -38,6 +42,7 @@ class PlayReport:
         done, tokens: finished trajectories and sampled tokens of the request so far.
         partial: the newest partial response of a watched trajectory: its id, turn and text.
         notices: messages for the user.
+        seconds: that the whole request took, once it is over.
         trajectories: of the whole request, once it is played.
         failure: what ended it instead.
     """
@@ -47,6 +52,7 @@ class PlayReport:
     tokens: int = 0
     partial: tuple[str, int, str] | None = None
     notices: list[str] = field(default_factory=list)
+    seconds: float = 0.0
     trajectories: list[Trajectory] | None = None
     failure: Exception | None = None
 
@@ -69,6 +75,9 @@ class RolloutActor:
         self._messages: SimpleQueue[PlayReport] = SimpleQueue()
         self._player: threading.Thread | None = None
         self._stopped, self._counts = False, (0, 0)
+        self._lock = threading.Lock()  # of the next two, and of the model's weights
+        self._playing = False
+        self._pending: PackedWeights | None = None
 
     def prepare(self, files: PolicyFiles, weights: PackedWeights | None) -> ActorDescription:
         """Load the policy and start the engine and the environments' runner.
@@ -78,40 +87,72 @@ class RolloutActor:
             weights: newer ones; None: none yet.
         Raises:
             ModelError: the policy or the engine cannot be loaded here.
+            OutOfMemoryError: they do not fit this actor's GPU.
         """
         config = self.config
         if config.policy.threads:
             torch.set_num_threads(config.policy.threads)
+        device = pick_device(config.policy.device)
+        plan = preflight.check_gpu(config, files.shape, device, "play")
+        if plan.warning:
+            self._notify(plan.warning)
         policy = files.load(config.policy)
         if config.lora.rank and config.kind != "evaluate":
             lora_adapters.attach_all(policy.model, None, config.lora, config.seed)
-        if weights is not None:
-            weights.unpack().load_into(policy.model)
         self.model = policy.model
         self.chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
-        sampler = make_sampler(config, policy, self.chat.eos_id)
+        self.sampler = make_sampler(config, policy, self.chat.eos_id)
+        if isinstance(self.sampler, TransformersSampler) and config.rollout.max_staleness:
+            self.sampler.threads = 0  # several threads have no common moment between their rounds
+            self.sampler.between_rounds = self._apply_weights
         self.runner = RolloutRunner(
             config=config,
             chat=self.chat,
-            sampler=in_chunks(sampler, config.memory.max_concurrent_trajectories or None, self._notify),
+            sampler=in_chunks(self.sampler, plan.rows, self._notify),
             context=policy.context,
             emit=self._emit,
             stop=lambda: self._stopped,
             progress=self._progress,
         )
+        if weights is not None:
+            self.load_weights(weights)
         return ActorDescription.of_this_process(policy.model.device)
 
     def load_weights(self, weights: PackedWeights) -> int:
-        """Sample with these weights from now on; no request is being played. Returns their version."""
-        weights.unpack().load_into(self.model)
-        self.runner.sampler.weights_updated()
+        """Sample with these weights from now on. Returns their version.
+
+        While a request is being played, an engine of transformers takes them between two rounds of responses and keeps
+        the keys and values of what was read before, as PipelineRL (arXiv 2509.19128) does; vLLM takes them before its
+        next request. Log-probabilities are in any case those of the distribution that a token was sampled from.
+        """
+        with self._lock:
+            self._pending = weights
+            if not self._playing:
+                self._load_pending()
         return weights.version
+
+    def _apply_weights(self) -> None:
+        """In the playing thread: take the newest weights, when no response is being sampled."""
+        with self._lock:
+            self._load_pending()
+
+    def _load_pending(self) -> None:
+        if self._pending is None:
+            return
+        self._pending.unpack().load_into(self.model)
+        self.sampler.weights_updated()
+        if isinstance(self.sampler, TransformersSampler | VllmSampler):
+            self.sampler.version = self._pending.version
+        self._pending = None
 
     def begin(self, request: RolloutRequest, wait: float) -> PlayReport:
         """Begin to play a request, after the last one was over. Returns its first report, as `report`."""
         if self._player is not None:
             self._player.join()
         self._stopped, self._counts = False, (0, 0)
+        with self._lock:
+            self._load_pending()
+            self._playing = True
         self._player = threading.Thread(target=self._play, args=(request,), name="play", daemon=True)
         self._player.start()
         return self.report(wait)
@@ -149,7 +190,7 @@ class RolloutActor:
     # -- in the playing thread ---------------------------------------------------------------------------------------
 
     def _play(self, request: RolloutRequest) -> None:
-        end = PlayReport()
+        end, began = PlayReport(), time.monotonic()
         try:
             end.trajectories = self.runner.play(request, partial(TokenStreamListener, self.stream, self.chat))
         except EnvironmentsFailedError as error:  # only the driver can decide whether all actors failed
@@ -158,6 +199,10 @@ class RolloutActor:
             end.failure = error
         except Exception as error:  # noqa: BLE001 raised again by the driver
             end.failure = _portable(error)
+        with self._lock:
+            self._playing = False
+            self._load_pending()
+        end.seconds = time.monotonic() - began
         self._messages.put(end)
 
     def _emit(self, *events: Event) -> None:
@@ -194,7 +239,7 @@ def _extend(report: PlayReport, other: PlayReport) -> None:
     report.events += other.events
     report.notices += other.notices
     report.partial = other.partial or report.partial
-    report.trajectories, report.failure = other.trajectories, other.failure
+    report.trajectories, report.failure, report.seconds = other.trajectories, other.failure, other.seconds
 
 
 def _portable(error: Exception) -> Exception:

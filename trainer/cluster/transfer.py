@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -13,7 +14,9 @@ import numpy as np
 import torch
 
 from trainer.config.run import PolicyConfig
+from trainer.policy import shapes
 from trainer.policy.load import Policy, load
+from trainer.policy.shapes import ModelShape
 from trainer.policy.weights import VersionedWeights
 
 
@@ -42,6 +45,11 @@ class PolicyFiles:
     def size(self) -> int:
         """Bytes."""
         return sum(map(len, self.files.values()))
+
+    @property
+    def shape(self) -> ModelShape | None:
+        """Of the model; None if its config.json does not tell."""
+        return shapes.read(json.loads(self.files.get("config.json", b"{}")))
 
     def load(self, config: PolicyConfig) -> Policy:
         """Load the policy in this process, on its device. Raises ModelError as `trainer.policy.load.load`."""

@@ -137,6 +137,7 @@ _RULES = (
             "rollout.top_p",
             "rollout.top_k",
             "rollout.min_p",
+            "rollout.max_staleness",
             "algorithm.",
             "optimizer.policy_lr",
             "optimizer.critic_lr",

@@ -100,7 +100,8 @@ class ClusterConfig(Section):
     )
     actor_timeout: float = setting(
         1800.0,
-        "Time without any turn after which a rollout actor counts as hanging; its groups are played by others.",
+        "Time after which an actor counts as hanging: a rollout actor without any turn, whose groups others then play, "
+        "or learners without any progress, which then start again from the newest checkpoint.",
         unit="seconds",
         added=True,
         gt=0,

@@ -108,6 +108,17 @@ class RolloutConfig(Section):
         "every day, so that a run continued tomorrow reads the same prompt.",
         added=True,
     )
+    max_staleness: int = setting(
+        0,
+        "Updates by which the weights that sampled a token may be behind those that it updates. 0: rollouts and "
+        "updates take turns. Above 0, later rollouts are played during the update: needs cluster.rollout_actors and "
+        "algorithm.tis_cap.",
+        unit="updates",
+        source="AReaL: η",
+        added=True,
+        ge=0,
+        le=64,
+    )
     groups_per_session: int = setting(
         0,
         "Groups that an engine samples together; 0 = all that one engine plays. The last bits of log-probabilities "

@@ -295,6 +295,8 @@ class RunConfig(Section):
                 f"vLLM reports no log-probabilities with the temperature but without the token filters applied: with "
                 f"{self.rollout.biased[0]} set, rollout.temperature must be 1 or engine.name 'transformers'"
             )
+        if self.rollout.max_staleness and self.kind == "train":
+            self._check_staleness()
         if self.engine.name == "server" and self.cluster.rollout_actors:
             raise ValueError(
                 "engine.name is 'server': the servers sample already outside of the trainer's process. Set "
@@ -311,6 +313,24 @@ class RunConfig(Section):
             for times in range(1, self.echo_trap.max_rewinds + 1):
                 self.after_rewinds(times)
         return self
+
+    def _check_staleness(self) -> None:
+        """Raises ValueError where rollouts cannot be played during the update, or would not be corrected for it."""
+        if not self.cluster.rollout_actors:
+            raise ValueError(
+                "rollout.max_staleness is above 0, but the trainer's own process plays: set cluster.rollout_actors to "
+                "at least 1, or rollout.max_staleness to 0"
+            )
+        if self.algorithm.tis_cap is None:
+            raise ValueError(
+                "rollout.max_staleness is above 0: tokens are then sampled by older weights than they update, which "
+                "algorithm.tis_cap corrects for. Set it, for example to 2"
+            )
+        if self.algorithm.dynamic_sampling_rounds > 1:
+            raise ValueError(
+                "dynamic sampling plays further groups for each iteration, which cannot be known in advance: set "
+                "algorithm.dynamic_sampling_rounds to 1 or rollout.max_staleness to 0"
+            )
 
     def after_rewinds(self, times: int) -> Self:
         """The settings after that many rewinds; the same object after none.

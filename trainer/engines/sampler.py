@@ -46,6 +46,7 @@ class SampledResponse:
         ended: whether the last token is the end token (else the response was cut at `max_tokens`).
         reported_tokens: token count reported by the engine, where `ids` are not the model's tokens.
         context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
+        version: of the weights that sampled it, where the owner of the sampler counts them.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -54,6 +55,7 @@ class SampledResponse:
     ended: bool = False
     reported_tokens: int | None = None
     context_exceeded: bool = False
+    version: int = 0
 
     @property
     def tokens(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from trainer.config.algorithm import AlgorithmConfig
 from trainer.diagnostics import reasoning
@@ -18,6 +19,7 @@ from trainer.loops.stages.learner_groups import make_learners
 from trainer.loops.stages.policy_setup import load_policy
 from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
+from trainer.loops.stages.rollouts_ahead import staleness
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.metrics.reasoning_table import ANY_TURN, FIRST_TURN
 from trainer.rollout.environment_mix import shares_of, success_by_environment
@@ -52,6 +54,20 @@ def _attempt(session: RunSession) -> None:
         checkpointer.save_evaluated()
     checkpointer.save_initial()
     timer.start(progress.checkpoint_seconds)
+    with rollouts.ahead.until_done() if rollouts.ahead else nullcontext():
+        _iterate(session, setup.policy.pad_id, learners, rollouts, evaluator, checkpointer)
+
+
+def _iterate(
+    session: RunSession,
+    pad_id: int,
+    learners: LearnerGroup,
+    rollouts: RolloutStage,
+    evaluator: SuiteEvaluator,
+    checkpointer: Checkpointer,
+) -> None:
+    """Iterate to the end of the run, or to a collapse from which it rewinds."""
+    config, progress, timer, trap = session.config, session.progress, session.timer, checkpointer.trap
     while progress.iteration < config.iterations:
         session.check_stop()
         if progress.skipped_updates >= config.algorithm.stop_after_skipped_updates > 0:
@@ -62,10 +78,12 @@ def _attempt(session: RunSession) -> None:
         complete = rollouts.complete(trajectories)
         selection = select_batch(complete, config.algorithm)
         session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
-        batch = make_batch(selection, setup.policy.pad_id, config.algorithm) if selection.teaches else None
+        batch = make_batch(selection, pad_id, config.algorithm) if selection.teaches else None
         with timer.phase("update"):
-            learners.report_to(session.reporter.watch_update(iteration))
+            report = session.reporter.watch_update(iteration)
+            learners.report_to(rollouts.ahead.pumping(report) if rollouts.ahead else report)
             metrics = _rollout_metrics(session, trajectories, complete, selection, learners)
+            metrics |= staleness(complete, learners.version) if rollouts.ahead else {}
             metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
             if batch is None:
                 metrics |= _skip(session, selection, iteration, complete, metrics)
@@ -75,9 +93,12 @@ def _attempt(session: RunSession) -> None:
         progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
         advantages = None if batch is None else learners.advantages
         session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
+        metrics |= rollouts.ahead.pool.usage() if rollouts.ahead else {}
         alarm = _record(session, trap, iteration, trajectories, metrics)
         collapsed = alarm is not None and alarm.state == "trapped"
         if collapsed and checkpointer.may_rewind():
+            if rollouts.ahead:
+                rollouts.ahead.abandon()
             return checkpointer.rewind()
         stops = collapsed and config.echo_trap.action != "none"
         if evaluator.is_due() or (stops and config.evaluation.prompts):
@@ -181,7 +202,8 @@ def _record(
     session.progress.iteration = iteration
     session.progress.tokens += tokens
     metrics |= session.timer.finish()
-    metrics["throughput/tokens_per_second"] = tokens / metrics["time/rollout"]
+    overlap = metrics.get("time/update", 0.0) if session.config.rollout.max_staleness else 0.0
+    metrics["throughput/tokens_per_second"] = tokens / (metrics["time/rollout"] + overlap)
     alarm = trap.update(iteration, metrics)
     metrics |= trap.statistics()
     session.progress.echo_trap = trap.state_dict()

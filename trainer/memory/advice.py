@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.run import RunConfig
-from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, learned_tokens
+from trainer.memory.estimate import GB, STAGES, MemoryEstimate, Role, estimate_memory, learned_tokens
 from trainer.policy.shapes import ModelShape
 
 _MIN_SAVING = GB // 20
@@ -42,16 +42,18 @@ def suggested_settings(
     rows: int | None = None,
     total: int | None = None,
     processes: int = 1,
+    role: Role = "all",
 ) -> list[SuggestedSetting]:
     """Changes that lower the peak noticeably, largest saving first; each is estimated alone."""
-    before = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).peak
+    device: dict[str, Any] = {"gpu": gpu, "total": total, "processes": processes, "role": role}
+    before = estimate_memory(config, shape, rows=rows, **device).peak
     suggestions = []
     for name, value in _changes(config, shape, processes, gpu=gpu):
         changed = _with(config, name, value)
         if changed is None:
             continue
         fewer = None if rows is None else min(rows, _rows_after(rows, config, changed))
-        saved = before - estimate_memory(changed, shape, gpu=gpu, rows=fewer, total=total, processes=processes).peak
+        saved = before - estimate_memory(changed, shape, rows=fewer, **device).peak
         if saved >= min(_MIN_SAVING, max(1, before // 50)):
             suggestions.append(SuggestedSetting(name, value, saved))
     return sorted(suggestions, key=lambda saving: -saving.saved)

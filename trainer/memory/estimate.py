@@ -19,6 +19,8 @@ GB = 10**9
 Stage = Literal["play", "learn", "step"]
 STAGES: dict[Stage, str] = {"play": "while playing", "learn": "while learning", "step": "in the optimiser's step"}
 ALWAYS: tuple[Stage, ...] = ("play", "learn", "step")
+Role = Literal["all", "play", "learn"]
+"""What a process of a run does: an actor only plays or only learns."""
 
 CUDA_CONTEXT = 600 * 2**20
 """Context, kernels and workspaces of a GPU process, and fragmentation of its allocator."""
@@ -87,6 +89,7 @@ def estimate_memory(
     rows: int | None = None,
     total: int | None = None,
     processes: int = 1,
+    role: Role = "all",
 ) -> MemoryEstimate:
     """Memory estimate of a run on one device.
 
@@ -97,11 +100,16 @@ def estimate_memory(
         rows: trajectories sampled at once; None: as many as the settings allow.
         total: bytes of the device, of which a vLLM engine takes a share; None: unknown.
         processes: of the run, one per device; they divide rows and, with parallel.sharding, weights.
+        role: what the process on the device does.
     """
     rows = played_at_once(config, processes) if rows is None else rows
     shards = processes if config.parallel.sharding == "full" else 1
-    parts = [*_policy(config, shape), *_learning(config, shape, gpu=gpu, shards=shards)]
-    if config.engine.foreign:
+    parts = _policy(config, shape, learns=role != "play")
+    if role != "play":
+        parts += _learning(config, shape, gpu=gpu, shards=shards)
+    if role == "learn":
+        pass  # another process plays
+    elif config.engine.foreign:
         parts += _engine(config, shape, gpu=gpu, total=total)
     else:
         parts += _playing(config, shape, rows)
@@ -128,16 +136,25 @@ def played_at_once(config: RunConfig, processes: int = 1) -> int:
     return max(rollout if config.kind == "train" else 0, evaluation, 1)
 
 
-def rows_that_fit(config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1) -> int:
+def rows_that_fit(
+    config: RunConfig,
+    shape: ModelShape,
+    *,
+    gpu: bool,
+    free: int,
+    total: int,
+    processes: int = 1,
+    role: Role = "all",
+) -> int:
     """Trajectories that can be sampled at once: all, or as many as fit with some margin; at least one."""
     limit = played_at_once(config, processes)
     limit = min(config.memory.max_concurrent_trajectories or limit, limit)
-    if config.engine.foreign:
+    if config.engine.foreign or role == "learn":
         return limit
 
     def fits(rows: int) -> bool:
         return (
-            estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes).at("play")
+            estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes, role=role).at("play")
             <= MAX_SHARE * free
         )
 
@@ -223,12 +240,12 @@ def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
     return min(max(_micro_batch_tokens(config, gpu=gpu), longest), rows * windows * longest)
 
 
-def _policy(config: RunConfig, shape: ModelShape) -> list[MemoryItem]:
+def _policy(config: RunConfig, shape: ModelShape, *, learns: bool) -> list[MemoryItem]:
     """Weights that sample and score, whole in every process."""
     size = width_of(config) * shape.parameters
     parts = [MemoryItem("weights of the policy", size)]
     small = shape.parameters < SMALL
-    if config.kind == "train" and not config.lora.rank and (small or config.algorithm.kl_coef > 0):
+    if learns and config.kind == "train" and not config.lora.rank and (small or config.algorithm.kl_coef > 0):
         parts.append(MemoryItem("initial policy (reference)", size))
     return parts
 

@@ -12,7 +12,7 @@ from transformers import AutoConfig
 from trainer.config.run import RunConfig
 from trainer.memory import available
 from trainer.memory.advice import advice, gigabytes, parts_as_text, suggested_settings
-from trainer.memory.estimate import MAX_SHARE, estimate_memory, played_at_once, rows_that_fit
+from trainer.memory.estimate import MAX_SHARE, Role, estimate_memory, played_at_once, rows_that_fit
 from trainer.memory.oom import OutOfMemoryError
 from trainer.policy.load import is_hub_id, revision_of
 from trainer.policy.shapes import ModelShape, read, shape_of
@@ -44,32 +44,74 @@ def check(config: RunConfig, source: str, device: torch.device) -> PreflightResu
 
 
 def check_shape(
-    config: RunConfig, shape: ModelShape, *, gpu: bool, free: int, total: int, processes: int = 1
+    config: RunConfig,
+    shape: ModelShape,
+    *,
+    gpu: bool,
+    free: int,
+    total: int,
+    processes: int = 1,
+    role: Role = "all",
+    who: str = "the run",
+    where: str = "",
 ) -> PreflightResult:
     """As `check`, for a device with `free` of `total` bytes available.
 
+    Args:
+        role: what the process on the device does.
+        who, where: names of the process and the device in messages.
     Raises:
         OutOfMemoryError: as in `check`; with memory.preflight=warn a warning instead.
     """
-    rows = rows_that_fit(config, shape, gpu=gpu, free=free, total=total, processes=processes)
-    estimate = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
-    where = "the GPU" if gpu else "this machine"
+    rows = rows_that_fit(config, shape, gpu=gpu, free=free, total=total, processes=processes, role=role)
+    estimate = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes, role=role)
+    where = where or ("the GPU" if gpu else "this machine")
     takes = f"{gigabytes(estimate.peak)} of the {gigabytes(free)} that are free on {where}"
-    savings = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes))
+    savings = advice(suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes, role=role))
+    plays = role != "learn"
     if estimate.peak > free:
         message = (
-            f"the run does not fit: it would take {takes}. Parts: {parts_as_text(estimate)}. "
+            f"{who} does not fit: it would take {takes}. Parts: {parts_as_text(estimate)}. "
             f"Of the settings, {savings}. To try it anyway, set memory.preflight=warn"
         )
         if config.memory.preflight == "refuse":
             raise OutOfMemoryError(message)
-        return PreflightResult(rows, message[:1].upper() + message[1:] + ".")
-    in_chunks = rows < played_at_once(config, processes) and not config.engine.foreign
+        return PreflightResult(rows if plays else None, f"{_capitalised(message)}.")
+    in_chunks = plays and rows < played_at_once(config, processes) and not config.engine.foreign
     if estimate.peak > MAX_SHARE * free and not in_chunks:
-        return PreflightResult(rows, f"The run will take about {takes}. If that is too much, {savings}.")
+        warning = f"{_capitalised(who)} will take about {takes}. If that is too much, {savings}."
+        return PreflightResult(rows if plays else None, warning)
     return PreflightResult(
         rows if in_chunks else config.memory.max_concurrent_trajectories or None,
         _chunks_notice(config, rows, processes) if in_chunks else "",
+    )
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def check_gpu(config: RunConfig, shape: ModelShape | None, device: torch.device, role: Role) -> PreflightResult:
+    """As `check`, for an actor with a GPU of its own; on a CPU its driver has checked all actors of the node together.
+
+    Raises:
+        OutOfMemoryError: as in `check`.
+    """
+    memory = _free(device) if device.type == "cuda" else None
+    if config.memory.preflight == "none" or shape is None or memory is None:
+        return PreflightResult(config.memory.max_concurrent_trajectories or None)
+    cluster = config.cluster
+    processes = cluster.rollout_actors if role == "play" else cluster.learners
+    return check_shape(
+        config,
+        shape,
+        gpu=True,
+        free=memory[0],
+        total=memory[1],
+        processes=processes,
+        role=role,
+        who=f"a {'rollout actor' if role == 'play' else 'learner'}",
+        where=f"its GPU ({torch.cuda.get_device_name(device)})",
     )
 
 

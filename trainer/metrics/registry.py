@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainer.metrics.cluster_table import AHEAD
 from trainer.metrics.spec import MetricSpec
 from trainer.metrics.system_table import SYSTEM
 from trainer.metrics.table import EVALUATION, ITERATION, WATCH
 
-METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *WATCH, *SYSTEM)}
+METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *AHEAD, *WATCH, *SYSTEM)}
 """All metrics with a fixed name. Families with a free part in the name are resolved by `spec_of`."""
 
 _EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}

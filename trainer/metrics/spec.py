@@ -32,6 +32,7 @@ Unit = Literal[
     "groups",
     "rounds",
     "iterations",
+    "updates",
     "trajectories",
     "requests",
     "bytes",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainer.config.run import RunConfig
@@ -104,7 +104,7 @@ def plan_groups(
             GroupPlan(
                 group=group,
                 seed=derive(seed, Purpose.INITIAL_STATE, *place),
-                members=tuple(f"{iteration:05d}-g{group:02d}-n{member:02d}" for member in members),
+                members=_names(iteration, group, len(members)),
                 dynamics_seeds=tuple(derive(seed, Purpose.DYNAMICS, *place, member) for member in members),
                 sampling_seeds=tuple(derive(seed, Purpose.SAMPLING, *place, member) for member in members),
                 environment=number,
@@ -112,6 +112,16 @@ def plan_groups(
             )
         )
     return plans
+
+
+def renumbered(plan: GroupPlan, iteration: int, group: int) -> GroupPlan:
+    """The same group, with the same seeds, under another number: its journal records are those of a new group."""
+    return replace(plan, group=group, members=_names(iteration, group, len(plan.members)))
+
+
+def _names(iteration: int, group: int, size: int) -> tuple[str, ...]:
+    """Ids of a training group's trajectories."""
+    return tuple(f"{iteration:05d}-g{group:02d}-n{member:02d}" for member in range(size))
 
 
 def success_by_environment(trajectories: Iterable[Trajectory], shares: Sequence[EnvironmentShare]) -> dict[str, float]:

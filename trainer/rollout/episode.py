@@ -153,6 +153,7 @@ class Episode:
         """Append the response to the trajectory. Returns it parsed, and its text."""
         start = len(self.trajectory.ids)
         self.trajectory.append_response(response.ids, response.logprobs, response.entropies, turn)
+        self.trajectory.versions.append(response.version)
         text = self.chat.decode(response.ids)
         self.trajectory.thought_spans.append((start, start + self._thought_tokens(response.ids, text)))
         parsed = parse_response(text, think=self.rollout.think, max_actions=self.rollout.max_actions_per_turn)

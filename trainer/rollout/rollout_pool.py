@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
 
@@ -55,6 +55,26 @@ class RolloutPool(Protocol):
 
     def close(self) -> None:
         """Release everything that the pool started; it cannot be used afterwards."""
+
+
+@runtime_checkable
+class RolloutsAheadPool(RolloutPool, Protocol):
+    """A pool that plays on while its driver does something else, and takes new weights while it plays."""
+
+    def submit(self, request: RolloutRequest) -> None:
+        """Begin to play the request of an iteration, after those submitted before."""
+
+    def collect(self, iteration: int, progress: Progress) -> list[Trajectory]:
+        """Wait for the submitted request of an iteration. Returns and raises as `play`."""
+
+    def pump(self) -> None:
+        """Pass on what has happened meanwhile, without waiting: to be called often while the driver is busy."""
+
+    def abandon(self) -> None:
+        """Interrupt all requests between turns; the journal gets the ends of their trajectories."""
+
+    def usage(self) -> dict[str, float]:
+        """cluster/*: metrics of the actors since the last call."""
 
 
 class LocalRolloutPool:

@@ -38,6 +38,7 @@ class Trajectory:
         turn_of: parallel to `ids`: the turn of a sampled token; −1 on other tokens.
         prompts: by turn, the whole prompt where it is not the dialogue so far (context windows). The turn's response
             was sampled after this prompt, and is trained on with it (`sequences`).
+        versions: by turn, the version of the weights that sampled its response (`SampledResponse.version`).
         turns: journal records of the turns.
         thought_spans: by turn, start and end of the thought in `ids`.
         success: whether the episode was solved.
@@ -57,6 +58,7 @@ class Trajectory:
     entropies: list[float] = field(default_factory=list)
     turn_of: list[int] = field(default_factory=list)
     prompts: dict[int, list[int]] = field(default_factory=dict)
+    versions: list[int] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     thought_spans: list[tuple[int, int]] = field(default_factory=list)
     success: bool = False

@@ -1,7 +1,4 @@
-"""A Ray cluster of its own for the tests of this folder; they are skipped where Ray is not installed.
-
-Those with actors take ten minutes on two cores, and run if ECHOSCOPE_TEST_RAY is set.
-"""
+"""A Ray cluster of its own for the tests of this folder; they are skipped where Ray is not installed."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from tests.trainer.threads import THREADS
 
 ray = pytest.importorskip("ray")
 
-from trainer.cluster.connection import start_local_cluster  # noqa: E402 Ray is present
+from trainer.cluster.local_cluster import start_local_cluster  # noqa: E402 Ray is present
 
 SLOTS = 8
 """CPUs that the cluster claims to have: actors are slots, not cores."""
@@ -23,8 +20,6 @@ SLOTS = 8
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
     """One node, started once: runs of this process use it instead of starting their own."""
-    if not os.environ.get("ECHOSCOPE_TEST_RAY"):
-        pytest.skip("set ECHOSCOPE_TEST_RAY=1 to run the tests with Ray's actors")
     os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     start_local_cluster(SLOTS, object_store_bytes=256 * 2**20)

@@ -3,12 +3,13 @@
 import os
 import signal
 
-import psutil
 import pytest
 import torch
 
 from tests.trainer import tiny
 from tests.trainer.cluster.journals import check_order, facts
+from tests.trainer.cluster.processes import listening_addresses, pids
+from tests.trainer.cluster.selection import on_request
 from tests.trainer.loops.test_train import count_turns, dialogues, events, numbers, run, same_weights, weights
 from trainer.cluster.errors import LearnerLostError
 from trainer.config.run import RunConfig
@@ -55,19 +56,6 @@ def gradient_norms(folder):
     ]
 
 
-def learner_pids() -> list[int]:
-    """Processes of the learners of this test's cluster."""
-    pids = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            title = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if title.startswith("ray::LearnerActor"):
-            pids.append(process.pid)
-    return pids
-
-
 def test_one_learner_with_rollouts_in_the_driver_is_bit_for_bit_the_same(llama_folder, tmp_path):
     config = small(llama_folder, algorithm={"estimator": "gae", "kl_coef": 0.01, "gamma": 0.9})
     run(config, tmp_path / "one")
@@ -76,17 +64,27 @@ def test_one_learner_with_rollouts_in_the_driver_is_bit_for_bit_the_same(llama_f
     assert facts(tmp_path / "one") == facts(tmp_path / "apart")
 
 
+@on_request
 @pytest.mark.parametrize("estimator, sharding", [("reinforce_plus_plus", "none"), ("gae", "full")])
 def test_two_learners_and_two_rollout_actors_take_the_steps_of_one_process(llama_folder, tmp_path, estimator, sharding):
     config = small(llama_folder, algorithm=REINFORCE | {"estimator": estimator}, parallel={"sharding": sharding})
     run(config, tmp_path / "one")
-    run(on_cluster(config, learners=2, actors=2), tmp_path / "two")
+    bound: set[str] = set()
+
+    def look():
+        if not bound and count_turns(tmp_path / "two", 1):
+            bound.update(listening_addresses())
+        return False
+
+    run(on_cluster(config, learners=2, actors=2), tmp_path / "two", stop=look)
+    assert bound <= {"127.0.0.1", "::1"}, "no port is open to the network"
     assert responses(tmp_path / "two") == responses(tmp_path / "one")
     assert gradient_norms(tmp_path / "two") == pytest.approx(gradient_norms(tmp_path / "one"), rel=1e-5)
     assert near(weights(tmp_path / "two"), weights(tmp_path / "one")) < 1e-5
     check_order(tmp_path / "two")
 
 
+@on_request
 def test_a_run_stops_and_resumes_with_another_number_of_learners(llama_folder, tmp_path):
     config = small(llama_folder, algorithm={"estimator": "gae", "gamma": 0.9}, iterations=3)
     run(config, tmp_path / "one")
@@ -99,6 +97,7 @@ def test_a_run_stops_and_resumes_with_another_number_of_learners(llama_folder, t
     assert near(weights(folder), weights(tmp_path / "one")) < 1e-4
 
 
+@on_request
 def test_a_killed_learner_is_replaced_and_the_run_continues_from_its_checkpoint(llama_folder, tmp_path):
     config = on_cluster(small(llama_folder, iterations=3), learners=2, actors=1)
     run(config, tmp_path / "unbroken")
@@ -106,7 +105,7 @@ def test_a_killed_learner_is_replaced_and_the_run_continues_from_its_checkpoint(
 
     def kill_once():
         if not killed and count_turns(folder, 2):
-            killed.append(learner_pids()[1])
+            killed.append(pids("LearnerActor")[1])
             os.kill(killed[0], signal.SIGKILL)
         return False
 
@@ -120,12 +119,13 @@ def test_a_killed_learner_is_replaced_and_the_run_continues_from_its_checkpoint(
     check_order(folder)
 
 
+@on_request
 def test_learners_that_die_again_and_again_end_the_run_with_the_reason(llama_folder, tmp_path):
     folder, killed = tmp_path / "run", []
     config = on_cluster(small(llama_folder, evaluation={"prompts": 0}), learners=1, actors=1)
 
     def kill_each():
-        for pid in learner_pids():
+        for pid in pids("LearnerActor"):
             if pid not in killed and count_turns(folder, 1) > len(killed):
                 killed.append(pid)
                 os.kill(pid, signal.SIGKILL)
@@ -138,12 +138,14 @@ def test_learners_that_die_again_and_again_end_the_run_with_the_reason(llama_fol
     assert (end.type, end.reason) == ("run_finished", "error")
 
 
+@on_request
 def test_settings_that_cannot_be_sharded_are_refused_with_alternatives(llama_folder, tmp_path):
     config = small(llama_folder, parallel={"sharding": "full"}, lora={"rank": 4, "alpha": 8})
     with pytest.raises(ModelError, match=r"Set parallel\.sharding to none"):
         run(on_cluster(config, learners=2, actors=0), tmp_path / "run")
 
 
+@on_request
 def test_demonstrations_are_imitated_by_two_learners_as_by_one_process(llama_folder, tmp_path):
     config = small(
         llama_folder,
@@ -160,3 +162,23 @@ def test_demonstrations_are_imitated_by_two_learners_as_by_one_process(llama_fol
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     assert torch.isfinite(torch.tensor(losses)).all()
+
+
+@on_request
+def test_a_hanging_learner_is_replaced_like_a_lost_one(llama_folder, tmp_path):
+    config = small(llama_folder, iterations=2)
+    run(config, tmp_path / "one")
+    folder, stopped = tmp_path / "two", []
+    data = on_cluster(config, learners=1, actors=0)
+    data.cluster.actor_timeout = 20
+
+    def stop_once():
+        if not stopped and count_turns(folder, 2):
+            stopped.append(pids("LearnerActor")[0])
+            os.kill(stopped[0], signal.SIGSTOP)
+        return False
+
+    assert run(data, folder, stop=stop_once).reason == "completed"
+    (notice,) = events(folder, Notice)
+    assert "hangs: no progress within cluster.actor_timeout = 20 seconds" in notice.message
+    same_weights(weights(folder), weights(tmp_path / "one"))

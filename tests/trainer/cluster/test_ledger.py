@@ -83,3 +83,13 @@ def test_a_stop_closes_what_is_open_with_the_turns_that_were_passed_on():
     assert ends["b"].end == "turns"
     assert (ends["c"].end, ends["c"].turns) == ("interrupted", 0)
     assert sum(event.type == "trajectory_finished" for event in passed) == 3
+
+
+def test_groups_that_are_given_up_are_closed_and_named():
+    book, passed, _ = ledger()
+    book.receive([started("a", "b"), turn(0), finished(1)])
+    assert book.close_groups({0, 7}) == {0}, "group 7 has not begun"
+    ends = [(event.trajectory, event.end) for event in passed if event.type == "trajectory_finished"]
+    assert ends == [("a", "turns"), ("b", "interrupted")]
+    book.interrupt()
+    assert len(passed) == 4, "closed once"

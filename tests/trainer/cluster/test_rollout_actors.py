@@ -3,15 +3,18 @@
 import os
 import signal
 
-import psutil
 import pytest
 
 from tests.trainer import tiny
 from tests.trainer.cluster.journals import check_order, facts
+from tests.trainer.cluster.processes import listening_addresses, pids
+from tests.trainer.cluster.selection import on_request
 from tests.trainer.loops.test_train import count_turns, events, run, same_weights, weights
+from trainer.cluster.errors import ClusterError
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
-from trainer.journal.events import Notice, RunStarted
+from trainer.journal.events import Notice, RunStarted, UpdateSkipped
+from trainer.memory.oom import OutOfMemoryError
 from trainer.rollout.runner import EnvironmentsFailedError
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -24,28 +27,16 @@ def on_actors(config: RunConfig, actors: int, **cluster: object) -> RunConfig:
 
 
 def small(folder, **sections):
-    """Three groups, each in a session of its own."""
+    """Three groups, each in a session of its own; equal rewards give a gradient, too."""
     parts = {
         "rollout": {"groups": 3, "groups_per_session": 1},
-        "algorithm": {"drop_zero_std": False},
+        "algorithm": {"estimator": "reinforce_plus_plus", "drop_zero_std": False, "gamma": 0.9},
         "evaluation": {"prompts": 3},
     }
     return tiny.config(folder, **(parts | sections))
 
 
-def actor_pids() -> list[int]:
-    """Processes of the rollout actors of this test's cluster."""
-    family = psutil.Process().children(recursive=True)
-    return [process.pid for process in family if _title(process).startswith("ray::RolloutActor")]
-
-
-def _title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
+@on_request
 def test_the_pocket_preset_is_bit_for_bit_the_same_on_three_actors(tmp_path):
     changes = ["iterations=5", "rollout.groups=3", "rollout.group_size=4", "rollout.max_turns=3"]
     changes += ["rollout.groups_per_session=1", "policy.threads=1", "policy.device=cpu", "evaluation.prompts=4"]
@@ -57,6 +48,7 @@ def test_the_pocket_preset_is_bit_for_bit_the_same_on_three_actors(tmp_path):
     check_order(tmp_path / "three")
 
 
+@on_request
 def test_adapters_are_passed_to_actors_also_on_resume(llama_folder, tmp_path):
     config = small(llama_folder, lora={"rank": 4, "alpha": 8}, iterations=3)
     run(config, tmp_path / "one")
@@ -77,7 +69,8 @@ def test_groups_of_a_killed_actor_are_played_again_by_another(llama_folder, tmp_
 
     def kill_once():
         if not killed and count_turns(folder, 2):
-            killed.append(actor_pids()[0])
+            assert listening_addresses() <= {"127.0.0.1", "::1"}, "no port is open to the network"
+            killed.append(pids("RolloutActor")[0])
             os.kill(killed[0], signal.SIGKILL)
         return False
 
@@ -88,8 +81,10 @@ def test_groups_of_a_killed_actor_are_played_again_by_another(llama_folder, tmp_
     recorded = [fact for fact in facts(folder) if '"type": "notice"' not in fact]
     assert recorded == facts(tmp_path / "one")
     same_weights(weights(tmp_path / "one"), weights(folder))
+    assert not events(folder, UpdateSkipped)
 
 
+@on_request
 def test_an_environment_that_fails_everywhere_ends_the_run_with_the_reason(llama_folder, tmp_path):
     config = small(llama_folder, environment={"name": "Boxoban", "settings": {"path": "/nowhere"}})
     with pytest.raises(EnvironmentsFailedError, match="no trajectory could be played to its end"):
@@ -97,9 +92,47 @@ def test_an_environment_that_fails_everywhere_ends_the_run_with_the_reason(llama
     check_order(tmp_path / "run")
 
 
+@on_request
 def test_a_suite_is_played_by_actors_as_by_one_process(llama_folder, tmp_path):
     config = small(llama_folder, kind="evaluate", evaluation={"prompts": 4})
     run(config, tmp_path / "one")
     run(on_actors(config, 2), tmp_path / "two")
     assert facts(tmp_path / "one") == facts(tmp_path / "two")
     check_order(tmp_path / "two")
+
+
+def test_a_run_too_large_for_its_cluster_ends_with_what_is_missing(llama_folder, tmp_path):
+    config = on_actors(small(llama_folder), 2, rollout_cpus=16, start_timeout=2)
+    with pytest.raises(ClusterError) as caught:
+        run(config, tmp_path / "run")
+    assert "the run needs 32 CPUs, the cluster has 8 CPUs, of which" in str(caught.value)
+    assert "Ask for less (cluster.rollout_actors," in str(caught.value)
+    end = events(tmp_path / "run")[-1]
+    assert (end.type, end.reason) == ("run_finished", "error")
+    assert "the run needs 32 CPUs" in end.message
+
+
+def test_actors_that_would_not_fit_the_memory_of_their_node_are_refused(llama_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.cluster.connection.available_memory", lambda: (1000, 2000))
+    with pytest.raises(OutOfMemoryError, match=r"a rollout actor does not fit: .* for each of its 2 rollout actors"):
+        run(on_actors(small(llama_folder), 2), tmp_path / "run")
+
+
+@on_request
+def test_groups_of_a_hanging_actor_are_played_again_by_another(llama_folder, tmp_path):
+    config = small(llama_folder, iterations=2)
+    run(config, tmp_path / "one")
+    folder = tmp_path / "two"
+    stopped = []
+
+    def stop_once():
+        if not stopped and count_turns(folder, 2):
+            stopped.append(pids("RolloutActor")[0])
+            os.kill(stopped[0], signal.SIGSTOP)
+        return False
+
+    assert run(on_actors(config, 2, actor_timeout=15), folder, stop=stop_once).reason == "completed"
+    (notice,) = events(folder, Notice)
+    assert f"process {stopped[0]} was lost and is replaced: it finished no turn within" in notice.message
+    check_order(folder)
+    same_weights(weights(tmp_path / "one"), weights(folder))

@@ -252,7 +252,7 @@ def test_an_evaluation_reports_the_rate_with_its_confidence_interval() -> None:
 def test_every_metric_of_the_table_is_computed_somewhere() -> None:
     tables = compute.TRAJECTORY_METRICS.keys() | compute.TURN_METRICS.keys() | compute.REWARD_METRICS.keys()
     signals = {f"{PREFIX}{key}{ending}" for key in CHECKS for ending in ("", LIMIT)}
-    rooms = ("algorithms", "diagnostics", "engines", "evaluation", "learner", "loops", "rollout")
+    rooms = ("algorithms", "cluster", "diagnostics", "engines", "evaluation", "learner", "loops", "rollout")
     source = "".join(path.read_text() for room in rooms for path in (TRAINER / room).rglob("*.py"))
     literals = set(re.findall(r'"([a-z]+/[a-z0-9_]+)"', source))
     phases = {f"time/{name}" for name in re.findall(r'timer\.phase\("(\w+)"\)', source)}

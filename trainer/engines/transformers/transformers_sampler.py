@@ -7,7 +7,7 @@ ever enters a row's context.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class TransformersSampler:
         eos_id: the token that ends a response.
         pad_id: fills gaps; never attended to.
         threads: threads with a session each (`ThreadedSession`); 0: none; None: chosen by model size, rows and cores.
+    Attributes:
+        version: of the model's weights, where its owner counts them; responses carry it.
+        between_rounds: called before each round of responses of a session, when no response is being sampled: the
+            only moment at which the owner may change the weights while a session is open.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class TransformersSampler:
         self.threads = threads
         self.eos_id = eos_id
         self.pad_id = eos_id if pad_id is None else pad_id
+        self.version = 0
+        self.between_rounds: Callable[[], None] = lambda: None
         self.head = output_head(model)
         self.layers = model.config.get_text_config().num_hidden_layers
 
@@ -127,6 +133,7 @@ class TransformersSession:
 
     def _round(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
         """Sample one response for each of the rows."""
+        self.sampler.between_rounds()
         rows = list(prompts)
         cache = self.cache
         for slot, row in enumerate(rows):
@@ -227,7 +234,7 @@ class TransformersSession:
     def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
         cache, eos, limit = self.cache, self.sampler.eos_id, self.params.max_tokens
         active = len(rows)  # slots 0…active−1 are still being sampled
-        responses = {row: SampledResponse() for row in rows}
+        responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
         order = torch.arange(active)  # slot → its row of `uniforms`
         for step in range(limit):
             tokens, logprobs, entropies = self._sample_step(logits, uniforms[order, step])

@@ -32,6 +32,7 @@ class VllmSampler:
         self.engine = VllmEngine(config, policy)
         self.eos_id = eos_id
         self.serial = count()
+        self.version = 0  # of the weights, where the sampler's owner counts them
         self._asleep, self._stale = False, True
         if config.engine.sleep_between_rollouts and not self.engine.sleeps:
             _log.info("engine.sleep_between_rollouts: on a CPU the engine keeps its memory between rollouts")
@@ -89,7 +90,7 @@ class VllmSession:
         vllm = self.engine.vllm
         self.tokens[row] += ids
         name = f"{next(self.sampler.serial)}"
-        self.row_of[name], self.responses[row] = row, SampledResponse()
+        self.row_of[name], self.responses[row] = row, SampledResponse(version=self.sampler.version)
         self.engine.core.add_request(
             name,
             vllm.TokensPrompt(prompt_token_ids=list(self.tokens[row])),

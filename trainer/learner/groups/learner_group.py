@@ -51,9 +51,11 @@ class LearnerGroup(TrainedPolicy, Protocol):
 
     Attributes:
         advantages: (B, T) of the last update's batch; None before the first.
+        version: number of updates, that of the present weights.
     """
 
     advantages: Tensor | None
+    version: int
 
     def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
         """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""

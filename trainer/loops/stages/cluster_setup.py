@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.config.run import PolicyConfig, RunConfig
 from trainer.loops.session import RunSession
+from trainer.memory.preflight import PreflightResult
+from trainer.policy import shapes
 from trainer.policy.load import ModelError, Policy, load
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ class ClusterSetup:
         learners, rollouts: resources of each.
         files: reference to the policy's `PolicyFiles`.
         reference: reference to those of the initial policy; None: none is kept.
+        plan: of the memory check of the nodes on whose CPUs actors compute.
     """
 
     connection: ClusterConnection
@@ -30,6 +33,7 @@ class ClusterSetup:
     rollouts: list[Bundle]
     files: Any
     reference: Any
+    plan: PreflightResult
 
 
 def needs_cluster(config: RunConfig) -> bool:
@@ -61,6 +65,7 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
     Raises:
         ModelError: Ray is not installed.
         ClusterError: no cluster answers, or it is too small.
+        OutOfMemoryError: the actors of a node do not fit into its memory.
         Interrupted: the run was asked to stop.
     """
     try:
@@ -72,6 +77,7 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
             "cluster.rollout_actors or cluster.learners is above 0, which needs Ray: install it (pip install "
             "'.[scale]'), or set both to 0"
         ) from error
+    from trainer.cluster.node_memory import check_nodes
     from trainer.cluster.transfer import PolicyFiles
 
     config, cluster, device = session.config, session.config.cluster, session.config.policy.device
@@ -81,7 +87,12 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
     learners = connection.bundles(_ranks(config), cluster.learner_cpus, cluster.learner_gpus, device)
     rollouts = connection.bundles(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus, device)
     connection.reserve([*learners, *rollouts])
+    learn_at, play_at = connection.nodes(0, learners), connection.nodes(len(learners), rollouts)
+    memory = connection.free_memory(learn_at | play_at)
+    plan = check_nodes(config, shapes.read(policy.model.config.to_dict()), learn_at, play_at, memory)
+    if plan.warning:
+        session.warn(plan.warning)
     initial = None
     if learners and reference is not None:
         initial = connection.put(PolicyFiles.of(load(reference, config.policy.model_copy(update={"device": "cpu"}))))
-    return ClusterSetup(connection, learners, rollouts, connection.put(files), initial)
+    return ClusterSetup(connection, learners, rollouts, connection.put(files), initial, plan)

@@ -9,6 +9,7 @@ from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.loops.session import RunSession
 from trainer.loops.stages.cluster_setup import ClusterSetup
 from trainer.loops.stages.policy_setup import PolicySetup
+from trainer.memory import preflight
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import describe_device
@@ -49,7 +50,7 @@ def _ray_pool(session: RunSession, cluster: ClusterSetup, learners: WeightSource
 
     adapted = session.config.lora.rank > 0  # the policy's files are those of the base model
     return RayRolloutPool(
-        session.config,
+        preflight.with_rows(session.config, cluster.plan),
         cluster.files,
         cluster.connection,
         cluster.rollouts,

@@ -9,9 +9,10 @@ from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
 from trainer.journal.events import GroupsReplaced
 from trainer.loops.session import RunSession
+from trainer.loops.stages.rollouts_ahead import RolloutsAhead
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.environment_mix import plan_groups, shares_of, train_plans
-from trainer.rollout.rollout_pool import RolloutPool, WeightSource
+from trainer.rollout.rollout_pool import RolloutPool, RolloutsAheadPool, WeightSource
 from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest
 from trainer.rollout.token_recorder import TokenRecorder
 from trainer.rollout.trajectory import Trajectory
@@ -30,6 +31,7 @@ class RolloutStage:
     """Plays what a loop needs with a pool, which is closed with the session.
 
     Attributes:
+        ahead: plays later iterations during updates; None: rollouts and updates take turns.
         resamples: whether groups without a signal are replaced (dynamic sampling).
         rounds: of the last training iteration.
     """
@@ -37,6 +39,8 @@ class RolloutStage:
     def __init__(self, session: RunSession, pool: RolloutPool, chat: ChatFormat) -> None:
         self.session, self.pool = session, pool
         self.recorder = TokenRecorder(session.config.journal, chat)
+        ahead = session.config.rollout.max_staleness > 0 and session.config.kind == "train"
+        self.ahead = RolloutsAhead(session, pool) if ahead and isinstance(pool, RolloutsAheadPool) else None
         self.resamples = session.config.algorithm.dynamic_sampling_rounds > 1
         self.rounds = 0
         session.on_close(pool.close)
@@ -52,6 +56,9 @@ class RolloutStage:
         Source: DAPO, arXiv 2503.14476, section 3.2; its published code draws whole batches and drops the surplus.
         """
         config, shares = self.session.config, shares_of(self.session.config)
+        if self.ahead is not None:
+            self.rounds, total = 1, config.rollout.trajectories
+            return self.ahead.take(iteration, self.session.reporter.watch("rollout", iteration, total))
         rounds = config.algorithm.dynamic_sampling_rounds
         plans = train_plans(config, shares, iteration)
         played = self._play_round(plans, iteration, [])

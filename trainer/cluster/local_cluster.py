@@ -1,0 +1,99 @@
+"""Ray cluster of one node on this machine, reachable from this machine only, which ends with this process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import ray
+from ray._private import ray_constants
+from ray.exceptions import RayError
+
+from trainer.memory.available import available_memory
+
+QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+"""Options of `ray.init`: logs stay in Ray's files."""
+_START_ATTEMPTS = 3
+_MIN_OBJECT_STORE_BYTES = 128 * 2**20
+_OBJECT_STORE_BYTES = 512 * 2**20
+"""Object store besides the room for weights: batches and trajectories."""
+_STAY_LOCAL_VARIABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+"""Ray's variable for systems on which it serves one machine; false makes it bind its ports to 127.0.0.1 everywhere."""
+_START_FAILURES = (RayError, OSError, RuntimeError, ValueError, AssertionError)
+
+
+def is_start_failure(error: Exception) -> bool:
+    """Whether an exception is one of those that `ray.init` reports a failed start or connection with.
+
+    Among them is a bare Exception, where its processes take longer than half a minute or dashboards are missing.
+    """
+    return isinstance(error, _START_FAILURES) or type(error) is Exception
+
+
+def start_local_cluster(slots: int, object_store_bytes: int) -> None:
+    """Start a cluster of one node on this machine, which ends with this process, and connect to it.
+
+    Its ports are bound to 127.0.0.1, and serve only who knows a token that is made up here: other users of the machine
+    do not.
+
+    Args:
+        slots: CPUs that it claims to have, if the machine has fewer: actors may share cores.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports nothing to the makers of Ray
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ:  # else Ray writes one into the home folder
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    with _bound_to_loopback():
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            earlier = psutil.Process().children()
+            try:
+                ray.init(
+                    address="local",
+                    num_cpus=max(os.cpu_count() or 1, slots),
+                    include_dashboard=False,
+                    object_store_memory=object_store_bytes,
+                    _system_config={"worker_niceness": 0},  # else 15: actors would starve beside other programs
+                    **QUIET,
+                )
+            except Exception as error:
+                _end_children(earlier)
+                if attempt == _START_ATTEMPTS or not is_start_failure(error):
+                    raise
+            else:
+                return
+
+
+def object_store_bytes(policy_bytes: int) -> int:
+    """Two versions of the weights, the policy's files and what else is under way, but no third of the free memory."""
+    wanted, memory = _OBJECT_STORE_BYTES + 4 * policy_bytes, available_memory()
+    return wanted if memory is None else max(_MIN_OBJECT_STORE_BYTES, min(wanted, memory[0] // 3))
+
+
+@contextmanager
+def _bound_to_loopback() -> Iterator[None]:
+    """Have Ray's processes that are started within the block, and theirs, bind their ports to 127.0.0.1 only.
+
+    Ray replaces the option of `ray.init` for the node's address by the machine's own address if it is 127.0.0.1.
+    """
+    former, clusters = os.environ.get(_STAY_LOCAL_VARIABLE), ray_constants.ENABLE_RAY_CLUSTER
+    os.environ[_STAY_LOCAL_VARIABLE], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        if former is None:
+            del os.environ[_STAY_LOCAL_VARIABLE]
+        else:
+            os.environ[_STAY_LOCAL_VARIABLE] = former
+
+
+def _end_children(earlier: Sequence[psutil.Process]) -> None:
+    """End what a failed start has left: the child processes that were not there before it."""
+    ray.shutdown()
+    for process in psutil.Process().children():
+        if process not in earlier:
+            process.kill()
+            process.wait()

@@ -1,0 +1,137 @@
+"""Actors and open requests of a rollout pool, as the driver sees them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from trainer.cluster.actor_description import ActorDescription
+from trainer.cluster.ledger import EventLedger
+from trainer.cluster.rollout_actor import PlayReport
+from trainer.rollout.environment_mix import renumbered
+from trainer.rollout.rollout_pool import Progress
+from trainer.rollout.runner import RolloutRequest, check_played
+from trainer.rollout.sessions import join
+from trainer.rollout.trajectory import Trajectory
+
+
+@dataclass(eq=False)
+class PoolMember:
+    """An actor as the driver sees it.
+
+    Attributes:
+        number: of its bundle.
+        handle: of the Ray actor.
+        starting: its pending description, or the version that it loads; None once it is ready.
+        weights: reference to those that it has or loads; None: the policy's files.
+        attempt: number of actors that were started in this place in a row, without one that was ready.
+        description: None until its policy is loaded.
+        session: request and number of the session that it plays; None: idle.
+        report: its pending report while it plays.
+        active_at: when anything was last heard of its session, in seconds of the monotonic clock.
+    """
+
+    number: int
+    handle: Any
+    starting: Any
+    weights: Any = None
+    attempt: int = 1
+    description: ActorDescription | None = None
+    session: tuple[OpenRequest, int] | None = None
+    report: Any = None
+    active_at: float = 0.0
+
+    @property
+    def idle(self) -> bool:
+        return self.starting is None and self.session is None
+
+    @property
+    def name(self) -> str:
+        name = f"rollout actor {self.number + 1}"
+        return self.description.named(name) if self.description else name
+
+
+@dataclass(eq=False)
+class OpenRequest:
+    """A request that is played or waits for idle actors.
+
+    Attributes:
+        request: as the driver made it.
+        sessions: its parts, by number.
+        progress: receives the numbers of finished trajectories and sampled tokens.
+        waiting: numbers of sessions that no actor plays.
+        counts: by session: finished trajectories and sampled tokens.
+        parts: trajectories of finished sessions.
+        losses: by session: actors that were lost while they played it.
+    """
+
+    request: RolloutRequest
+    sessions: list[RolloutRequest]
+    ledger: EventLedger
+    progress: Progress
+    waiting: deque[int] = field(default_factory=deque)
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    parts: dict[int, list[Trajectory]] = field(default_factory=dict)
+    losses: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.waiting.extend(range(len(self.sessions)))
+
+    def renumber(self, number: int) -> None:
+        """Close what has begun of a session's groups, and give those groups numbers that follow the last one."""
+        begun = self.ledger.close_groups({plan.group for plan in self.sessions[number].plans})
+        free = max(plan.group for plan in self.request.plans) + 1
+        plans = {plan.group: plan for plan in self.request.plans}
+        for group, fresh in zip(sorted(begun), count(free)):
+            plans[group] = renumbered(plans[group], self.request.iteration, fresh)
+        self.request = replace(self.request, plans=list(plans.values()))
+        self.sessions[number] = replace(
+            self.sessions[number], plans=[plans[plan.group] for plan in self.sessions[number].plans]
+        )
+
+    def report_progress(self) -> None:
+        self.progress(sum(done for done, _ in self.counts.values()), sum(n for _, n in self.counts.values()))
+
+    @property
+    def played(self) -> bool:
+        """Whether all sessions are finished."""
+        return len(self.parts) == len(self.sessions)
+
+    def trajectories(self) -> list[Trajectory]:
+        """All trajectories in the order of the plans. Raises EnvironmentsFailedError if all of them failed."""
+        trajectories = join(self.request.plans, self.parts.values())
+        check_played(trajectories)
+        return trajectories
+
+
+@dataclass
+class PoolUsage:
+    """Work of the actors since the last measurement.
+
+    Attributes:
+        since: when it began, in seconds of the monotonic clock.
+        busy: seconds in which actors played, summed over them.
+        tokens: sampled tokens of finished sessions.
+    """
+
+    since: float = field(default_factory=time.monotonic)
+    busy: float = 0.0
+    tokens: int = 0
+
+    def add(self, report: PlayReport) -> None:
+        """Count a finished session."""
+        self.busy += report.seconds
+        self.tokens += report.tokens
+
+    def metrics(self, actors: int) -> dict[str, float]:
+        """Idle share of the actors and tokens per second of a busy one; none before anything was played."""
+        passed = actors * (time.monotonic() - self.since)
+        if not self.busy or not passed:
+            return {}
+        return {
+            "cluster/rollout_idle_share": max(0.0, 1 - self.busy / passed),
+            "cluster/tokens_per_second": self.tokens / self.busy,
+        }

@@ -1,0 +1,88 @@
+"""Rollouts of later iterations that are played while the learners update (`rollout.max_staleness`).
+
+The update corrects for older weights as decoupled PPO does (Hilton et al. 2021; AReaL, arXiv 2505.24298): the clipped
+ratio is taken to the trainer's own log-probabilities before the update, and each token weighs as much as these over
+those of the weights that sampled it, at most `algorithm.tis_cap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from trainer.cluster.errors import LearnerLostError
+from trainer.learner.update_meter import UpdateReport
+from trainer.loops.session import RunSession
+from trainer.rollout.environment_mix import shares_of, train_plans
+from trainer.rollout.rollout_pool import Progress, RolloutsAheadPool
+from trainer.rollout.runner import Interrupted, RolloutRequest
+from trainer.rollout.trajectory import Trajectory
+
+
+class RolloutsAhead:
+    """Requests that are played ahead of the training iteration.
+
+    Args:
+        session: the run.
+        pool: plays them.
+    """
+
+    def __init__(self, session: RunSession, pool: RolloutsAheadPool) -> None:
+        self.session, self.pool = session, pool
+        self._submitted = 0  # the last iteration whose request the pool has
+
+    def take(self, iteration: int, progress: Progress) -> list[Trajectory]:
+        """The trajectories of an iteration; those of the next ones, as far as may be, are played from now on."""
+        self._submit(iteration)
+        trajectories = self.pool.collect(iteration, progress)
+        self._submit(iteration + self.session.config.rollout.max_staleness)
+        return trajectories
+
+    def _submit(self, last: int) -> None:
+        """Submit the requests up to that of an iteration, or of the run's last one."""
+        config = self.session.config
+        first = max(self._submitted, self.session.progress.iteration) + 1
+        for iteration in range(first, min(last, config.iterations) + 1):
+            plans = train_plans(config, shares_of(config), iteration)
+            self.pool.submit(RolloutRequest(plans, iteration, split="train", temperature=config.rollout.temperature))
+            self._submitted = iteration
+
+    def pumping(self, report: Callable[[UpdateReport], None]) -> Callable[[UpdateReport], None]:
+        """A report of an update's progress that also passes on what the pool has played meanwhile."""
+
+        def pump_and_report(progress: UpdateReport) -> None:
+            self.pool.pump()
+            report(progress)
+
+        return pump_and_report
+
+    @contextmanager
+    def until_done(self) -> Iterator[None]:
+        """Interrupt what is played ahead when the block ends, where the run can go on or be resumed after it."""
+        try:
+            yield
+        except (Interrupted, LearnerLostError):
+            self.abandon()
+            raise
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Interrupt what is played ahead, and write the ends of its trajectories."""
+        self.pool.abandon()
+
+
+def staleness(trajectories: Sequence[Trajectory], version: int) -> dict[str, float]:
+    """rollout/staleness: updates that the weights of the sampled tokens are behind, mean and maximum over tokens.
+
+    Args:
+        version: of the weights before the update that learns from the trajectories.
+    """
+    behind, tokens, most = 0, 0, 0
+    for trajectory in trajectories:
+        for turn in trajectory.turn_of:
+            if turn >= 0:
+                lag = version - trajectory.versions[turn]
+                behind, tokens, most = behind + lag, tokens + 1, max(most, lag)
+    if not tokens:
+        return {}
+    return {"rollout/staleness": behind / tokens, "rollout/staleness_max": float(most)}
