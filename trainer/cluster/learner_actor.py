@@ -145,7 +145,7 @@ class LearnerActor:
         if interface := interface_of(ray.util.get_node_ip_address()):
             for backend in ("GLOO", "NCCL"):  # else they may choose one that the other nodes do not reach
                 os.environ.setdefault(f"{backend}_SOCKET_IFNAME", interface)
-        store = dist.TCPStore(
+        store = dist.TCPStore(  # type: ignore[attr-defined]  # untyped in torch
             host,
             int(port),
             self.size,
