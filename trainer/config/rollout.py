@@ -173,12 +173,12 @@ class RolloutConfig(Section):
                 raise ValueError(f"{name} must be a number, a text, true or false, not {given!r}")
         return value
 
-    @field_validator("template_date")
+    @field_validator("template_date", mode="before")
     @classmethod
-    def check_date(cls, value: str) -> str:
-        """A date of the calendar."""
+    def check_date(cls, value: object) -> str:
+        """A date of the calendar, as text or as YAML reads one without quotes."""
         try:
-            return date.fromisoformat(value).isoformat()
+            return date.fromisoformat(str(value)).isoformat()
         except ValueError:
             raise ValueError(f"must be a date such as {TEMPLATE_DATE}, not {value!r}") from None
 

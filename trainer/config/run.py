@@ -68,6 +68,12 @@ class PolicyConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "Device of the policy; auto = a GPU if available.")
     threads: int = setting(0, "CPU threads; 0 = use all cores.", unit="threads", ge=0, le=256)
 
+    @field_validator("revision", mode="before")
+    @classmethod
+    def read_empty(cls, value: object) -> object:
+        """YAML reads an empty value as none, and a commit of digits as a number."""
+        return "" if value is None else str(value) if isinstance(value, int) else value
+
     @field_validator("revision")
     @classmethod
     def check_revision(cls, value: str, info: ValidationInfo) -> str:

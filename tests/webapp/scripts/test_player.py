@@ -143,7 +143,7 @@ def test_the_cells_of_the_wall_are_large_and_inside_it(groups: int, size: int, w
 @pytest.mark.parametrize(("groups", "size"), [(16, 8), (8, 16), (4, 3)])
 def test_the_page_reserves_the_height_of_the_wall(groups: int, size: int) -> None:
     height = evaluate("live/rollout_grid.js", "layout(data[0], data[1], 322).height", [groups, size])
-    assert wall_height({"groups": groups, "group_size": size}) == height + 2 * EDGE
+    assert wall_height(groups, size) == height + 2 * EDGE
 
 
 @pytest.mark.parametrize(
