@@ -99,7 +99,7 @@ def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
     return {} if low == high else {"low_name": low, "high_name": high}
 
 
-COUNTDOWN = {"min_numbers": 3, "max_numbers": 3, "largest": 12, "max_target": 24, "operators": "+-"}
+COUNTDOWN = {"max_numbers": 3, "largest": 12, "max_target": 24, "operators": "+-"}
 """Problems of the pocket presets: three small numbers to add and subtract."""
 
 COURSES: dict[CourseName, Course] = {

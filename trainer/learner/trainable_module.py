@@ -28,20 +28,24 @@ class TrainableModule:
     """
 
     def __init__(self, module: nn.Module, weights: StepWeights, settings: OptimizerConfig, lr: float) -> None:
-        self.module, self.weights, self.settings, self.lr = module, weights, settings, lr
+        self.module, self.weights, self.settings = module, weights, settings
         plain = optimizers.is_not_a_matrix(module)
         kinds = [plain[parameter] for parameter in lora_adapters.trainable(module)]
         self.optimizer = optimizers.make_optimizer(settings, lr, weights.parameters, kinds)
+        self.schedule(1.0)
 
     def zero_grad(self) -> None:
         """Drop accumulated gradients."""
         self.optimizer.zero_grad(set_to_none=True)
 
     def schedule(self, factor: float) -> float:
-        """Use this share of the learning rate until the next call. Returns the rate."""
+        """Use this share of the learning rate until the next call. Returns the rate.
+
+        The whole rate is kept where torch's schedulers keep it, which a checkpoint's does not replace.
+        """
         for group in self.optimizer.param_groups:
-            group["lr"] = self.lr * factor
-        return self.lr * factor
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+        return float(self.optimizer.param_groups[0]["lr"])
 
     def step(self, group: ProcessGroup, metric: str, sums: dict[str, float]) -> None:
         """Sum the gradients over processes, clip and step; skip the step if their norm is not finite.
