@@ -82,7 +82,7 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
             section = section[part]
         try:
             section[last] = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):  # a date that the calendar does not have
             raise ValueError(f"--set {pair}: the value is not valid YAML; quote special characters") from None
     open_budgets(data, config, names.values())
     return RunConfig.model_validate(data)

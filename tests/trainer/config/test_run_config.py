@@ -9,7 +9,14 @@ import yaml
 from pydantic import ValidationError
 
 from trainer.algorithms.estimators import ESTIMATORS
-from trainer.config.files import current_settings, load_preset, load_yaml, preset_names, validation_errors
+from trainer.config.files import (
+    current_settings,
+    load_preset,
+    load_yaml,
+    preset_names,
+    validation_errors,
+    with_overrides,
+)
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import suites_of
 
@@ -224,3 +231,14 @@ def test_servers_sample_outside_of_the_trainer_already():
     ((_, sentence),) = problems({"engine": engine, "cluster": {"rollout_actors": 2}, "algorithm": {"tis_cap": 2}})
     assert "Set cluster.rollout_actors to 0" in sentence
     RunConfig.model_validate({"engine": engine, "cluster": {"learners": 2}})
+
+
+def test_dates_and_revisions_are_read_as_yaml_reads_them_without_quotes():
+    changed = with_overrides(RunConfig(), ["rollout.template_date=2026-01-31", "policy.revision="])
+    assert (changed.rollout.template_date, changed.policy.revision) == ("2026-01-31", "")
+    digits = with_overrides(RunConfig(), ["policy.model=Qwen/Qwen3-0.6B", "policy.revision=1234567"])
+    assert digits.policy.revision == "1234567"
+    with pytest.raises(ValueError, match="quote special characters"):
+        with_overrides(RunConfig(), ["rollout.template_date=2026-02-30"])
+    with pytest.raises(ValueError, match="must be a date such as"):
+        with_overrides(RunConfig(), ["rollout.template_date=tomorrow"])
