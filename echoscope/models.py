@@ -591,6 +591,8 @@ class AlertRuleDetail(AlertRule):
     """Why a confirmation link was not sent; empty if all were."""
     secret: str | None
     """Signing key of a webhook; only in the answer that makes it."""
+    former_secrets_until: datetime | None
+    """Until when a replaced secret also signs; null if none does."""
 
 
 class Delivery(Answer):

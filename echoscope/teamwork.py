@@ -89,6 +89,14 @@ class AlertRules:
         """Send a test alert."""
         return models.Delivery.model_validate(self._transport.send("POST", f"/alerts/{rule}/test", body={}).json())
 
+    def rotate_secret(self, rule: str) -> models.AlertRuleDetail:
+        """Replace the secret of a webhook; only this answer has the new one. The old one also signs for 24 hours."""
+        return self._rule("POST", f"/alerts/{rule}/secret", {})
+
+    def end_former_secrets(self, rule: str) -> models.AlertRuleDetail:
+        """Invalidate replaced secrets now."""
+        return self._rule("DELETE", f"/alerts/{rule}/former-secrets", None)
+
     def deliveries(self, rule: str) -> Sequence[models.Delivery]:
         """The latest deliveries, newest first."""
         answer = self._transport.send("GET", f"/alerts/{rule}/deliveries").json()

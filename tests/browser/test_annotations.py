@@ -163,7 +163,7 @@ def test_a_test_alert_is_delivered_by_the_scheduler_while_the_page_is_open(signe
     page.get_by_label("URL", exact=True).fill("http://localhost:8443/")
     page.get_by_role("button", name="Create rule").click()
     expect(page.get_by_text("75.0% success, every suite")).to_be_visible()
-    expect(page.locator(".secret")).to_have_text(re.compile("^echosec_"))
+    expect(page.locator(".secret")).to_have_text(re.compile("^whsec_"))
     page.get_by_role("button", name="Send a test").click()
     expect(page.locator(".secret")).to_have_count(0)
     expect(page.locator("#deliveries .delivery-state")).to_have_text("Failed")

@@ -30,6 +30,11 @@ def test_an_alert_rule_is_created_tested_changed_and_deleted(client: Client, run
     rule = client.alerts.create("Failures", ["failed"])
     assert client.alerts.test(rule.slug).event == "test"
     assert [one.event for one in client.alerts.deliveries(rule.slug)] == ["test"]
+    client.alerts.update(rule.slug, channel="webhook", url="https://hooks.example.org/")
+    replaced = client.alerts.rotate_secret(rule.slug)
+    assert (replaced.secret or "").startswith("whsec_")
+    assert replaced.former_secrets_until is not None
+    assert client.alerts.end_former_secrets(rule.slug).former_secrets_until is None
     assert client.alerts.update(rule.slug, enabled=False).enabled is False
     assert [one.name for one in client.alerts.list()] == ["Failures"]
     client.alerts.delete(rule.slug)

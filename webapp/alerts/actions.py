@@ -13,7 +13,8 @@ from django.utils import timezone
 from webapp.alerts import messages
 from webapp.alerts.detection import AlertEvent, alert_events, matches
 from webapp.alerts.mail_addresses import notify_admins
-from webapp.alerts.models import Delivery, DeliveryAttempt, Rule, StalledRun, new_secret
+from webapp.alerts.models import Delivery, DeliveryAttempt, Rule, StalledRun
+from webapp.alerts.signatures import new_secret
 from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
 from webapp.core.names import one_line
@@ -33,6 +34,9 @@ TARGET = ("channel", "addresses", "url")
 MAX_FAILED_DELIVERIES = 5
 """Failed deliveries in a row, each after an hour, that disable a rule."""
 KEEP_DELIVERIES = timedelta(days=90)
+SECRET_OVERLAP = timedelta(hours=24)
+"""How long a replaced secret still signs beside the new one."""
+MAX_FORMER_SECRETS = 4
 
 
 class RuleRefused(ValueError):
@@ -90,10 +94,29 @@ def do_delete_rule(rule: Rule, by: User | None = None) -> Removal:
     return removals.record(Removal.Kind.RULE, team, by, f"the alert rule “{rule.name}”", {"rows": rows})
 
 
-def do_renew_secret(rule: Rule) -> Rule:
-    """Replace the signing key. The old one is invalid at once."""
+@transaction.atomic
+def do_rotate_secret(rule: Rule) -> Rule:
+    """Replace the signing key. The old one also signs for another day. Raises RuleRefused after too many in a day."""
+    now = timezone.now()
+    rule = (
+        Rule.objects.select_for_update(of=("self",)).select_related("team", "author", "target_author").get(pk=rule.pk)
+    )
+    former = [entry for entry in rule.former_secrets if entry["secret"] in rule.signing_secrets(now)]
+    if len(former) >= MAX_FORMER_SECRETS:
+        raise RuleRefused(
+            f"The secret was already replaced {MAX_FORMER_SECRETS} times within a day, and all of them still sign. "
+            "Invalidate the old ones first."
+        )
+    rule.former_secrets = [{"secret": rule.secret, "until": (now + SECRET_OVERLAP).isoformat()}, *former]
     rule.secret = new_secret()
-    rule.save(update_fields=["secret"])
+    rule.save(update_fields=["secret", "former_secrets"])
+    return rule
+
+
+def do_end_former_secrets(rule: Rule) -> Rule:
+    """Stop signing with replaced secrets, for example because one became known."""
+    rule.former_secrets = []
+    rule.save(update_fields=["former_secrets"])
     return rule
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.db import models
 from django.utils import timezone
 
+from webapp.alerts.signatures import new_secret
 from webapp.core import ids
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
-
-
-def new_secret() -> str:
-    """A signing key of 256 bits."""
-    return f"echosec_{secrets.token_urlsafe(32)}"
 
 
 class RuleQuerySet(models.QuerySet["Rule"]):
@@ -77,6 +72,9 @@ class Rule(models.Model):
     addresses = models.JSONField(default=list, help_text="E-mail addresses.")
     url = models.CharField(max_length=1000, blank=True)
     secret = models.CharField(max_length=100, default=new_secret)
+    former_secrets = models.JSONField(
+        default=list, help_text="Replaced secrets that still sign, the latest first: secret, and until when (ISO 8601)."
+    )
     enabled = models.BooleanField(default=True)
     disabled_reason = models.TextField(blank=True, help_text="Reason why the rule was disabled automatically.")
     failures = models.PositiveIntegerField(default=0, help_text="Consecutive failed deliveries.")
@@ -105,6 +103,17 @@ class Rule(models.Model):
             return ", ".join(self.addresses)
         scheme, _, rest = self.url.partition("://")
         return f"{scheme}://{rest.split('/')[0]}/…"
+
+    def signing_secrets(self, now: datetime) -> list[str]:
+        """Secrets that sign at that time: the present one first, then those replaced within the last day."""
+        former = [entry["secret"] for entry in self.former_secrets if datetime.fromisoformat(entry["until"]) > now]
+        return [self.secret, *former]
+
+    @property
+    def former_secrets_until(self) -> datetime | None:
+        """When the last replaced secret ends; None if none signs any more."""
+        ends = [datetime.fromisoformat(entry["until"]) for entry in self.former_secrets]
+        return max((end for end in ends if end > timezone.now()), default=None)
 
     @property
     def reports_private_runs(self) -> bool:

@@ -13,6 +13,7 @@ urlpatterns = [
     path("alerts/<slug:slug>/test", views.alert_test, name="alert-test"),
     path("alerts/<slug:slug>/switch", views.alert_switch, name="alert-switch"),
     path("alerts/<slug:slug>/secret", views.alert_secret, name="alert-secret"),
+    path("alerts/<slug:slug>/secret/former", views.alert_former_secrets, name="alert-former-secrets"),
     path("alerts/<slug:slug>/delete", views.alert_delete, name="alert-delete"),
     path("alerts/<slug:slug>/deliveries/<slug:delivery_slug>", views.delivery, name="delivery"),
     path("alerts/<slug:slug>/deliveries/<slug:delivery_slug>/again", views.delivery_again, name="delivery-again"),

@@ -172,8 +172,20 @@ def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def alert_secret(request: HttpRequest, slug: str) -> HttpResponse:
     """Replace the signing key."""
-    _show_secret_once(request, actions.do_renew_secret(get_own_rule(request.user, slug)))
-    messages.warning(request, "The old secret is invalid. Copy the new one to the receiver now: it is shown only once.")
+    try:
+        _show_secret_once(request, actions.do_rotate_secret(get_own_rule(request.user, slug)))
+        messages.success(request, "New secret made. The old one also signs for another 24 hours.")
+    except actions.RuleRefused as refusal:
+        messages.warning(request, str(refusal))
+    return redirect("alert", slug)
+
+
+@login_required
+@require_POST
+def alert_former_secrets(request: HttpRequest, slug: str) -> HttpResponse:
+    """Stop signing with replaced keys."""
+    actions.do_end_former_secrets(get_own_rule(request.user, slug))
+    messages.success(request, "The old secret is invalid from now on.")
     return redirect("alert", slug)
 
 

@@ -1,4 +1,4 @@
-"""POST requests to user-supplied URLs: public addresses only, bounded in time and size, no redirects; signatures.
+"""POST requests to user-supplied URLs: public addresses only, bounded in time and size, no redirects.
 
 Names are resolved here and the connection goes to the address that was checked, so that a name cannot resolve to a
 public address during the check and to an internal one afterwards (DNS rebinding).
@@ -7,8 +7,6 @@ public address during the check and to an internal one afterwards (DNS rebinding
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import ipaddress
 import socket
 import time
@@ -19,7 +17,6 @@ from django.conf import settings
 
 TIMEOUT = 10.0
 MAX_RESPONSE_BYTES = 2000
-SIGNATURE_HEADER = "Echoscope-Signature"
 NOT_PUBLIC_V4 = tuple(
     ipaddress.IPv4Network(network)
     for network in (
@@ -73,12 +70,6 @@ class WebhookResponse:
     answer: str
     milliseconds: int = 0
     held: bool = False
-
-
-def sign(secret: str, body: bytes, time: int) -> str:
-    """The header's value: `t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "t.body">`."""
-    digest = hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={time},v1={digest}"
 
 
 def check_url(url: str) -> httpx.URL:

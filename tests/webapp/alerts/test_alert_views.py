@@ -72,8 +72,15 @@ def test_the_secret_is_shown_once_to_the_creator_of_the_rule(who: Visitors) -> N
     who.owner.post(f"{address}/secret")
     rule.refresh_from_db()
     assert rule.secret != old
-    assert rule.secret in text_of(who.owner, address)
+    page = text_of(who.owner, address)
+    assert rule.secret in page
+    assert old not in page
     assert rule.secret not in text_of(who.owner, address)
+    assert "the old secret also signs until" in page
+    who.owner.post(f"{address}/secret/former")
+    rule.refresh_from_db()
+    assert rule.former_secrets == []
+    assert "the old secret also signs until" not in text_of(who.owner, address)
 
 
 def test_readers_see_the_destination_without_its_secret_path(who: Visitors, make_rule: Make) -> None:
@@ -141,7 +148,7 @@ def test_viewers_can_read_and_change_nothing(who: Visitors, make_rule: Make) -> 
         assert not contains(shown.content.decode().split("<main")[1], "<button")
     assert who.viewer.get("/alerts/new").status_code == 403
     assert who.viewer.get(f"/alerts/{rule.slug}/edit").status_code == 403
-    for address in ("test", "switch", "secret", "delete", f"deliveries/{delivery.slug}/again"):
+    for address in ("test", "switch", "secret", "secret/former", "delete", f"deliveries/{delivery.slug}/again"):
         assert who.viewer.post(f"/alerts/{rule.slug}/{address}").status_code == 403
     assert who.viewer.post("/alerts/new", ANSWERS).status_code == 403
     assert Rule.objects.get().enabled
@@ -153,7 +160,7 @@ def test_outsiders_get_404_and_anonymous_users_the_login(who: Visitors, make_rul
     address = f"/alerts/{rule.slug}"
     for page in (address, f"{address}/edit", f"{address}/deliveries/{delivery.slug}"):
         assert_private(page, who)
-    for change in ("test", "switch", "secret", "delete", "edit", f"deliveries/{delivery.slug}/again"):
+    for change in ("test", "switch", "secret", "secret/former", "delete", "edit", f"deliveries/{delivery.slug}/again"):
         assert_private(f"{address}/{change}", who, post=True)
     assert "Only ours" not in text_of(who.outsider, "/alerts")
     for page in ("/alerts", "/alerts/new"):

@@ -19,15 +19,24 @@ from pytest_django import Settings
 from tests.webapp.alerts.conftest import Make
 from tests.webapp.alerts.receiver import Receiver
 from webapp.alerts import actions, webhooks
-from webapp.alerts.actions import do_detect_alerts, do_redeliver, do_switch_rule, do_test_rule
+from webapp.alerts.actions import (
+    do_detect_alerts,
+    do_end_former_secrets,
+    do_redeliver,
+    do_rotate_secret,
+    do_switch_rule,
+    do_test_rule,
+)
 from webapp.alerts.delivery import Detector, deliver_due
 from webapp.alerts.models import Delivery, DeliveryAttempt, Rule
+from webapp.alerts.signatures import new_secret
 from webapp.core.scheduler import Job, Scheduler
 from webapp.runs.models import Alarm, Run
 from webapp.settings import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Event, State, Channel = Rule.Event, Delivery.State, Rule.Channel
+HOOK = "https://hooks.example.org/"
 
 
 def raise_alarm(run: Run, number: int = 1) -> None:
@@ -43,12 +52,11 @@ def notice(run: Run, number: int = 1) -> Delivery:
 
 
 def documented() -> dict[str, Any]:
-    """Names defined by the guide's Python example."""
+    """Names defined by the guide's Python examples."""
     guide = (ROOT / "docs" / "alerts.md").read_text()
-    found = re.search(r"```python\n(.*?)```", guide, re.S)
-    assert found is not None
     names: dict[str, Any] = {}
-    exec(found[1], names)
+    for block in re.findall(r"```python\n(.*?)```", guide, re.S):
+        exec(block, names)
     return names
 
 
@@ -71,14 +79,75 @@ def test_a_receiver_that_fails_twice_gets_the_alert_exactly_once(run: Run, make_
     bodies = {body for _, body in receiver.requests}
     assert len(bodies) == 1, "every try carries the same bytes, under the same id"
     assert json.loads(bodies.pop())["id"] == delivery.slug
-    genuine = documented()["genuine"]
+    genuine, verify = documented()["genuine"], documented()["verify"]
     for headers, body in receiver.requests:
+        assert headers["webhook-id"] == delivery.slug
+        assert verify(rule.secret, headers, body)
+        assert not verify(rule.secret, headers, body + b" ")
+        assert not verify(rule.secret, headers | {"webhook-id": "another"}, body)
+        assert not verify(new_secret(), headers, body)
+        assert not verify(rule.secret, headers, body, -1)
+        assert not verify(rule.secret, {}, body)
         assert headers["Echoscope-Delivery"] == delivery.slug
         assert headers["Echoscope-Event"] == "watch"
         assert genuine(rule.secret, headers["Echoscope-Signature"], body)
         assert not genuine(rule.secret, headers["Echoscope-Signature"], body + b" ")
         assert not genuine("another secret", headers["Echoscope-Signature"], body)
         assert not genuine(rule.secret, headers["Echoscope-Signature"], body, -1)
+
+
+def test_a_replaced_secret_signs_for_another_day(run: Run, make_rule: Make, receiver: Receiver) -> None:
+    rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    old, verify = rule.secret, documented()["verify"]
+    rule = do_rotate_secret(rule)
+    notice(run)
+    deliver_due()
+    headers, body = receiver.requests[-1]
+    assert verify(old, headers, body)
+    assert verify(rule.secret, headers, body)
+    assert documented()["genuine"](rule.secret, headers["Echoscope-Signature"], body)
+    rule.former_secrets[0]["until"] = (timezone.now() - timedelta(seconds=1)).isoformat()
+    rule.save()
+    notice(run, 2)
+    deliver_due()
+    headers, body = receiver.requests[-1]
+    assert not verify(old, headers, body)
+    assert verify(rule.secret, headers, body)
+
+
+def test_an_old_secret_can_be_invalidated_at_once(make_rule: Make) -> None:
+    rule = make_rule(channel=Channel.WEBHOOK, url=HOOK, addresses=[])
+    old = rule.secret
+    rule = do_rotate_secret(rule)
+    assert rule.signing_secrets(timezone.now()) == [rule.secret, old]
+    assert rule.signing_secrets(timezone.now() + timedelta(hours=23, minutes=59)) == [rule.secret, old]
+    assert rule.signing_secrets(timezone.now() + timedelta(hours=24)) == [rule.secret]
+    do_end_former_secrets(rule)
+    rule.refresh_from_db()
+    assert rule.signing_secrets(timezone.now()) == [rule.secret]
+    assert rule.former_secrets_until is None
+
+
+def test_a_secret_is_replaced_at_most_four_times_a_day(make_rule: Make) -> None:
+    rule = make_rule(channel=Channel.WEBHOOK, url=HOOK, addresses=[])
+    for _ in range(4):
+        rule = do_rotate_secret(rule)
+    with pytest.raises(actions.RuleRefused, match="Invalidate the old ones first"):
+        do_rotate_secret(rule)
+    rule = do_rotate_secret(do_end_former_secrets(rule))
+    assert len(rule.signing_secrets(timezone.now())) == 2
+
+
+def test_secrets_of_earlier_versions_still_sign(run: Run, make_rule: Make, receiver: Receiver) -> None:
+    rule = make_rule(
+        events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, secret="echosec_3w-_x", addresses=[]
+    )
+    notice(run)
+    deliver_due()
+    headers, body = receiver.requests[-1]
+    names = documented()
+    assert names["genuine"](rule.secret, headers["Echoscope-Signature"], body), "as before"
+    assert names["verify"](names["standard_secret"](rule.secret), headers, body)
 
 
 def test_retries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make, receiver: Receiver) -> None:

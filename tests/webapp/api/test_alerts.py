@@ -63,6 +63,28 @@ def test_the_secret_of_a_webhook_is_in_the_answer_that_makes_it_only(callers: Ca
     assert b"hook/abc" not in read.content
 
 
+def test_a_secret_is_replaced_and_the_old_one_ended(callers: Callers, people: People) -> None:
+    made = callers.owner.post("/api/alerts", NEW | {"channel": "webhook", "url": "https://example.org/hook/abc"}).json()
+    path = f"/api/alerts/{made['slug']}"
+    assert callers.viewer.post(f"{path}/secret").status_code == 403
+    replaced = callers.owner.post(f"{path}/secret").json()
+    assert replaced["secret"].startswith("whsec_")
+    assert replaced["secret"] != made["secret"]
+    assert replaced["former_secrets_until"] is not None
+    assert callers.owner.get(path).json()["secret"] is None
+    ended = callers.owner.call("DELETE", f"{path}/former-secrets")
+    assert (ended.status_code, ended.json()["former_secrets_until"]) == (200, None)
+    rule = Rule.objects.get()
+    assert (rule.secret, rule.former_secrets) == (replaced["secret"], [])
+
+
+def test_only_webhooks_have_a_secret_to_replace(callers: Callers, people: People) -> None:
+    path = f"/api/alerts/{callers.owner.post('/api/alerts', NEW).json()['slug']}"
+    for refused in (callers.owner.post(f"{path}/secret"), callers.owner.call("DELETE", f"{path}/former-secrets")):
+        assert refused.status_code == 409
+        assert "its channel is inbox" in problem(refused)["message"]
+
+
 def test_a_test_is_queued_and_listed_until_todays_limit(callers: Callers, people: People, settings: Settings) -> None:
     path = f"/api/alerts/{callers.owner.post('/api/alerts', NEW).json()['slug']}"
     settings.ECHOSCOPE_MAX_TEST_ALERTS_PER_DAY = 1

@@ -67,6 +67,7 @@ QUERIES = {
     "compare_runs": "?run={run}",
     "compare_puzzle": "?run={run}&suite=Sokoban",
 }
+HOOK = "https://hooks.example.org/echoscope"
 KINDS = {"export_run": "jsonl", "export_trajectory": "json"}
 """Formats of exports; of others: csv."""
 
@@ -105,7 +106,9 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     study = do_create_study(people.team, people.owner, spec, planned(spec))
     Group.objects.filter(pk=found.group_id).update(split="eval", suite="Sokoban")
     comment = do_comment(found, people.owner, "Odd.")
-    rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
+    rule = do_create_rule(
+        people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.WEBHOOK, url=HOOK
+    )
     GeneralizationMatrix.objects.create(run=run, seq=1, time=timezone.now(), policies=[], suites=[], cells=[])
     checkpoint = run.folder / checkpoint_path(1)
     checkpoint.mkdir(parents=True)

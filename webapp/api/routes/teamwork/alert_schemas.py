@@ -55,6 +55,9 @@ class AlertRuleDetail(AlertRuleOut):
     unconfirmed: list[str] = Field(description="E-mail addresses whose owners have not permitted alerts yet.")
     problem: str = Field(default="", description="Why a confirmation link was not sent; empty if all were.")
     secret: str | None = Field(default=None, description="Signing key of a webhook; only in the answer that makes it.")
+    former_secrets_until: datetime | None = Field(
+        default=None, description="Until when a replaced secret also signs; null if none does."
+    )
 
 
 class NewRule(StrictSchema):

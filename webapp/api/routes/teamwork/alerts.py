@@ -110,6 +110,42 @@ def test_alert(request: HttpRequest, slug: RuleSlug) -> Status[DeliveryOut]:
     return Status(201, _delivery(actions.do_test_rule(rule)))
 
 
+@router.post(
+    "/alerts/{slug}/secret",
+    response={200: AlertRuleDetail} | refused(409),
+    operation_id="rotate_alert_secret",
+    summary="Replace a webhook's secret",
+)
+def rotate_alert_secret(request: HttpRequest, slug: RuleSlug) -> AlertRuleDetail:
+    """The answer has the new secret. The old one also signs for 24 hours; 409 if the rule has no webhook."""
+    rule = _webhook_to_change(caller(request), slug)
+    try:
+        rule = actions.do_rotate_secret(rule)
+    except actions.RuleRefused as refusal:
+        raise Problem(409, str(refusal)) from refusal
+    detail = _detail(rule)
+    detail.secret = rule.secret
+    return detail
+
+
+@router.delete(
+    "/alerts/{slug}/former-secrets",
+    response={200: AlertRuleDetail} | refused(409),
+    operation_id="end_former_alert_secrets",
+    summary="Invalidate replaced secrets",
+)
+def end_former_alert_secrets(request: HttpRequest, slug: RuleSlug) -> AlertRuleDetail:
+    """Alerts are signed with the present secret only from now on. 409 if the rule has no webhook."""
+    return _detail(actions.do_end_former_secrets(_webhook_to_change(caller(request), slug)))
+
+
+def _webhook_to_change(requester: Caller, slug: str) -> Rule:
+    rule = _rule_to_change(requester, slug)
+    if rule.channel != Rule.Channel.WEBHOOK:
+        raise Problem(409, f"The alerts of this rule are not signed: its channel is {rule.channel}, not webhook.")
+    return rule
+
+
 def _rule(requester: Caller, slug: str) -> Rule:
     """The rule if the caller may read it. Raises Problem 404."""
     rules = Rule.objects.visible_to(requester.user).select_related("team", "author", "target_author")
@@ -176,7 +212,9 @@ def _saved(requester: Caller, rule: Rule, *, secret: bool) -> AlertRuleDetail:
 
 
 def _detail(rule: Rule) -> AlertRuleDetail:
-    return AlertRuleDetail.model_validate(_facts(rule) | {"unconfirmed": unconfirmed_addresses(rule)})
+    return AlertRuleDetail.model_validate(
+        _facts(rule) | {"unconfirmed": unconfirmed_addresses(rule), "former_secrets_until": rule.former_secrets_until}
+    )
 
 
 def _facts(rule: Rule) -> dict[str, Any]:

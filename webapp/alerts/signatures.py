@@ -1,0 +1,48 @@
+"""Signatures of webhooks: Standard Webhooks (https://www.standardwebhooks.com), and the header of earlier versions."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 32
+FORMER_HEADER = "Echoscope-Signature"
+
+
+def new_secret() -> str:
+    """A signing key of 256 bits: `whsec_` and its base64."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def standard_headers(keys: Sequence[str], message_id: str, body: bytes, time: int) -> dict[str, str]:
+    """The headers of a signed attempt.
+
+    Args:
+        keys: secrets of the rule, at least one; there is one signature for each, separated by spaces.
+        message_id: the same in all attempts of a delivery.
+        time: of the attempt, in seconds since 1970.
+    """
+    message = f"{message_id}.{time}.".encode() + body
+    digests = [hmac.new(_key(secret), message, hashlib.sha256).digest() for secret in keys]
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(time),
+        "webhook-signature": " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests),
+    }
+
+
+def former_signature(secret: str, body: bytes, time: int) -> str:
+    """Value of FORMER_HEADER: `t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "t.body">`, keyed by the text."""
+    digest = hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={time},v1={digest}"
+
+
+def _key(secret: str) -> bytes:
+    """The key of a secret. Those of earlier versions, `echosec_…`, are not base64: their text is the key."""
+    if secret.startswith(SECRET_PREFIX):
+        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    return secret.encode()
