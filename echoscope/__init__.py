@@ -2,10 +2,12 @@
 
 `echoscope.init(…)` records a run that another trainer trains (`echoscope.recording`), `echoscope.integrations` has the
 callbacks of trainers, and `echoscope.importers` reads files of other tools; `echoscope.Client` is the HTTP API for
-scripts, `python -m echoscope` for the shell. Depends only on httpx and pydantic.
+scripts, `python -m echoscope` for the shell; `echoscope.player(…)` plays a trajectory in a notebook. Depends only on
+httpx and pydantic.
 """
 
 from echoscope.client import Client
+from echoscope.notebook.player import Player, player
 from echoscope.recording.recorder import Recorder, Trajectory, attach, init
 
-__all__ = ["Client", "Recorder", "Trajectory", "attach", "init"]
+__all__ = ["Client", "Player", "Recorder", "Trajectory", "attach", "init", "player"]

@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 import envs
-from trainer.cli import estimate_memory
+from trainer.cli import estimate_memory, publish
 from trainer.cli.parser import current_arguments, parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
@@ -115,7 +115,9 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
         case "matrix":
             return _prepare_matrix(arguments)
         case "export":
-            return partial(_export, arguments)
+            return partial(publish.export_policy, arguments)
+        case "export-trajectories":
+            return partial(publish.export_dataset, arguments)
         case "build-pocket":
             settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
             return partial(_build_pocket, settings, arguments.out)
@@ -310,26 +312,6 @@ def _matrix(matrix: GeneralizationMatrix) -> int:
     if result is not None:
         print(table(result), end="")
     return COMPLETED if result is not None else INTERRUPTED
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    from transformers.utils import logging
-
-    from trainer.loops.export import export
-    from trainer.policy.load import ModelError
-
-    logging.disable_progress_bar()
-    options = {name: getattr(arguments, name) for name in ("iteration", "dtype", "adapter")}
-    try:
-        source = export(arguments.run, arguments.out, **options)
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return FAILED
-    except (ValueError, ModelError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
-    print(f"{arguments.out}: the policy of {source}")
-    return COMPLETED
 
 
 def _build_pocket(settings: WarmupConfig, folder: Path | None) -> int:

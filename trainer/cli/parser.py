@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.cli import estimate_memory
+from trainer.cli import estimate_memory, publish
 from trainer.config.files import preset_names
 from trainer.engines.vllm import serve
 
@@ -102,12 +102,7 @@ def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     matrix.add_argument("--suites", nargs="+", required=True, metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
     _add_settings(matrix, required=False)
     _add_folder(matrix)
-    export = commands.add_parser("export", help="write a run's policy for transformers, vLLM and others")
-    export.add_argument("--run", type=Path, required=True, help="folder of the run")
-    export.add_argument("--out", type=Path, required=True, help="folder to write")
-    export.add_argument("--iteration", type=int, help="iteration of the checkpoint (default: the newest)")
-    export.add_argument("--dtype", choices=("float32", "bfloat16"), help="precision (default: as it was trained)")
-    export.add_argument("--adapter", action="store_true", help="only the LoRA adapter, in the format of peft")
+    publish.arguments(commands)
 
 
 def _add_demonstrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

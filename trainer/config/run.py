@@ -41,7 +41,7 @@ from trainer.config.rollout import RolloutConfig as RolloutConfig
 POCKET = "pocket"
 MEANINGS = 1
 """Version of what settings mean: 1 since `reinforce_plus_plus` gives turns credit for later ones."""
-TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
 
 
 class PolicyConfig(Section):
@@ -234,7 +234,8 @@ class RunConfig(Section):
     trackers: list[TrackerName] = setting(
         [],
         "Experiment trackers that also receive metrics, settings and the summary: tensorboard (files in the run's "
-        "folder), wandb, mlflow, trackio. Each needs its own library: pip install '.[trackers]'.",
+        "folder), wandb, mlflow, trackio; opentelemetry receives dialogues as traces. Each needs its own library: "
+        "pip install '.[trackers]'.",
         formerly="sinks",
     )
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)

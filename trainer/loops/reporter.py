@@ -14,6 +14,7 @@ import transformers
 from trainer.config.run import RunConfig
 from trainer.journal.events import Metrics, Phase, RunFinished, RunStarted, UpdateProgress
 from trainer.journal.live_pipe import LivePipe
+from trainer.journal.source_commit import source_commit
 from trainer.journal.writer import Journal
 from trainer.learner.update_meter import UpdateReport
 from trainer.loops import forecast
@@ -272,4 +273,4 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-    }
+    } | ({"commit": commit} if (commit := source_commit()) else {})

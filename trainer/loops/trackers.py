@@ -1,4 +1,4 @@
-"""Experiment trackers: TensorBoard, Weights & Biases, MLflow and trackio, each through its own library.
+"""Experiment trackers: TensorBoard, Weights & Biases, MLflow, trackio and OpenTelemetry, each through its own library.
 
 They receive the events of the journal, which remains authoritative. A tracker's failure is reported once and never
 stops a run. The libraries are optional (`pip install '.[trackers]'`) and imported only when enabled.
@@ -10,9 +10,7 @@ import json
 import os
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,10 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config.run import TrackerName
-from trainer.journal.events import Event, Metrics, Notice, RunFinished, RunStarted
+from trainer.journal.events import (
+    Event,
+    GroupStarted,
+    Metrics,
+    Notice,
+    RunFinished,
+    RunStarted,
+    TrajectoryFinished,
+    Turn,
+)
 from trainer.journal.writer import Journal
+from trainer.loops.tracking.base import PROJECT, TrackedRun, Tracker
+from trainer.loops.tracking.traces import OpenTelemetry
 
-PROJECT = "echoscope"
 RECORD = "trackers.json"
 """In the run's folder: the run's id in each tracker, under which a resumed run continues."""
 FORMER_RECORD = "sinks.json"
@@ -35,32 +43,6 @@ _MAX_PARAMETER_LENGTH = 6000
 
 class MissingTrackerError(ValueError):
     """The library of an enabled tracker is not installed. The message says what to install."""
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """The run that a tracker opens. `id` is new for a new run and the same for a resumed one."""
-
-    folder: Path
-    title: str
-    config: Mapping[str, Any]
-    id: str
-    resumed: bool
-    from_iteration: int
-
-
-class Tracker(ABC):
-    """A destination of metrics. Any method may raise its library's exceptions."""
-
-    id: str
-
-    @abstractmethod
-    def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
-        """Log an iteration's values; there may be several calls for one iteration."""
-
-    @abstractmethod
-    def finish(self, end: RunFinished | None) -> None:
-        """Log the final summary and close; `end` is None where the run continues later."""
 
 
 class TensorBoard(Tracker):
@@ -187,6 +169,11 @@ TRACKERS: dict[TrackerName, tuple[Callable[[TrackedRun], Tracker], str, str]] = 
     "wandb": (WandB, "wandb", "wandb"),
     "mlflow": (MLflow, "mlflow", "mlflow-skinny"),
     "trackio": (Trackio, "trackio", "trackio"),
+    "opentelemetry": (
+        OpenTelemetry,
+        "opentelemetry.exporter.otlp.proto.http",
+        "opentelemetry-exporter-otlp-proto-http",
+    ),
 }
 """For each name: the tracker, the module it needs, the package that provides it."""
 
@@ -199,7 +186,7 @@ def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None
     """
     for name in names:
         _, module, package = TRACKERS[name]
-        if find_spec(module) is None:
+        if not _is_installed(module):
             raise MissingTrackerError(
                 f"trackers: {name} was requested, but its library is not installed. Install it (pip install {package}, "
                 f"or all of them: pip install '.[trackers]') or remove {name} from trackers"
@@ -208,8 +195,15 @@ def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None
         journal.listeners.append(Trackers(names, folder, journal))
 
 
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it is missing
+        return False
+
+
 class Trackers:
-    """Journal listener that sends settings, metrics and the summary of a run to its trackers."""
+    """Journal listener that sends settings, metrics, dialogues and the summary of a run to its trackers."""
 
     def __init__(self, names: Sequence[TrackerName], folder: Path, journal: Journal) -> None:
         self.names, self.folder, self.journal = list(dict.fromkeys(names)), folder, journal
@@ -226,6 +220,10 @@ class Trackers:
             case Metrics() if event.values:
                 for name, tracker in list(self.open.items()):
                     self._try(name, partial(tracker.metrics, event.iteration, event.values))
+            case GroupStarted() | Turn() | TrajectoryFinished():
+                for name, tracker in list(self.open.items()):
+                    if type(tracker).dialogue is not Tracker.dialogue:
+                        self._try(name, partial(tracker.dialogue, event))
             case RunFinished():
                 self._close(event)
 

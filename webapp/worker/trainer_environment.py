@@ -58,7 +58,13 @@ PREFIXES = (
     "DNNL_",
     "ONEDNN_",
 )
-TRACKER_PREFIXES = {"wandb": "WANDB_", "mlflow": "MLFLOW_", "trackio": "TRACKIO_", "tensorboard": "TENSORBOARD_"}
+TRACKER_PREFIXES = {
+    "wandb": "WANDB_",
+    "mlflow": "MLFLOW_",
+    "trackio": "TRACKIO_",
+    "tensorboard": "TENSORBOARD_",
+    "opentelemetry": "OTEL_",
+}
 PR_SET_DUMPABLE = 4
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -235,7 +235,8 @@ def test_settings_name_only_existing_trackers(tmp_path):
 
 
 def test_only_configured_libraries_are_imported():
-    code = "import sys, trainer.loops.train; print({'wandb', 'mlflow', 'trackio', 'tensorboard'} & set(sys.modules))"
+    libraries = {"wandb", "mlflow", "trackio", "tensorboard", "opentelemetry.sdk"}
+    code = f"import sys, trainer.loops.train; print({libraries} & set(sys.modules))"
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -1,0 +1,1 @@
+"""Player of a trajectory in notebooks."""

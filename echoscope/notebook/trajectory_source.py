@@ -1,0 +1,129 @@
+"""Trajectories for the player of notebooks: documents, answers of the API, journals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from echoscope.models import Share, TrajectoryDetail
+
+_JOURNAL = "journal.jsonl"
+_OPTIONS = ("turn", "action", "autoplay", "theme")
+
+Source = Mapping[str, Any] | TrajectoryDetail | Share | str | Path
+
+
+def embed_address(address: str, options: Mapping[str, str]) -> str:
+    """URL of the embedded player of a share link.
+
+    Args:
+        address: `https://SITE/s/TOKEN` or `https://SITE/embed/TOKEN`, also with a position in its query.
+        options: of the embed; they take precedence over the query.
+    Raises:
+        ValueError: it is another page.
+    """
+    parts = urlsplit(address)
+    *before, kind, token = ["", "", *parts.path.rstrip("/").split("/")]
+    if kind not in ("s", "embed") or not token or not parts.netloc:
+        raise ValueError(
+            f"{address} is not a share link, as in https://SITE/s/TOKEN: make one under “Share and download” on the "
+            "page of the trajectory, or with client.share(TRAJECTORY).url"
+        )
+    prefix = "/".join(part for part in before if part)
+    given = {name: values[0] for name, values in parse_qs(parts.query).items() if name in _OPTIONS}
+    query = urlencode(given | dict(options))
+    path = f"{'/' + prefix if prefix else ''}/embed/{token}"
+    return f"{parts.scheme}://{parts.netloc}{path}{'?' + query if query else ''}"
+
+
+def document_of(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory: str | None) -> dict[str, Any]:
+    """What the player shows: `title`, `outcome`, `prompt`, `board` and `turns`.
+
+    Args:
+        source: a document of an export, an answer of the API, a JSON file of an export, or a run's folder or journal.
+        trajectory: id in the journal; only for folders and journals, and required there.
+    Raises:
+        ValueError: it is none of them, or there is no such trajectory.
+        OSError: the file cannot be read.
+    """
+    if isinstance(source, Path):
+        return _from_file(source, trajectory)
+    if isinstance(source, TrajectoryDetail):
+        data = source.model_dump(mode="json")
+        source = {**data["trajectory"], **data}
+    turns = source.get("turns")
+    if not isinstance(turns, list) or not all(isinstance(turn, Mapping) and "response" in turn for turn in turns):
+        raise ValueError(
+            "this is not a trajectory: it needs `turns`, as in the JSON export of one (docs/sharing.md) or "
+            "client.trajectory(…)"
+        )
+    return _shown(source, turns)
+
+
+def _from_file(path: Path, trajectory: str | None) -> dict[str, Any]:
+    if path.is_dir() or path.name.endswith(".jsonl"):
+        journal = path / _JOURNAL if path.is_dir() else path
+        if trajectory is None:
+            raise ValueError(
+                f"{journal} has many trajectories: name one, as in player({str(path)!r}, trajectory='1-0-0')"
+            )
+        return _from_journal(journal, trajectory)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise ValueError(f"{path} is not a JSON export of a trajectory, a journal, or the folder of a run")
+    return document_of(data, None)
+
+
+def _from_journal(journal: Path, key: str) -> dict[str, Any]:
+    """The trajectory as its last attempt played it, up to where the journal goes."""
+    group: dict[str, Any] | None = None
+    turns: list[dict[str, Any]] = []
+    end: dict[str, Any] = {}
+    named = json.dumps(key, ensure_ascii=False).encode()
+    with journal.open("rb") as lines:
+        for line in lines:
+            if named not in line or not line.endswith(b"\n"):
+                continue
+            event = json.loads(line)
+            match event.get("type"):
+                case "group_started" if key in event["members"]:
+                    group, turns, end = event, [], {}
+                case "turn" if event["trajectory"] == key:
+                    turns.append(event)
+                case "trajectory_finished" if event["trajectory"] == key:
+                    end = event
+    if group is None:
+        raise ValueError(f"{journal} has no trajectory {key!r}: ids are in the `members` of its group_started events")
+    return _shown({**group, **end}, turns)
+
+
+def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[str, Any]]) -> dict[str, Any]:
+    success, reward = facts.get("success"), facts.get("total_reward")
+    if success is None and facts.get("status") in ("success", "failed"):
+        success = facts["status"] == "success"
+    outcome = {True: "solved", False: "not solved", None: "not finished"}[success]
+    reward_text = f", reward {reward:g}" if isinstance(reward, int | float) and success is not None else ""
+    place = f", iteration {facts['iteration']}" if facts.get("iteration") is not None else ""
+    return {
+        "title": f"{facts.get('environment') or 'Trajectory'}{place}",
+        "outcome": outcome + reward_text,
+        "success": success,
+        "prompt": facts.get("prompt") or "",
+        "board": facts.get("board"),
+        "turns": [
+            {name: turn.get(name) for name in ("state", "response", "thought", "answer", "problem", "reward", "board")}
+            | {
+                "actions": [
+                    {name: action.get(name) for name in ("text", "name", "status", "actual", "board", "reward")}
+                    for action in turn.get("actions") or []
+                ]
+            }
+            for turn in turns
+        ],
+    }

@@ -1,0 +1,39 @@
+"""Commit of the sources that a run is computed with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+VARIABLE = "ECHOSCOPE_COMMIT"
+"""Environment variable with the commit, for installations without a git repository, such as images."""
+_ROOT = Path(__file__).parents[2]
+_TIMEOUT = 5.0  # seconds
+
+
+@cache
+def source_commit() -> str:
+    """The commit of this installation, with `+changes` where files differ from it; "" if it is unknown."""
+    if configured := os.environ.get(VARIABLE, "").strip():
+        return configured
+    return commit_of(_ROOT)
+
+
+def commit_of(folder: Path) -> str:
+    """The commit of the git repository whose top is the folder; "" without one, or without git."""
+    try:
+        top = _git(folder, "rev-parse", "--show-toplevel")
+        if Path(top).resolve() != folder.resolve():  # installed below a repository of something else
+            return ""
+        commit = _git(folder, "rev-parse", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT).stdout.strip()

@@ -1,0 +1,1 @@
+"""What experiment trackers have in common, and traces."""

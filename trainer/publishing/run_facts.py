@@ -1,0 +1,152 @@
+"""Facts of a run up to a checkpoint that its model card states, read from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainer.config.base import Section, is_hub_id
+from trainer.config.files import current_settings, load_preset, preset_names
+from trainer.config.run import RunConfig
+from trainer.journal import events, reader
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.publishing.live_groups import is_superseded
+
+_OWN_FIELDS = ("name", "tags", "trackers")
+"""Settings that name a run, and change nothing in what it learns."""
+_UNPUBLISHED = ("engine.urls", "engine.weights_dir", "hosted.url", "hosted.api_key_env", "cluster.address", "tags")
+"""Settings with addresses, folders or variables of the machine; cards and published settings omit them."""
+
+
+@dataclass
+class RunFacts:
+    """A run up to the iteration of a checkpoint."""
+
+    iteration: int
+    start: events.RunStarted
+    config: RunConfig
+    success: dict[int, float] = field(default_factory=dict)
+    """Success rate of the rollouts, by iteration."""
+    evaluations: list[events.Evaluation] = field(default_factory=list)
+    """In the order of the journal."""
+    tokens: int = 0
+    seconds: float = 0.0
+    rewinds: list[events.Rewound] = field(default_factory=list)
+
+    @property
+    def latest(self) -> list[events.Evaluation]:
+        """The latest evaluation of each suite."""
+        return list({evaluation.suite: evaluation for evaluation in self.evaluations}.values())
+
+    @property
+    def measured(self) -> list[events.Evaluation]:
+        """Evaluations of exactly these weights."""
+        return [evaluation for evaluation in self.latest if evaluation.iteration == self.iteration]
+
+
+def read_facts(run: Path, iteration: int | None = None) -> RunFacts:
+    """Read the journal of a run folder.
+
+    Args:
+        iteration: of the checkpoint; what came later is left out. None: everything.
+    Raises:
+        ValueError: the folder has no journal, it never started, or a line is no event.
+    """
+    journal = run / JOURNAL_FILE
+    if not journal.is_file():
+        raise ValueError(f"{run} has no {JOURNAL_FILE}: name the folder of a run")
+    facts: RunFacts | None = None
+    for event in reader.read(journal):
+        if isinstance(event, events.RunStarted):
+            facts = _started(facts, event)
+        elif facts is not None and (iteration is None or getattr(event, "iteration", 0) <= iteration):
+            _add(facts, event)
+    if facts is None:
+        raise ValueError(f"the run in {run} never started: its journal has no run_started event")
+    if iteration is not None:
+        facts.iteration = iteration
+    return facts
+
+
+def _started(facts: RunFacts | None, start: events.RunStarted) -> RunFacts:
+    if facts is None:
+        return RunFacts(0, start, RunConfig.model_validate(current_settings(start.config)))
+    facts.success = {at: value for at, value in facts.success.items() if at <= start.from_iteration}
+    facts.evaluations = [e for e in facts.evaluations if not is_superseded(start, "eval", e.iteration, e.suite)]
+    facts.start = facts.start.model_copy(update={"attempt": start.attempt, "versions": start.versions})
+    return facts
+
+
+def _add(facts: RunFacts, event: events.Event) -> None:
+    match event:
+        case events.Metrics():
+            facts.iteration = max(facts.iteration, event.iteration)
+            facts.tokens, facts.seconds = event.tokens, event.seconds
+            if "success/rate" in event.values:
+                facts.success[event.iteration] = event.values["success/rate"]
+        case events.Evaluation():
+            facts.evaluations.append(event)
+        case events.Rewound():
+            facts.rewinds.append(event)
+
+
+def public_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings without addresses, folders and variables of the machine; a policy's folder by its name alone."""
+    data = config.model_dump(mode="json")
+    for name in _UNPUBLISHED:
+        *path, last = name.split(".")
+        section = data
+        for part in path:
+            section = section[part]
+        section.pop(last, None)
+    if base_model(config) is None:
+        data["policy"]["model"] = Path(config.policy.model).name
+    return data
+
+
+def base_model(config: RunConfig) -> str | None:
+    """The hub id that training began with; None for the pocket policy, a folder, or a run of a site."""
+    model = config.policy.model
+    return model if is_hub_id(model) and not Path(model).exists() else None
+
+
+def nearest_preset(config: RunConfig) -> tuple[str, dict[str, Any]]:
+    """The preset with the fewest settings that differ, and these settings by dotted name, without unpublished ones."""
+    settings = _flat(public_settings(config))
+    best: tuple[str, dict[str, Any]] | None = None
+    for name in preset_names():
+        shipped = _flat(public_settings(load_preset(name)))
+        changes = {
+            key: value for key, value in settings.items() if shipped.get(key) != value and key not in _OWN_FIELDS
+        }
+        if best is None or len(changes) < len(best[1]):
+            best = name, changes
+    assert best is not None, "there are presets"
+    return best
+
+
+def command(config: RunConfig) -> str:
+    """The command line that trains with these settings."""
+    preset, changes = nearest_preset(config)
+    parts = [f"python -m trainer {'sft' if config.kind == 'sft' else 'train'} --preset {preset} --out DIR"]
+    for name, value in changes.items():
+        text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000).strip()
+        text = text.removesuffix("...").strip().replace("'", "'\\''")
+        parts.append(f"    --set '{name}={text}'")
+    return " \\\n".join(parts)
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name; those whose values are mappings themselves stay whole."""
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        section = RunConfig.model_fields[name].annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            flat |= {f"{name}.{field_name}": part for field_name, part in value.items()}
+        else:
+            flat[name] = value
+    return flat
