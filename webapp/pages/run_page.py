@@ -16,6 +16,7 @@ from django.utils import timezone
 from webapp.core import formatting, markdown
 from webapp.live.snapshot import heading, snapshot
 from webapp.notifications.actions import is_following
+from webapp.pages.link_previews import run_preview
 from webapp.reports.report_queries import mentioning
 from webapp.runs import public_words, summaries
 from webapp.runs.access import may_delete
@@ -83,6 +84,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "pace_words": formatting.pace_text(phase, run.device, run.state),
             "progress": formatting.progress(phase, run.iterations, run.state),
             "rollout": run.config.get("rollout", {}),
+            "meta": run_preview(request, run),
         }
         | context,
     )

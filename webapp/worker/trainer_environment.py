@@ -24,6 +24,7 @@ VARIABLE = "ECHOSCOPE_TRAINER_ENV"
 NAMES = frozenset(
     {
         "ECHOSCOPE_CACHE",
+        "ECHOSCOPE_COMMIT",
         WEIGHTS_VARIABLE,
         "CC",
         "CXX",  # Triton compiles kernels

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.core.quotas import QuotaExceeded
+from webapp.pages.link_previews import study_preview
 from webapp.pages.trajectory_page import NO_FORMS
 from webapp.runs.actions import UNDO_TIME, RequestRefused
 from webapp.runs.models import Run
@@ -84,6 +85,7 @@ def study(request: HttpRequest, slug: str) -> HttpResponse:
         "address": request.build_absolute_uri(reverse("study", args=[slug])),
         "undoable": cancelled_at is not None and cancelled_at > timezone.now() - UNDO_TIME,
         "undo_minutes": int(UNDO_TIME.total_seconds() // 60),
+        "meta": study_preview(request, found, len(seen.members)),
     }
     if not request.user.is_authenticated:
         context |= NO_FORMS

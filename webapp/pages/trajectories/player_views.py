@@ -12,6 +12,7 @@ import envs
 from webapp.annotations.panel import panel
 from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
+from webapp.pages.link_previews import trajectory_preview
 from webapp.pages.trajectory_page import player_context
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
@@ -44,6 +45,7 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "playable": trajectory.group.environment in envs.names(),
         "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
+        "meta": trajectory_preview(request, trajectory),
     }
     context |= panel(request.user, trajectory, role) | {"again": same_prompt(trajectory)}
     return render(request, "trajectories/trajectory.html", context)
