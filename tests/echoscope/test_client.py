@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
+import echoscope
 from echoscope.client import Client
 from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
 from echoscope.studies import Studies
@@ -62,7 +63,7 @@ def test_lists_are_read_page_by_page_to_the_end(client: Client, run_on_site: Run
     assert found == [f"Run {number}" for number in reversed(range(120))] + ["Trial"]
 
 
-def test_results_of_a_run_are_typed(client: Client, run_on_site: Run) -> None:
+def test_results_of_a_run_are_typed(client: Client, run_on_site: Run, tmp_path: Path) -> None:
     slug = play(run_on_site, 2).slug
     assert "iterations: 4" in client.config_yaml(slug)
     names = [metric.name for metric in client.metrics(slug)]
@@ -78,6 +79,8 @@ def test_results_of_a_run_are_typed(client: Client, run_on_site: Run) -> None:
     assert [item.iteration for item in found] == [2] * 4
     detail = client.trajectory(found[0].slug)
     assert (detail.trajectory, len(detail.turns)) == (found[0], found[0].turns)
+    exported = client.export_trajectory(found[0].slug, "json", tmp_path / "trajectory.json")
+    assert echoscope.player(detail).page == echoscope.player(str(exported)).page, "in a notebook"
 
 
 def test_a_run_is_edited_and_its_model_downloaded(client: Client, run_on_site: Run, tmp_path: Path) -> None:
@@ -103,6 +106,7 @@ def test_a_trajectory_is_shared_and_the_link_revoked(client: Client, run_on_site
     ends = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     link = client.share(found.slug, turn=0, expires_at=ends)
     assert (link.turn, link.expires_at, client.shares(found.slug)) == (0, ends, [link])
+    assert f"/embed/{link.token}" in echoscope.player(link)._repr_html_()
     assert client.revoke(link.token).revoked_at is not None
 
 

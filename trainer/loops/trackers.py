@@ -29,8 +29,8 @@ from trainer.journal.events import (
     Turn,
 )
 from trainer.journal.writer import Journal
-from trainer.loops.tracking.base import PROJECT, TrackedRun, Tracker
 from trainer.loops.tracking.traces import OpenTelemetry
+from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 RECORD = "trackers.json"
 """In the run's folder: the run's id in each tracker, under which a resumed run continues."""

@@ -226,7 +226,7 @@ def arrow_schema() -> Any:
             return pa.struct([(name, kind(inner)) for name, inner in feature.items()])
         if isinstance(feature, list):
             return pa.list_(kind(feature[0]))
-        return {"bool": pa.bool_}.get(feature, getattr(pa, feature, None))()
+        return pa.type_for_alias(feature)
 
     fields = [(name, kind(feature)) for name, feature in COLUMNS.items()]
     return pa.schema(fields, metadata={"format": FORMAT, "version": "1"})

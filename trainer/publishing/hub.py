@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import httpx
 from huggingface_hub import HfApi, get_token
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError  # type: ignore[attr-defined]
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 Kind = Literal["model", "dataset"]
 
@@ -58,15 +57,15 @@ def push(folder: Path, repository: str, kind: Kind, *, private: bool, message: s
                 "another name, or omit --private"
             )
         api.upload_folder(folder_path=folder, repo_id=repository, repo_type=kind, commit_message=message)
+    except PushRefused:
+        raise
     except HfHubHTTPError as error:
         status = error.response.status_code
         hint = " Check that the token may write there." if status in (401, 403) else ""
         raise PushFailed(
             _failed(folder, repository, kind, f"the Hub answered {status}: {_first(error)}{hint}")
         ) from error
-    except (httpx.HTTPError, ValueError) as error:
-        if isinstance(error, PushRefused):
-            raise
+    except (HTTPError, OSError, ValueError) as error:
         raise PushFailed(_failed(folder, repository, kind, _first(error))) from error
     return str(address)
 

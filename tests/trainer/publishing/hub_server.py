@@ -110,7 +110,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             kind = wanted.get("type") or "model"
             address = f"{hub.url}/{'datasets/' if kind == 'dataset' else ''}{name}"
             exists = f"{kind}s/{name}" in hub.repositories
-            hub.repositories.setdefault(f"{kind}s/{name}", bool(wanted.get("private")))
+            hub.repositories.setdefault(f"{kind}s/{name}", wanted.get("visibility") == "private")
             self._answer({"url": address} | ({"error": "it exists"} if exists else {}), 409 if exists else 200)
 
         def _validate(self, wanted: dict[str, Any]) -> None:

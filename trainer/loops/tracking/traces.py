@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from trainer.journal.events import GroupStarted, RunFinished, TrajectoryFinished, Turn
-from trainer.loops.tracking.base import PROJECT, TrackedRun, Tracker
+from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 _MAX_QUEUE = 8192
 """Spans that wait for the receiver; with a slower one, the oldest are dropped."""
@@ -31,7 +31,7 @@ class _Dialogue:
     turns: list[Turn] = field(default_factory=list)
 
 
-class _Outcome:
+class _CountingExporter:
     """The exporter of OTLP over HTTP, which only logs its failures; here they are counted."""
 
     def __init__(self, exporter: Any, success: Any) -> None:
@@ -76,9 +76,9 @@ class OpenTelemetry(Tracker):
             "echoscope.run.title": place.title,
         }
         resource = import_module("opentelemetry.sdk.resources").Resource.create(described)
-        self.outcome = _Outcome(otlp.OTLPSpanExporter(), export.SpanExportResult.SUCCESS)
+        self.exporter = _CountingExporter(otlp.OTLPSpanExporter(), export.SpanExportResult.SUCCESS)
         self.provider = trace.TracerProvider(resource=resource, shutdown_on_exit=False)
-        self.provider.add_span_processor(export.BatchSpanProcessor(self.outcome, max_queue_size=_MAX_QUEUE))
+        self.provider.add_span_processor(export.BatchSpanProcessor(self.exporter, max_queue_size=_MAX_QUEUE))
         self.tracer = self.provider.get_tracer("echoscope")
 
     def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
@@ -105,7 +105,7 @@ class OpenTelemetry(Tracker):
             raise TimeoutError(f"the receiver of traces did not take the last spans within {_FLUSH_TIMEOUT // 1000} s")
 
     def _report_failures(self) -> None:
-        failures, self.outcome.failures = self.outcome.failures, 0
+        failures, self.exporter.failures = self.exporter.failures, 0
         if failures:
             raise ConnectionError(f"{endpoint()} did not accept traces; the trainer's log has its answer")
 
