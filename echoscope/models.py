@@ -19,6 +19,8 @@ __all__ = [
     "Answer",
     "Attempt",
     "Checkpoint",
+    "Cluster",
+    "ClusterNode",
     "Comment",
     "ComparedRun",
     "Comparison",
@@ -787,6 +789,25 @@ class Gpu(Answer):
     """Slugs of the runs it is reserved for, as far as you may see them."""
 
 
+class ClusterNode(Answer):
+    """A node of a Ray cluster, in Ray's units."""
+
+    id: str
+    name: str
+    cpus: float
+    cpus_free: float
+    gpus: float
+    gpus_free: float
+
+
+class Cluster(Answer):
+    """The Ray cluster that a worker stands for."""
+
+    problem: str
+    """Why it takes no run at present; empty if it does."""
+    nodes: list[ClusterNode]
+
+
 class Worker(Answer):
     """A worker: its devices, its queues and the runs it trains."""
 
@@ -797,6 +818,8 @@ class Worker(Answer):
     queues: list[str]
     """Device classes it serves."""
     gpus: list[Gpu] = []
+    cluster: Cluster | None = None
+    """Ray cluster that it stands for; null without one."""
     slots: int
     alive: bool
     stopping: bool

@@ -188,6 +188,16 @@ class ClusterConnection:
         place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
         return Counter(place[first + number] for number, bundle in enumerate(bundles) if not bundle.get("GPU"))
 
+    def places(self) -> list[str]:
+        """Name of the node of each reserved bundle; the names of nodes of one machine end with their ids."""
+        assert self._group is not None, "reserve() comes first"
+        names = {node["NodeID"]: node["NodeManagerHostname"] or node["NodeManagerAddress"] for node in ray.nodes()}
+        hosts = Counter(names.values())
+        place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
+        nodes = [place[number] for number in range(len(place))]
+        unique = {node: name if hosts[name] == 1 else f"{name} ({node[:8]})" for node, name in names.items()}
+        return [unique.get(node, node[:8]) for node in nodes]
+
     def free_memory(self, nodes: Iterable[str]) -> dict[str, tuple[int, int]]:
         """(free, total) bytes of nodes by id; without those that do not tell."""
         own = ray.get_runtime_context().get_node_id()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import field_validator
@@ -11,6 +12,21 @@ from trainer.config.base import Section, setting
 
 RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
 """Environment variable with the address of a Ray cluster, used if the setting `address` is empty."""
+
+
+@dataclass(frozen=True)
+class ActorRequest:
+    """Ray actors of one kind that a run needs at once.
+
+    Attributes:
+        count: number of actors, above 0.
+        cpus: CPUs of each.
+        gpus: GPUs of each; None: one, where the cluster has any.
+    """
+
+    count: int
+    cpus: float
+    gpus: float | None
 
 
 class MemoryConfig(Section):
@@ -121,3 +137,28 @@ class ClusterConfig(Section):
     def uses_ray(self) -> bool:
         """Whether any part of the run is a Ray actor."""
         return self.rollout_actors > 0 or self.learners > 0
+
+    def ranks(self, kind: str) -> int:
+        """Number of learners of a run of that kind; one that only evaluates has none."""
+        return 0 if kind == "evaluate" else self.learners
+
+    def driver_computes(self, kind: str) -> bool:
+        """Whether the trainer's own process of a run of that kind samples or learns."""
+        learns_elsewhere = kind == "evaluate" or self.learners > 0
+        return not (self.rollout_actors and learns_elsewhere)
+
+    def actors(self, kind: str, device: str) -> tuple[ActorRequest, ...]:
+        """Actors of a run of that kind: its learners, then its rollout actors. Empty without any.
+
+        Args:
+            device: the setting policy.device.
+        """
+        kinds = (
+            (self.ranks(kind), self.learner_cpus, self.learner_gpus),
+            (self.rollout_actors, self.rollout_cpus, self.rollout_gpus),
+        )
+        return tuple(
+            ActorRequest(count, cpus, 0.0 if gpus is None and device == "cpu" else gpus)
+            for count, cpus, gpus in kinds
+            if count
+        )

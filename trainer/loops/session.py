@@ -166,6 +166,10 @@ class RunSession:
         self._warned |= {once} - {""}
         self.journal.write(Notice(level="warning", message=message))
 
+    def inform(self, message: str) -> None:
+        """Write a message to the journal that needs no action."""
+        self.journal.write(Notice(level="info", message=message))
+
     def check_stop(self) -> None:
         """Raises Interrupted when the run is asked to stop."""
         if self.stop():

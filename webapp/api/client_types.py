@@ -80,6 +80,8 @@ MODELS = {
     "PresetOut": Model("Preset"),
     "PresetDetail": Model("PresetDetail", "PresetOut"),
     "GpuOut": Model("Gpu"),
+    "ClusterNodeOut": Model("ClusterNode"),
+    "ClusterOut": Model("Cluster"),
     "WorkerOut": Model("Worker"),
 }
 """Components of the document that the client exports, bases first."""
@@ -98,6 +100,7 @@ DEFAULTS = {
     ("TrajectoryDetail", "verdict"): "None",
     ("WorkerOut", "device_class"): '""',
     ("WorkerOut", "gpus"): "[]",
+    ("WorkerOut", "cluster"): "None",
 }
 """Values of fields that older sites do not send."""
 

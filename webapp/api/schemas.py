@@ -466,6 +466,24 @@ class GpuOut(Schema):
     runs: list[str] = Field(description="Slugs of the runs it is reserved for, as far as you may see them.")
 
 
+class ClusterNodeOut(Schema):
+    """A node of a Ray cluster, in Ray's units."""
+
+    id: str
+    name: str
+    cpus: float
+    cpus_free: float
+    gpus: float
+    gpus_free: float
+
+
+class ClusterOut(Schema):
+    """The Ray cluster that a worker stands for."""
+
+    problem: str = Field(description="Why it takes no run at present; empty if it does.")
+    nodes: list[ClusterNodeOut]
+
+
 class WorkerOut(Schema):
     """A worker: its devices, its queues and the runs it trains."""
 
@@ -474,6 +492,7 @@ class WorkerOut(Schema):
     device_class: str = Field(description="cpu, gpu, or the operator's name for it.")
     queues: list[str] = Field(description="Device classes it serves.")
     gpus: list[GpuOut]
+    cluster: ClusterOut | None = Field(default=None, description="Ray cluster that it stands for; null without one.")
     slots: int
     alive: bool
     stopping: bool

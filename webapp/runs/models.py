@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from pydantic import ValidationError
 
+from trainer.config.resources import ActorRequest, ClusterConfig
 from webapp.core import ids
 from webapp.runs.queue import placement
 from webapp.teams.models import Membership, Team, User
@@ -33,6 +35,11 @@ class Worker(models.Model):
     memory = models.JSONField(default=list, help_text="[{name, total, free}] in bytes: the machine's, then each GPU's.")
     usage = models.JSONField(
         default=dict, help_text="{cpu, memory, gpu: shares of the last ten minutes; disk_free, disk_total: bytes}"
+    )
+    cluster = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Ray cluster that it stands for: {problem, nodes: [{id, name, cpus, cpus_free, gpus, gpus_free}]}.",
     )
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(db_index=True)
@@ -265,7 +272,19 @@ class Run(models.Model):
     def needs(self) -> placement.ResourceRequest:
         """Resources that a worker must have to take the run."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1
-        return placement.ResourceRequest(self.queue, self.gpus, self.memory, optional)
+        return placement.ResourceRequest(self.queue, self.gpus, self.memory, optional, self.actors)
+
+    @property
+    def actors(self) -> tuple[ActorRequest, ...]:
+        """Ray actors that the run needs; empty without any, and for a configuration that the trainer will refuse."""
+        settings = self.config.get("cluster") or {}
+        if not (settings.get("rollout_actors") or settings.get("learners")):
+            return ()
+        try:
+            cluster = ClusterConfig.model_validate(settings)
+        except ValidationError:
+            return ()
+        return cluster.actors(self.config.get("kind", "train"), self.config.get("policy", {}).get("device", "auto"))
 
     @property
     def folder(self) -> Path:

@@ -33,23 +33,37 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
         return None
     capacity = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
     full = run_quotas.teams_at_limit()
+    cluster_reserved = False
     waiting = [run for run in order.waiting() if run.queue in capacity.queues and run.team_id not in full]
     for run in order.claim_order(waiting, fair_share.used(now) if waiting else fair_share.DeviceShares(), now):
         if not order.continues_here(run, worker.data_folder) and not (run.folder / JOURNAL_FILE).exists():
             continue
-        reserved = placement.reserve(run.needs, capacity)
+        needs = run.needs
+        if cluster_reserved and needs.actors:
+            continue
+        reserved = placement.reserve(needs, capacity)
         if reserved is not None:
-            claimed = do_claim_run(run.pk, worker, now, reserved)
+            _, gpus = capacity.cluster.demand(needs.actors) if capacity.cluster else (0.0, 0.0)
+            claimed = do_claim_run(run.pk, worker, now, reserved, cluster_gpus=gpus)
             if claimed is not None:
                 return claimed
         elif _is_reserved_for(run, worker, capacity, now):
-            return None
+            if not needs.actors:
+                return None
+            cluster_reserved = True  # others than this site may use the cluster for long: the machine stays in use
     return None
 
 
 @transaction.atomic
-def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = ()) -> Run | None:
-    """Take the lease of that run if it is free. Of two concurrent callers the second gets None."""
+def do_claim_run(
+    run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = (), *, cluster_gpus: float = 0.0
+) -> Run | None:
+    """Take the lease of that run if it is free. Of two concurrent callers the second gets None.
+
+    Args:
+        reserved: GPUs of the worker's machine that it gets.
+        cluster_gpus: those that its actors take of the worker's cluster, for the fair shares.
+    """
     claimed = (
         Run.objects.claimable(now)
         .filter(pk=run_id)
@@ -66,7 +80,7 @@ def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tu
     if not claimed:
         return None
     run = Run.objects.select_related("worker").get(pk=run_id)
-    fair_share.begin(run, len(reserved), now)
+    fair_share.begin(run, len(reserved) + cluster_gpus, now)
     actions.notify_on_commit(run_id)
     actions.wake_next_on_commit()
     return run
@@ -75,7 +89,8 @@ def do_claim_run(run_id: int, worker: Worker | None, now: datetime, reserved: tu
 def _is_reserved_for(run: Run, worker: Worker, capacity: placement.WorkerCapacity, now: datetime) -> bool:
     """Whether the worker waits until enough of its GPUs are free for this run, instead of claiming smaller runs.
 
-    Without the reservation, small runs would starve one that needs many GPUs at once.
+    Without the reservation, small runs would starve one that needs many GPUs at once. For a run with Ray actors, it is
+    the worker's cluster that waits.
     """
     if run.promised is not None and run.promised.last_seen_at > now - order.ALIVE and not run.promised.stopping:
         return run.promised_id == worker.pk

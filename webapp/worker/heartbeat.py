@@ -18,7 +18,7 @@ from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_no
 from webapp.runs import actions
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.order import CLOCK_TOLERANCE
-from webapp.worker import liveness, run_limits, trainer_environment
+from webapp.worker import liveness, ray_cluster, run_limits, trainer_environment
 from webapp.worker.files import data_folder
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
 from webapp.worker.usage import UsageHistory
@@ -62,6 +62,9 @@ class Heartbeat:
             "data_folder": data_folder.identify(Path(settings.ECHOSCOPE_DATA_DIR)),
         }
         self.description |= measured()
+        address = ray_cluster.configured_address()
+        self._cluster = ray_cluster.ClusterMonitor(address) if address else None
+        self.description["cluster"] = self._cluster.report() if self._cluster else {}
         self._usage = UsageHistory()
         self.description["usage"] = self._usage.sample(self.description["memory"])
         self._wake = threading.Event()
@@ -74,6 +77,8 @@ class Heartbeat:
         self._trusted_since = time.monotonic()
 
     def start(self) -> None:
+        if self._cluster is not None:
+            self._cluster.start()
         self._sign.start()
         self._thread.start()
         self._reaper.start()
@@ -90,6 +95,8 @@ class Heartbeat:
         self.leave()
         self._thread.join(HEARTBEAT_INTERVAL)
         self._reaper.join(HEARTBEAT_INTERVAL)
+        if self._cluster is not None:
+            self._cluster.stop()
 
     def _run(self) -> None:
         measured_at = time.monotonic()
@@ -99,6 +106,8 @@ class Heartbeat:
                 measured_at = time.monotonic()
                 self.description |= measured()
                 self.description["usage"] = self._usage.sample(self.description["memory"])
+            if self._cluster is not None:
+                self.description["cluster"] = self._cluster.report()
             try:
                 self.description["clock_offset"] = offset = clock_offset()
                 if abs(offset) > CLOCK_TOLERANCE:
@@ -143,16 +152,17 @@ def clock_error() -> float:
 
 @celeryd_after_setup.connect
 def select_queues(sender: str, instance: Any, **kwargs: Any) -> None:
-    """Without -Q, a worker serves its device class, that of its hardware, and the one for any worker."""
+    """Without -Q, a worker serves its device class, that of its hardware, its cluster's, and the one for any worker."""
     gpus = len(describe_gpus())
     own = device_classes.class_of_worker(gpus)
+    cluster = ray_cluster.configured_address()
     runs_per_gpu()  # an invalid value must end the worker here, not in its thread or at each run
     trainer_environment.named_by_operator(os.environ)
     run_limits.configured_limits()
     trainer_environment.hide_own_environment()  # before the pool's processes are forked, which inherit it
     queues = instance.app.amqp.queues
     if set(queues.consume_from) == {instance.app.conf.task_default_queue}:
-        for name in device_classes.served_classes(own, gpus):
+        for name in device_classes.served_classes(own, gpus, cluster=bool(cluster)):
             queues.select_add(queues.new_missing(name))  # with the same declaration as the sender's
 
 

@@ -32,7 +32,7 @@ from webapp.worker.files.run_copy import CopyUnavailable, RunCopy
 from webapp.worker.run_lease import LeaseLost, RunLease
 from webapp.worker.run_limits import ExceededLimit, LimitMonitor, configured_limits
 from webapp.worker.sandbox import trainer_sandbox
-from webapp.worker.trainer_environment import trainer_environment
+from webapp.worker.trainer_environment import trainer_environment, uses_ray
 from webapp.worker.trainer_process import TrainerProcess, trainer_command
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,9 @@ def supervise(claimed: Run | None, *, command: Command | None = None, intervals:
 
 
 def _processes(run: Run) -> int:
-    """One training process per reserved GPU, at least one."""
+    """One training process per reserved GPU, at least one; Ray starts those of a run with actors."""
+    if uses_ray(run.config):
+        return 1
     return max(1, len(run.reserved))
 
 

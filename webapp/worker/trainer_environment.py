@@ -18,6 +18,8 @@ from pydantic import ValidationError
 from envs.sandbox.host_environment import BASIC_NAMES, BASIC_PREFIXES, select
 from trainer.config.engine import WEIGHTS_VARIABLE
 from trainer.config.hosted import HostedConfig
+from trainer.config.resources import RAY_ADDRESS_VARIABLE
+from webapp.worker.ray_cluster import RAY_PREFIX
 
 VARIABLE = "ECHOSCOPE_TRAINER_ENV"
 """Names of further variables that trainers receive, comma-separated, set by the operator."""
@@ -74,7 +76,8 @@ def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = 
     """The worker's variables that the trainer of this configuration receives.
 
     Those are basic ones (PATH, HOME, locale, PYTHON…), those of the numeric libraries and model hubs, those of the
-    run's trackers, the key of its hosted model, and those named by the operator in ECHOSCOPE_TRAINER_ENV.
+    run's trackers, the key of its hosted model, and those named by the operator in ECHOSCOPE_TRAINER_ENV. A run with
+    Ray actors also receives the worker's address of a cluster, and Ray's variables with the cluster's token.
 
     Raises:
         ValueError: ECHOSCOPE_TRAINER_ENV is not a list of names.
@@ -82,7 +85,15 @@ def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = 
     trackers = config.get("trackers", config.get("sinks")) or ()
     prefixes = [prefix for tracker, prefix in TRACKER_PREFIXES.items() if tracker in trackers]
     names = BASIC_NAMES | NAMES | named_by_operator(environ)
+    if uses_ray(config):
+        names, prefixes = names | {RAY_ADDRESS_VARIABLE}, [*prefixes, RAY_PREFIX]
     return select(environ, names.union(_key_variable(config)), (*BASIC_PREFIXES, *PREFIXES, *prefixes))
+
+
+def uses_ray(config: Mapping[str, Any]) -> bool:
+    """Whether a run of that configuration has Ray actors."""
+    cluster = config.get("cluster") or {}
+    return bool(cluster.get("rollout_actors") or cluster.get("learners"))
 
 
 def named_by_operator(environ: Mapping[str, str]) -> frozenset[str]:

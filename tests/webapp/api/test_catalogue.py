@@ -54,6 +54,15 @@ def test_workers_list_only_runs_visible_to_the_caller(callers: Callers, run: Run
     assert callers.outsider.get("/api/workers").json()[0]["runs"] == []
 
 
+def test_workers_show_the_cluster_that_they_stand_for(callers: Callers) -> None:
+    now = timezone.now()
+    node = {"id": "a", "name": "gpu-1", "cpus": 8.0, "cpus_free": 6.0, "gpus": 4.0, "gpus_free": 0.5}
+    cluster = {"problem": "", "nodes": [node]}
+    Worker.objects.create(name="ray@here", started_at=now, last_seen_at=now, cluster=cluster)
+    Worker.objects.create(name="without@here", started_at=now, last_seen_at=now)
+    assert [worker["cluster"] for worker in callers.viewer.get("/api/workers").json()] == [cluster, None]
+
+
 def test_an_unauthenticated_request_explains_how_to_authenticate(callers: Callers, people: People) -> None:
     anonymous = callers.anonymous.get("/api/runs")
     assert (anonymous.status_code, anonymous["WWW-Authenticate"]) == (401, 'Bearer realm="Echoscope"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,13 +39,12 @@ class ClusterSetup:
 
 def needs_cluster(config: RunConfig) -> bool:
     """Whether any part of the run is a Ray actor."""
-    return config.cluster.rollout_actors > 0 or _ranks(config) > 0
+    return config.cluster.rollout_actors > 0 or config.cluster.ranks(config.kind) > 0
 
 
 def computes_here(config: RunConfig) -> bool:
     """Whether the driver of the run samples or learns itself."""
-    learns_elsewhere = config.kind == "evaluate" or _ranks(config) > 0
-    return not (config.cluster.rollout_actors and learns_elsewhere)
+    return config.cluster.driver_computes(config.kind)
 
 
 def driver_policy(config: RunConfig) -> PolicyConfig:
@@ -52,8 +52,25 @@ def driver_policy(config: RunConfig) -> PolicyConfig:
     return config.policy if computes_here(config) else config.policy.model_copy(update={"device": "cpu"})
 
 
-def _ranks(config: RunConfig) -> int:
-    return 0 if config.kind == "evaluate" else config.cluster.learners
+def placement_as_text(learners: Sequence[str], rollouts: Sequence[str]) -> str:
+    """Actors by node, as in "learners 1-2 on gpu1; rollout actors 1, 2, 4 on gpu2".
+
+    Args:
+        learners, rollouts: name of the node of each, in the order of their numbers.
+    """
+    parts = []
+    for kind, places in (("learner", learners), ("rollout actor", rollouts)):
+        for node in dict.fromkeys(places):
+            numbers = [number for number, place in enumerate(places, start=1) if place == node]
+            parts.append(f"{kind}{'s' if len(numbers) > 1 else ''} {_ranges(numbers)} on {node}")
+    return "; ".join(parts)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as text, as in "1-3, 5"."""
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
 
 
 def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str | None) -> ClusterSetup:
@@ -84,9 +101,12 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
     files = PolicyFiles.of(policy)
     connection = ClusterConnection(cluster, session.stop, session.warn, files.size)
     session.on_close(connection.close)
-    learners = connection.bundles(_ranks(config), cluster.learner_cpus, cluster.learner_gpus, device)
+    learners = connection.bundles(cluster.ranks(config.kind), cluster.learner_cpus, cluster.learner_gpus, device)
     rollouts = connection.bundles(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus, device)
     connection.reserve([*learners, *rollouts])
+    if connection.address:
+        places, count = connection.places(), len(learners)
+        session.inform(f"Placed on the Ray cluster: {placement_as_text(places[:count], places[count:])}.")
     learn_at, play_at = connection.nodes(0, learners), connection.nodes(len(learners), rollouts)
     memory = connection.free_memory(learn_at | play_at)
     plan = check_nodes(config, shapes.read(policy.model.config.to_dict()), learn_at, play_at, memory)

@@ -36,6 +36,7 @@ def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
             queues=worker.queues,
             slots=worker.slots,
             gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
+            cluster=schemas.ClusterOut(**worker.cluster) if worker.cluster else None,
             alive=now - worker.last_seen_at < ALIVE,
             stopping=worker.stopping,
             started_at=worker.started_at,

@@ -51,6 +51,44 @@ class GpuCard:
     hidden: int
 
 
+@dataclass(frozen=True)
+class Share:
+    """CPUs or GPUs of a cluster or of one of its nodes, in Ray's units."""
+
+    unit: str
+    total: float
+    free: float
+
+    @property
+    def busy(self) -> float:
+        """The share that actors reserve."""
+        return min(1.0, max(0.0, 1 - self.free / self.total))
+
+    @property
+    def text(self) -> str:
+        """Summary, e.g. “3 of 8 GPUs busy, 5 free”."""
+        units = self.unit if self.total == 1 else f"{self.unit}s"
+        return f"{self.total - self.free:g} of {self.total:g} {units} busy, {self.free:g} free"
+
+
+@dataclass(frozen=True)
+class NodeCard:
+    """A node of a worker's Ray cluster."""
+
+    name: str
+    shares: list[Share]
+    """GPUs, then CPUs; empty for a node that lends none, such as that of a driver."""
+
+
+@dataclass(frozen=True)
+class ClusterCard:
+    """The Ray cluster that a worker stands for. `problem`: why it takes no run at present."""
+
+    problem: str
+    nodes: list[NodeCard]
+    shares: list[Share]
+
+
 @dataclass
 class WorkerCard:
     """A worker as the page shows it. `hidden` counts runs of teams that the user is not in."""
@@ -93,6 +131,15 @@ class WorkerCard:
         )
 
     @property
+    def cluster(self) -> ClusterCard | None:
+        """Nodes of the Ray cluster that it stands for; None without one, and for a lost worker."""
+        cluster = self.worker.cluster
+        if not self.alive or not cluster:
+            return None
+        nodes = [NodeCard(node["name"], _shares([node])) for node in cluster["nodes"]]
+        return ClusterCard(cluster["problem"], nodes, _shares(cluster["nodes"]))
+
+    @property
     def usage(self) -> list[UsageLine]:
         """Processor, memory and GPUs over the last minutes, as far as they are measured; empty for a lost worker."""
         if not self.alive:
@@ -124,7 +171,12 @@ class QueueCard:
 
     @property
     def title(self) -> str:
-        known = {device_classes.ANY: "Any worker", device_classes.CPU: "CPU only", device_classes.GPU: "GPU"}
+        known = {
+            device_classes.ANY: "Any worker",
+            device_classes.CPU: "CPU only",
+            device_classes.GPU: "GPU",
+            device_classes.CLUSTER: "Ray cluster",
+        }
         return known.get(self.name, f"Class {self.name}")
 
     @property
@@ -149,6 +201,15 @@ class Waiting:
     words: str
     priority: str
     """Empty for normal priority."""
+
+
+def _shares(nodes: Sequence[dict[str, Any]]) -> list[Share]:
+    """GPUs and CPUs of these nodes together, without kinds that they lack."""
+    totals = (
+        Share(unit, sum(node[key] for node in nodes), sum(node[f"{key}_free"] for node in nodes))
+        for unit, key in (("GPU", "gpus"), ("CPU", "cpus"))
+    )
+    return [share for share in totals if share.total]
 
 
 def _sparkline(shares: Sequence[float]) -> str:

@@ -21,11 +21,11 @@ from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import RUN_MODEL
 from webapp.runs.inputs import endpoints, run_models
 from webapp.runs.inputs.folders import DATA, MODELS
-from webapp.runs.models import Run
+from webapp.runs.models import Run, Worker
 
 _HUB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _ACTORS = ("rollout_actors", "learners")
-"""Settings that start further processes, for which the queue reserves nothing."""
+"""Settings that start processes on a Ray cluster, outside of the sandbox that a worker puts around a trainer."""
 _SECTIONS = ("hosted.url", "hosted.api_key_env")
 """Settings that are checked together."""
 _ENVIRONMENTS = ("environment.settings", "environment.mix.settings", "evaluation.suites")
@@ -44,9 +44,10 @@ def problems(config: RunConfig, readable: QuerySet[Run], *, stored: bool = False
     for text in text_settings(config):
         if problem := _problem(text, readable, stored):
             found.setdefault(text.name, problem)
-    for name in _ACTORS:
-        if getattr(config.cluster, name):
-            found[f"cluster.{name}"] = "runs of this site use no Ray cluster: leave it at 0"
+    actors = [name for name in _ACTORS if getattr(config.cluster, name)]
+    if actors and not Worker.objects.exclude(cluster={}).exists():
+        for name in actors:
+            found[f"cluster.{name}"] = "no worker of this site stands for a Ray cluster: leave it at 0"
     if hosted := endpoints.hosted_problem(config.hosted):
         found.setdefault(*hosted)
     for field, problem in _environment_problems(config):

@@ -35,8 +35,12 @@ class SchedulingOptions:
     def resolved(self, config: RunConfig, available: Collection[str]) -> tuple[str, int]:
         """(device class, GPUs), with the configuration's defaults for open options.
 
-        `available` are the classes that live workers serve.
+        `available` are the classes that live workers serve. The driver of Ray actors is one process, which uses one GPU
+        at most: those of its actors are settings of the run.
         """
+        if config.cluster.uses_ray:
+            queue = self.queue or device_classes.suggested_class(config, available)
+            return queue, min(1, device_classes.default_gpus(config, queue) if self.gpus is None else self.gpus)
         several = self.gpus is not None and self.gpus > 1
         queue = self.queue or (device_classes.GPU if several else device_classes.suggested_class(config, available))
         return queue, device_classes.default_gpus(config, queue) if self.gpus is None else self.gpus

@@ -211,9 +211,10 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
         return Figure("Memory", "unknown", "The size of this model is unknown before its first run.")
     estimated = estimate.estimate_memory(config, shape, gpu=estimate.on_gpu(config, shape))
     minimum = needed_memory(config)
-    assert minimum is not None
     fewer = (
-        f" {gigabytes(minimum)} suffice with fewer parallel trajectories." if minimum < 0.95 * estimated.peak else ""
+        f" {gigabytes(minimum)} suffice with fewer parallel trajectories."
+        if minimum is not None and minimum < 0.95 * estimated.peak
+        else ""
     )
     return Figure(
         "Memory",
@@ -225,8 +226,11 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
 def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
     """Minimum memory of the run in bytes, over all its GPUs; None if the model's size is unknown.
 
-    Counts few parallel trajectories: those that do not fit are played one after the other.
+    Counts few parallel trajectories: those that do not fit are played one after the other. Also None where Ray actors
+    do all the work: the trainer compares them with the memory of their nodes.
     """
+    if not config.cluster.driver_computes(config.kind):
+        return None
     if config.hosted.url:
         return HOSTED_TRAINER_BYTES
     shape = model_shape(config.policy.model)

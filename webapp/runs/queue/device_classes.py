@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from trainer.config.run import RunConfig
 from webapp.runs.inputs.model_shapes import model_shape
 
-ANY, CPU, GPU = "training", "cpu", "gpu"
-"""Any worker, workers without a GPU, workers with at least one."""
+ANY, CPU, GPU, CLUSTER = "training", "cpu", "gpu", "cluster"
+"""Any worker, workers without a GPU, workers with at least one, workers that stand for a Ray cluster."""
 VARIABLE = "ECHOSCOPE_DEVICE_CLASS"
 NAME = r"^[A-Za-z0-9_.-]+$"
 LARGE = 50_000_000
@@ -25,17 +25,19 @@ def class_of_worker(gpus: int) -> str:
     return class_name or (GPU if gpus else CPU)
 
 
-def served_classes(own: str, gpus: int) -> list[str]:
-    """The classes that a worker serves: its own, that of its hardware, and ANY."""
-    return list(dict.fromkeys([ANY, GPU if gpus else CPU, own]))
+def served_classes(own: str, gpus: int, *, cluster: bool = False) -> list[str]:
+    """The classes that a worker serves: its own, that of its hardware, CLUSTER if it stands for one, and ANY."""
+    return list(dict.fromkeys([ANY, GPU if gpus else CPU, *([CLUSTER] if cluster else []), own]))
 
 
 def suggested_class(config: RunConfig, available: Collection[str]) -> str:
     """Default class of a configuration while workers of the classes `available` are running.
 
-    Only policy.device=cuda requires a GPU. Otherwise large models prefer GPUs and small ones leave them free; without
-    a worker of the preferred class, any will do.
+    Runs with Ray actors require a cluster. Of the others, policy.device=cuda requires a GPU; otherwise large models
+    prefer GPUs and small ones leave them free. Without a worker of the preferred class, any will do.
     """
+    if config.cluster.uses_ray:
+        return CLUSTER
     if config.policy.device == "cuda" and not config.hosted.url:
         return GPU
     preferred = CPU if config.policy.device == "cpu" or not _large(config) else GPU
@@ -43,7 +45,12 @@ def suggested_class(config: RunConfig, available: Collection[str]) -> str:
 
 
 def default_gpus(config: RunConfig, queue: str) -> int:
-    """Default number of GPUs of a configuration in that class: one if it can use one."""
+    """Default number of GPUs of a configuration in that class: one if it can use one.
+
+    Those of Ray actors are not counted: the cluster has them, not the worker's machine.
+    """
+    if not config.cluster.driver_computes(config.kind):
+        return 0
     return 0 if config.policy.device == "cpu" or config.hosted.url or queue == CPU else 1
 
 

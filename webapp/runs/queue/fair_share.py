@@ -58,8 +58,8 @@ class DeviceShares:
         return DeviceShares(dict(self.teams), dict(self.people))
 
 
-def weight(gpus: int) -> float:
-    """Weight of a run with that number of reserved GPUs."""
+def weight(gpus: float) -> float:
+    """Weight of a run with that number of reserved GPUs, those of a cluster included."""
     return float(gpus) if gpus else CPU_SLOT_WEIGHT
 
 
@@ -78,7 +78,7 @@ def used(now: datetime) -> DeviceShares:
     return DeviceShares(teams, {author: seconds for _, author, seconds in rows if author is not None})
 
 
-def begin(run: Run, gpus: int, now: datetime) -> None:
+def begin(run: Run, gpus: float, now: datetime) -> None:
     """Record that the run's team and author use that number of GPUs from now on."""
     end([run.pk], now)
     DeviceUse.objects.create(team_id=run.team_id, author_id=run.author_id, run=run, weight=weight(gpus), began_at=now)

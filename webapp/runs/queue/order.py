@@ -20,7 +20,7 @@ from webapp.core import formatting
 from webapp.core.quotas import quota
 from webapp.runs import object_storage
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import device_classes, fair_share, placement, run_quotas
+from webapp.runs.queue import cluster_capacity, device_classes, fair_share, placement, run_quotas
 from webapp.runs.queue.fair_share import DeviceShares
 
 AGEING = timedelta(hours=2)
@@ -76,7 +76,11 @@ def claim_order(runs: Iterable[Run], used: DeviceShares, now: datetime) -> list[
 def projected_order(runs: Iterable[Run], used: DeviceShares, now: datetime) -> list[Run]:
     """The waiting runs in the order in which they would start, each one adding to its team's and author's use."""
     penalty = fair_share.RUNNING_PENALTY.total_seconds()
-    return _merged(runs, used, now, lambda run: fair_share.weight(run.gpus) * penalty)
+    return _merged(runs, used, now, lambda run: fair_share.weight(_requested_gpus(run)) * penalty)
+
+
+def _requested_gpus(run: Run) -> float:
+    return run.gpus + cluster_capacity.requested_gpus(run.actors)
 
 
 def _merged(runs: Iterable[Run], used: DeviceShares, now: datetime, charge: Callable[[Run], float]) -> list[Run]:
@@ -168,13 +172,14 @@ def room_of(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
         worker.gpus,
         worker.memory,
         worker.runs_per_gpu,
-        [placement.Allocation(tuple(run.reserved), run.memory) for run in held],
+        [placement.Allocation(tuple(run.reserved), run.memory, run.actors) for run in held],
+        worker.cluster,
     )
 
 
 def workers(now: datetime) -> list[AvailableWorker]:
     """The live workers that accept runs. Two queries."""
-    held = Run.objects.filter(state__in=Run.HELD).only("worker_id", "reserved", "memory", "state")
+    held = Run.objects.filter(state__in=Run.HELD).only("worker_id", "reserved", "memory", "state", "config")
     alive = Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False)
     available = []
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
@@ -223,18 +228,24 @@ def queue_position(
     if lack:
         return QueuePosition(position, f"Waiting for {lack}", False)
     serving = [worker for worker in available if run.queue in worker.room.queues]
+    if run.actors:
+        serving = _able(run.needs, serving)
     continuing = [candidate for candidate in serving if continues_here(run, candidate.worker.data_folder)]
     if not continuing:
         return QueuePosition(position, f"Waiting for {_holder_of(run)}", False)
     bound = "" if len(continuing) == len(serving) else "; its files are there and nowhere else"
     serving = continuing
-    queue = "in the queue" if run.queue == device_classes.ANY else f"in the queue for {run.queue}"
+    names = {device_classes.ANY: "in the queue", device_classes.CLUSTER: "in the queue for a Ray cluster"}
+    queue = names.get(run.queue, f"in the queue for {run.queue}")
     text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}{bound}"
     if run.team_id in full:
         most = formatting.plural(quota("RUNNING_RUNS_PER_TEAM"), "run")
         text += f"; its team already trains {most}, its maximum: it starts after one of them"
+    if run.actors and (lack := _busy_clusters(run.needs, serving)):
+        text += f"; waits for {lack}"
     if run.promised and run.promised in [candidate.worker for candidate in serving]:
-        text += f"; {run.promised.name} is reserved for it and takes no other run"
+        others = "run with Ray actors" if run.actors else "run"
+        text += f"; {run.promised.name} is reserved for it and takes no other {others}"
     return QueuePosition(position, text, True)
 
 
@@ -250,8 +261,14 @@ def _holder_of(run: Run) -> str:
 
 def missing_resources(needs: placement.ResourceRequest, available: Sequence[AvailableWorker]) -> str:
     """Resources that no live worker has, e.g. “a worker with 2 GPUs; none is running”. Empty if one suffices."""
-    serving = [worker.room for worker in available if needs.queue in worker.room.queues]
-    kind = "a worker" if needs.queue == device_classes.ANY else f"a worker of class {needs.queue}"
+    names = {device_classes.ANY: "a worker", device_classes.CLUSTER: "a worker that stands for a Ray cluster"}
+    kind = names.get(needs.queue, f"a worker of class {needs.queue}")
+    candidates = [worker for worker in available if needs.queue in worker.room.queues]
+    if needs.actors and candidates:
+        lack, candidates = _missing_cluster(needs, kind, candidates)
+        if lack:
+            return lack
+    serving = [worker.room for worker in candidates]
     if not serving:
         return f"{kind}; none is running"
     if any(placement.could_fit(needs, room) for room in serving):
@@ -270,6 +287,45 @@ def missing_resources(needs: placement.ResourceRequest, available: Sequence[Avai
         f"{kind} with {where} of {per_gpu / placement.GIB:,.1f} GiB (estimated); the largest running one has "
         f"{largest / placement.GIB:,.1f} GiB"
     )
+
+
+def _missing_cluster(
+    needs: placement.ResourceRequest, kind: str, candidates: Sequence[AvailableWorker]
+) -> tuple[str, list[AvailableWorker]]:
+    """What the clusters of these workers lack for the run's actors, and the workers whose cluster could hold them."""
+    clusters = [(worker, worker.room.cluster) for worker in candidates if worker.room.cluster is not None]
+    if not clusters:
+        stands = "" if needs.queue == device_classes.CLUSTER else " that stands for a Ray cluster"
+        return f"{kind}{stands}; none is running", []
+    if able := _able(needs, candidates):
+        return "", able
+    for worker, cluster in clusters:
+        if cluster.problem:  # it may be large enough once it answers
+            return cluster_capacity.shortage(worker.worker.name, cluster, needs.actors), []
+    largest, cluster = max(clusters, key=lambda pair: (pair[1].gpus, pair[1].cpus))
+    return (
+        f"{cluster_capacity.impossibility(largest.worker.name, cluster, needs.actors)}; no registered cluster can ever "
+        "hold this run. Launch it with less (cluster.rollout_actors, cluster.learners, and the CPUs and GPUs of each), "
+        "or add nodes to the cluster"
+    ), []
+
+
+def _able(needs: placement.ResourceRequest, candidates: Sequence[AvailableWorker]) -> list[AvailableWorker]:
+    """The workers whose cluster could hold the run's actors if it were idle."""
+    return [
+        worker
+        for worker in candidates
+        if worker.room.cluster is not None and worker.room.cluster.when_idle().holds(needs.actors)
+    ]
+
+
+def _busy_clusters(needs: placement.ResourceRequest, serving: Sequence[AvailableWorker]) -> str:
+    """What is not free for the run's actors in the cluster that has most free; empty if it is in any."""
+    clusters = [(worker, worker.room.cluster) for worker in serving if worker.room.cluster is not None]
+    if any(cluster.holds(needs.actors) for _, cluster in clusters):
+        return ""
+    freest, cluster = max(clusters, key=lambda pair: (pair[1].gpus_free, pair[1].cpus_free))
+    return cluster_capacity.shortage(freest.worker.name, cluster, needs.actors)
 
 
 def _slots(serving: Sequence[AvailableWorker]) -> str:

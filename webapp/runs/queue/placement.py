@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainer.config.resources import ActorRequest
+from webapp.runs.queue.cluster_capacity import ClusterCapacity, cluster_of
+
 GIB = 2**30
 
 
@@ -18,12 +21,14 @@ class ResourceRequest:
         gpus: number of GPUs.
         memory: bytes in total, spread evenly over the GPUs; None if unknown.
         optional: the run also works on a worker without any GPU.
+        actors: Ray actors, for which the worker needs a cluster; the rest is for the process that drives them.
     """
 
     queue: str
     gpus: int = 0
     memory: int | None = None
     optional: bool = False
+    actors: tuple[ActorRequest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,18 +43,20 @@ class GpuCapacity:
 
 @dataclass(frozen=True)
 class WorkerCapacity:
-    """Total and free resources of a worker."""
+    """Total and free resources of a worker. `cluster`: the one that it stands for, if any."""
 
     queues: tuple[str, ...]
     gpus: tuple[GpuCapacity, ...] = ()
     runs_per_gpu: int = 1
     total: int | None = None
     free: int | None = None
+    cluster: ClusterCapacity | None = None
 
     def when_idle(self) -> WorkerCapacity:
         """The same worker without any run."""
         gpus = tuple(GpuCapacity(gpu.id, gpu.total, gpu.total) for gpu in self.gpus)
-        return WorkerCapacity(self.queues, gpus, self.runs_per_gpu, self.total, self.total)
+        cluster = self.cluster and self.cluster.when_idle()
+        return WorkerCapacity(self.queues, gpus, self.runs_per_gpu, self.total, self.total, cluster)
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,14 @@ class Allocation:
 
     reserved: tuple[str, ...] = field(default=())
     memory: int | None = None
+    actors: tuple[ActorRequest, ...] = ()
 
 
 def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | None:
     """Ids of the GPUs that the run would get, least used first; empty without GPUs; None if it does not fit."""
     if needs.queue not in room.queues:
+        return None
+    if needs.actors and (room.cluster is None or not room.cluster.holds(needs.actors)):
         return None
     count = needs.gpus if room.gpus or not needs.optional else 0
     if not count:
@@ -81,7 +91,9 @@ def could_fit(needs: ResourceRequest, room: WorkerCapacity) -> bool:
 
 
 def lacks_gpus_only(needs: ResourceRequest, room: WorkerCapacity) -> bool:
-    """Whether the run would fit as soon as other runs release their GPUs."""
+    """Whether the run would fit as soon as other runs release their GPUs, or their part of the worker's cluster."""
+    if needs.actors and not (room.cluster and room.cluster.holds(needs.actors)):
+        return could_fit(needs, room)
     count = needs.gpus if room.gpus else 0
     taken = sum(gpu.runs >= room.runs_per_gpu for gpu in room.gpus)
     return could_fit(needs, room) and len(room.gpus) - taken < count
@@ -93,6 +105,7 @@ def room_of(
     memory: Iterable[Mapping[str, Any]],
     runs_per_gpu: int,
     held: Iterable[Allocation],
+    cluster: Mapping[str, Any] | None = None,
 ) -> WorkerCapacity:
     """Capacity of a worker from its heartbeat and the runs it holds.
 
@@ -108,7 +121,9 @@ def room_of(
         capacities.append(GpuCapacity(gpu["id"], gpu["total"], _left(gpu["total"], gpu["free"], claimed), len(users)))
     total, free = (machine["total"], machine["free"]) if machine else (None, None)
     claimed = sum(run.memory or 0 for run in held if not run.reserved)
-    return WorkerCapacity(tuple(queues), tuple(capacities), max(1, runs_per_gpu), total, _left(total, free, claimed))
+    left = _left(total, free, claimed)
+    actors = cluster_of(cluster or {}, [run.actors for run in held if run.actors])
+    return WorkerCapacity(tuple(queues), tuple(capacities), max(1, runs_per_gpu), total, left, actors)
 
 
 def _left(total: int | None, free: int | None, claimed: int) -> int | None:

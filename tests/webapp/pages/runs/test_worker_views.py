@@ -178,3 +178,24 @@ def test_workers_without_a_common_data_folder_are_warned_of(folders: str, warned
     for number, folder in enumerate(folders):
         worker(f"w{number}@here", data_folder=folder.replace("-", ""))
     assert page(who.viewer).count("It has a data folder of its own") == len(warned)
+
+
+def cluster_node(name: str, gpus: float = 0, gpus_free: float = 0) -> dict[str, object]:
+    return {"id": name, "name": name, "cpus": 32.0, "cpus_free": 30.5, "gpus": gpus, "gpus_free": gpus_free}
+
+
+def test_the_nodes_of_a_cluster_are_shown_with_what_is_busy_of_them(who: Visitors) -> None:
+    driver = {"id": "c", "name": "driver", "cpus": 0.0, "cpus_free": 0.0, "gpus": 0.0, "gpus_free": 0.0}
+    nodes = [cluster_node("gpu-1", 8.0, 2.0), cluster_node("cpu-1"), driver]
+    one = worker("ray@here", cluster={"problem": "", "nodes": nodes})
+    shown = page(who.outsider)
+    assert contains(shown, "3 nodes · 6 of 8 GPUs busy, 2 free · 3 of 64 CPUs busy, 61 free")
+    assert 'aria-label="gpu-1: 6 of 8 GPUs busy, 2 free"' in shown
+    assert 'value="0.750"' in shown
+    assert 'aria-label="cpu-1: 1.5 of 32 CPUs busy, 30.5 free"' in shown
+    assert "no CPUs or GPUs for actors" in shown
+
+    Worker.objects.filter(pk=one.pk).update(cluster={"problem": "No Ray cluster answers at a:1.", "nodes": []})
+    assert contains(page(who.viewer), "Takes no run now. No Ray cluster answers at a:1.")
+    Worker.objects.filter(pk=one.pk).update(last_seen_at=timezone.now() - timedelta(hours=1))
+    assert "Ray cluster of" not in page(who.viewer), "nothing is known of a lost worker's"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pytest
+from django.utils import timezone
 from pydantic import BaseModel
 from pytest_django import Settings
 
@@ -30,7 +31,7 @@ from webapp.runs import actions
 from webapp.runs.inputs import allowed_inputs, run_models
 from webapp.runs.inputs.allowed_inputs import problems, refusal
 from webapp.runs.launch.creation import do_create_run
-from webapp.runs.models import Checkpoint, Run
+from webapp.runs.models import Checkpoint, Run, Worker
 from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership, User
 
@@ -244,6 +245,18 @@ def test_the_folder_of_weights_belongs_to_the_operator(settings: Settings) -> No
 def test_runs_of_a_site_start_no_further_processes_and_connect_to_no_cluster() -> None:
     for name, value in (("rollout_actors", 2), ("learners", 1), ("address", "10.0.0.5:6379")):
         assert list(found(config(cluster={name: value}))) == [f"cluster.{name}"]
+
+
+@pytest.mark.django_db
+def test_runs_start_actors_where_a_worker_stands_for_a_cluster() -> None:
+    actors = {"rollout_actors": 2, "learners": 1}
+    assert "no worker of this site stands for a Ray cluster" in found(config(cluster=actors))["cluster.learners"]
+    now = timezone.now()
+    one = Worker.objects.create(name="plain@here", started_at=now, last_seen_at=now)
+    assert len(found(config(cluster=actors))) == 2
+    Worker.objects.filter(pk=one.pk).update(cluster={"problem": "No Ray cluster answers.", "nodes": []})
+    assert found(config(cluster=actors)) == {}, "it waits until the cluster answers"
+    assert list(found(config(cluster=actors | {"address": "10.0.0.5:6379"}))) == ["cluster.address"]
 
 
 class StrangeSettings(BanditSettings):
