@@ -55,10 +55,8 @@ def run_here(name: str, settings: Settings, seconds: float) -> None:
     """Run a part in this process and record whatever ends it early."""
     recorder = Recorder(name, settings.rows, time.monotonic() + seconds)
     began = time.monotonic()
-    try:
+    with recorder.attempt(name):
         PARTS[name].run(settings, recorder)
-    except Exception as error:  # a part that fails is a row: the others are measured all the same
-        recorder.failed(name, error)
     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 

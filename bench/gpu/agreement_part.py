@@ -11,7 +11,8 @@ from bench.gpu.models import build
 from bench.gpu.options import Settings
 from bench.gpu.record import Recorder
 from bench.lib.recorded_dialogues import GROUP, Dialogue, even, ragged
-from bench.lib.workers.our_worker import NEVER, OurWorker, batch, settings as run_settings
+from bench.lib.workers.our_worker import NEVER, OurWorker, batch
+from bench.lib.workers.our_worker import settings as run_settings
 from trainer.config.run import PolicyConfig, RunConfig
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.engines.sampler import SamplingParams
@@ -22,12 +23,13 @@ from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 
-ROWS, TURNS, WRITTEN = 32, 3, 48
+ROWS, TURNS, VOCABULARY = 32, 3, 500
+"""Dialogues of the pocket policy; its vocabulary is a little larger."""
 
 
 def agreement(settings: Settings, recorder: Recorder) -> None:
     """Log-probabilities and one step of SGD of the pocket policy here and on the CPU, with every kind of attention."""
-    dialogues = ragged(ROWS, 160, 48, 600, TURNS)
+    dialogues = ragged(ROWS, 160, 48, VOCABULARY, TURNS)
     logprobs, step = _pocket("cpu", "float32", {}, dialogues)
     cases: dict[str, tuple[str, dict[str, object]]] = {
         "float32, prefixes shared": ("float32", {}),
@@ -39,25 +41,20 @@ def agreement(settings: Settings, recorder: Recorder) -> None:
     if settings.device == "cuda":
         cases["float32, compiled layers"] = ("float32", {"compile_layers": True})
     for name, (dtype, optimizer) in cases.items():
-        try:
+        with recorder.attempt(name):
             other, moved = _pocket(settings.device, dtype, optimizer, dialogues)
-        except Exception as error:  # the other cases say where the difference lies
-            recorder.failed(name, error)
-            continue
-        difference = (other - logprobs).abs()
-        recorder.add(
-            name,
-            **{
-                "log-probabilities: largest difference": float(difference.max()),
-                "mean difference": float(difference.mean()),
-                "step: relative difference": float((moved - step).norm() / step.norm()),
-            },
-        )
+            difference = (other - logprobs).abs()
+            recorder.add(
+                name,
+                **{
+                    "log-probabilities: largest difference": float(difference.max()),
+                    "mean difference": float(difference.mean()),
+                    "step: relative difference": float((moved - step).norm() / step.norm()),
+                },
+            )
 
 
-def _pocket(
-    device: str, dtype: str, optimizer: dict[str, object], dialogues: list[Dialogue]
-) -> tuple[Tensor, Tensor]:
+def _pocket(device: str, dtype: str, optimizer: dict[str, object], dialogues: list[Dialogue]) -> tuple[Tensor, Tensor]:
     """(tokens,) log-probabilities of the sampled tokens, and the change of all weights by one step of SGD."""
     base = run_settings(ROWS, dtype).model_dump(exclude_unset=True)
     base["optimizer"] |= {"name": "sgd", "policy_lr": 1.0, "max_grad_norm": 1e9} | optimizer
@@ -80,12 +77,9 @@ def mismatch(settings: Settings, recorder: Recorder) -> None:
     learner = OurWorker(model, run_settings(settings.workload.trajectories, settings.dtype)).learner
     modes: tuple[DecodeMode, ...] = ("ragged", "static")
     for mode in dict.fromkeys((default_mode(model.device), *modes)):
-        try:
+        with recorder.attempt(mode):
             played = _played(TransformersSampler(model, NEVER, 0, decoding=mode), settings)
             figures = mismatch_metrics(learner.score(played).logprobs, played.sampler_logprobs, played.mask)
-        except Exception as error:  # the other ways are measured all the same
-            recorder.failed(mode, error)
-        else:
             recorder.add(mode, **{name.removeprefix("mismatch/"): value for name, value in figures.items()})
 
 

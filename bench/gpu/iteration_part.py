@@ -45,7 +45,7 @@ def configuration(settings: Settings, model: Path) -> RunConfig:
             "micro_batch_tokens": work.micro,
         },
         "evaluation": {"prompts": 8, "every": 0},
-        "checkpoint": {"every": 0},
+        "checkpoint": {"every": 1000},  # one is written at the end
     }
     return RunConfig.model_validate(data)
 

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, PreTrainedModel, Qwen2ForCausalLM
 from bench.gpu.options import Settings
 from bench.lib.random_models import config_of
 from trainer.paths import POCKET_CHECKPOINT
+from trainer.policy.load import prepare_device
 
 GIB = 2**30
 
@@ -23,6 +24,7 @@ def build(settings: Settings, **changes: int) -> PreTrainedModel:
     config = config_of(settings.shape)
     for name, value in changes.items():
         setattr(config, name, value)
+    prepare_device(torch.device(settings.device))
     before = torch.get_default_dtype()
     torch.manual_seed(0)
     try:

@@ -7,7 +7,8 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,14 @@ class Recorder:
         self._write({"what": what, "error": text})
         print(f"{self.part}: {what} failed:\n{text}", file=sys.stderr, flush=True)
 
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Record whatever ends the block early: the rest of the benchmark goes on, and the row tells."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self.failed(what, error)
+
     @property
     def late(self) -> bool:
         """Whether the part's time is over."""
@@ -73,19 +82,18 @@ def interleaved(
         if number > warm and recorder.late:
             break
         for name, work in list(taking_part.items()):
-            clock = Clock(peak)
-            try:
+            clock, figures = Clock(peak), None
+            with recorder.attempt(name):
                 work()
                 figures = clock.stop()
-            except Exception as error:  # whatever it is, the others go on, and the row tells
-                recorder.failed(name, error)
+            if figures is None:
                 del taking_part[name], took[name]
-            else:
-                if number >= warm:
-                    took[name].append(figures)
-                print(f"{recorder.part}: {name}: {figures['seconds']:.3f} s", file=sys.stderr, flush=True)
-            if device == "cuda" and name not in taking_part:
-                torch.cuda.empty_cache()
+                if device == "cuda":
+                    torch.cuda.empty_cache()
+                continue
+            if number >= warm:
+                took[name].append(figures)
+            print(f"{recorder.part}: {name}: {figures['seconds']:.3f} s", file=sys.stderr, flush=True)
     return {name: figures for name, figures in took.items() if figures}
 
 
@@ -104,7 +112,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """A table for each part; what failed is a row with the last line of its traceback."""
+    """A table for each part; what failed is a row with its error."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         parts.setdefault(row["part"], []).append(row)
@@ -116,11 +124,17 @@ def _table(part: str, rows: list[dict[str, Any]]) -> str:
     lines = [f"| {part} | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
     for row in rows:
         if "error" in row:
-            reason = row["error"].strip().splitlines()[-1].replace("|", "/")
+            reason = _reason(row["error"])
             lines.append(f"| {row['what']} | failed: {reason} |" + " |" * (len(columns) - 1))
         else:
             lines.append(f"| {row['what']} | {' | '.join(_cell(row['figures'].get(name)) for name in columns)} |")
     return "\n".join(lines)
+
+
+def _reason(error: str) -> str:
+    """The line of a traceback that names the error: the last one without indentation."""
+    lines = [line for line in error.strip().splitlines() if line and not line[0].isspace()]
+    return lines[-1].replace("|", "/")
 
 
 def _cell(value: float | str | None) -> str:

@@ -17,7 +17,8 @@ from bench.gpu.record import Recorder, interleaved, median, speedup
 from bench.lib.random_models import SHAPES, outline, step_flops
 from bench.lib.recorded_dialogues import Dialogue, even
 from bench.lib.workers import plain_worker
-from bench.lib.workers.our_worker import OurWorker, batch, settings as run_settings
+from bench.lib.workers.our_worker import OurWorker, batch
+from bench.lib.workers.our_worker import settings as run_settings
 from trainer.learner import optimizers
 from trainer.learner.learner import POLICY
 from trainer.policy import compiled_layers, gradient_checkpointing, token_logprobs
@@ -28,9 +29,23 @@ Change = Callable[[], AbstractContextManager[None]]
 
 DEFAULT, PLAIN = "default settings", "plain PyTorch"
 FUSED, COMPILED, FLEX, ALL = "fused AdamW", "compiled layers", "FlexAttention", "fused AdamW, compiled, FlexAttention"
-UNSHARED, SMALL_CHUNKS, WHOLE_LOGITS = "prefixes not shared", "logits in chunks of 2²⁵", "all logits at once"
+UNSHARED, WHOLE_LOGITS = "prefixes not shared", "all logits at once"
+SMALL_CHUNKS, LARGE_CHUNKS = "logits in chunks of 2²⁵", "logits in chunks of 2²⁷"
 WHOLE_LAYER, RECOMPUTED = "last layer for all tokens", "gradient checkpointing"
-VARIANTS = (DEFAULT, ALL, FUSED, COMPILED, FLEX, UNSHARED, WHOLE_LOGITS, SMALL_CHUNKS, WHOLE_LAYER, RECOMPUTED, PLAIN)
+VARIANTS = (
+    DEFAULT,
+    ALL,
+    FUSED,
+    COMPILED,
+    FLEX,
+    UNSHARED,
+    WHOLE_LOGITS,
+    SMALL_CHUNKS,
+    LARGE_CHUNKS,
+    WHOLE_LAYER,
+    RECOMPUTED,
+    PLAIN,
+)
 
 
 class Updates:
@@ -39,9 +54,7 @@ class Updates:
     def __init__(self, settings: Settings, tokens: int) -> None:
         self.settings, work = settings, settings.workload
         self.rows = tokens // work.length
-        self.dialogues = even(
-            self.rows, work.length - work.trained, work.trained, SHAPES[settings.shape]["vocab_size"]
-        )
+        self.dialogues = even(self.rows, work.length - work.trained, work.trained, SHAPES[settings.shape]["vocab_size"])
         self.model = build(settings)
         config = run_settings(self.rows, settings.dtype, micro=work.micro)
         self.worker = OurWorker(self.model, config)
@@ -135,12 +148,12 @@ def _chunks(logits: int) -> Change:
 
 
 def _plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
-    """Padded rows, all logits, bf16 by autocast over fp32 weights."""
+    """Padded rows, all logits, bf16 by autocast over fp32 weights; smaller micro-batches, for the logits need most."""
     model = build(settings).float()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
     inputs = plain_worker.padded(dialogues, settings.device)
-    mixed = settings.dtype == "bfloat16"
-    return lambda: void(plain_worker.step(model, optimizer, inputs, settings.workload.micro, mixed=mixed))
+    mixed, micro = settings.dtype == "bfloat16", settings.workload.micro // 4
+    return lambda: void(plain_worker.step(model, optimizer, inputs, micro, mixed=mixed))
 
 
 def void(value: object) -> None:
@@ -156,6 +169,7 @@ def _changes(updates: Updates, name: str) -> list[Change]:
         ALL: [updates.fused, updates.compiled, updates.flex],
         UNSHARED: [updates.unshared],
         SMALL_CHUNKS: [lambda: _chunks(2**25)],
+        LARGE_CHUNKS: [lambda: _chunks(2**27)],
         WHOLE_LOGITS: [lambda: _chunks(2**62)],
         WHOLE_LAYER: [lambda: updates.whole_layer],
         RECOMPUTED: [updates.recomputed],
@@ -163,9 +177,7 @@ def _changes(updates: Updates, name: str) -> list[Change]:
     return [make() for make in makers[name]]
 
 
-def update(
-    settings: Settings, recorder: Recorder, tokens: int | None = None, names: Sequence[str] = VARIANTS
-) -> None:
+def update(settings: Settings, recorder: Recorder, tokens: int | None = None, names: Sequence[str] = VARIANTS) -> None:
     """Tokens per second, MFU, how many times as fast as the default settings, and peak memory.
 
     MFU counts every token of the rows, shared prefixes in each row; the second figure counts them once.
@@ -173,13 +185,11 @@ def update(
     updates = Updates(settings, tokens or settings.workload.tokens[0])
     contenders: dict[str, Callable[[], None]] = {}
     for name in (name for name in names if not settings.variants or name in settings.variants or name == DEFAULT):
-        try:
+        with recorder.attempt(name):
             if name == PLAIN:
                 contenders[name] = _plain(settings, updates.dialogues)
             else:
                 contenders[name] = updates.step(*_changes(updates, name))
-        except Exception as error:  # a variant that this machine cannot compute is a row, too
-            recorder.failed(name, error)
     took = interleaved(contenders, settings.rounds, settings.device, recorder, warm=2)
     lengths = [len(dialogue) for dialogue in updates.dialogues]
     scored = sum(dialogue.trained for dialogue in updates.dialogues)

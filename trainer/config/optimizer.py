@@ -72,9 +72,9 @@ class OptimizerConfig(Section):
     )
     packed_attention: PackedAttention = setting(
         "sdpa",
-        "Attention with packing or prefix_sharing: sdpa (calls of PyTorch's kernel for rows of similar length); flex (one "
-        "FlexAttention kernel for all rows, compiled in the first update; for a GPU: on a CPU it only computes small "
-        "batches, slowly).",
+        "Attention with packing or prefix_sharing: sdpa (PyTorch's kernel, a call for rows of similar length); flex (a "
+        "single FlexAttention kernel for all rows, compiled in the first update; for a GPU: on a CPU it scores all "
+        "pairs of a micro-batch's tokens, slowly).",
         added=True,
     )
     compile_layers: bool = setting(

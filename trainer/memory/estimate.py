@@ -26,7 +26,7 @@ CUDA_CONTEXT = 600 * 2**20
 """Context, kernels and workspaces of a GPU process, and fragmentation of its allocator."""
 MAX_LOGITS = 2**25
 """Logits that exist at once: `token_logprobs.MAX_LOGITS`."""
-MAX_GPU_LOGITS = 2**27
+MAX_GPU_LOGITS = 2**26
 """The same on a GPU: `token_logprobs.MAX_GPU_LOGITS`."""
 PREFILL_TOKENS = 8192
 """Prompt tokens that the transformers sampler processes in one forward pass."""

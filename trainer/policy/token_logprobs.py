@@ -17,9 +17,9 @@ from trainer.policy.output_head import ScaledHead
 
 MAX_LOGITS = 2**25
 """Logits of a chunk: 128 MiB in fp32."""
-MAX_GPU_LOGITS = 2**27
-"""The same on a GPU, 512 MiB. In the backward pass every chunk adds to the gradient of the whole output layer, which for
-a large vocabulary is as much traffic as the chunk itself."""
+MAX_GPU_LOGITS = 2**26
+"""The same on a GPU, 256 MiB. In the backward pass every chunk adds to the gradient of the whole output layer, which
+for a large vocabulary is as much traffic as the chunk itself."""
 
 
 def logits_limit(device: torch.device) -> int:

@@ -99,7 +99,7 @@ class Vllm:
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python with vLLM: this one if it has it, the project's virtual environment, otherwise one below the folder, created if missing.
+    """The Python with vLLM: this one, the project's virtual environment, or one below the folder, created if missing.
 
     Raises:
         NotInstallable: vLLM is missing and no folder was given, or its installation failed.

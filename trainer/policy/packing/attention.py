@@ -57,9 +57,7 @@ def group_decoding(model: PreTrainedModel) -> None:
         model.config._attn_implementation = _NAME
 
 
-def prepare_models(
-    models: Sequence[PreTrainedModel], *, required: bool, optional: bool, flex: bool = False
-) -> bool:
+def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool, flex: bool = False) -> bool:
     """Let models take packed rows, for packing (`required`) or for shared prefixes (`optional`).
 
     Args:

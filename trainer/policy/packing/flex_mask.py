@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
@@ -76,18 +77,30 @@ class FlexMask:
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """(1, W, heads, D) queries, (1, M, key-value heads, D) keys and values → (1, W, heads, D)."""
         q, k, v = (part.transpose(1, 2) for part in (query, key, value))
-        kernel = _compiled() if query.is_cuda else flex_attention
-        read = kernel(q, k, v, block_mask=self.blocks, scale=scaling, enable_gqa=q.shape[1] != k.shape[1])
+        grouped = q.shape[1] != k.shape[1]
+        if query.is_cuda:
+            read = _compiled()(q, k, v, block_mask=self.blocks, scale=scaling, enable_gqa=grouped)
+        else:
+            mask = self.dense()[None, None]
+            read = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling, enable_gqa=grouped)
         return cast(Tensor, read).transpose(1, 2)
+
+    def dense(self) -> Tensor:
+        """(W, M) whether each query attends to each key; for devices for which FlexAttention has no gradients."""
+        first = self.enter[self.queries][:, None]
+        places = torch.arange(len(self.enter), device=self.enter.device)
+        return (self.enter <= first) & (first < self.leave) & (places <= self.queries[:, None])
 
 
 @cache
 def _compiled() -> Any:
-    """Without compilation FlexAttention materialises all scores; PyTorch compiles its backward pass for GPUs only."""
+    """Without compilation FlexAttention materialises all scores."""
     return torch.compile(flex_attention)
 
 
-def intervals(parts: Sequence[SharedPrefix], shared: Sequence[Sequence[SharedPrefix]], rows: int) -> tuple[Tensor, Tensor]:
+def intervals(
+    parts: Sequence[SharedPrefix], shared: Sequence[Sequence[SharedPrefix]], rows: int
+) -> tuple[Tensor, Tensor]:
     """(M,) first and last-plus-one row number of the part of each token, rows being numbered along the tree.
 
     Args:

@@ -106,9 +106,7 @@ class Targets:
             start += own.numel()
             before, reach = segments.before[rows], columns.amax(0).cummax(0).values.tolist()
             level = bool((before == segments.ahead).all())
-            selected.append(
-                Segments(own, segments.seen[rows], before, segments.ahead, columns, level, tuple(reach))
-            )
+            selected.append(Segments(own, segments.seen[rows], before, segments.ahead, columns, level, tuple(reach)))
         flex = None if packed.flex is None else FlexMask.of(packed.flex.enter, packed.flex.leave, places)
         return cls(places, index, tuple(selected), back, flex)
 

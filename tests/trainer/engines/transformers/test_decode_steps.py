@@ -69,7 +69,9 @@ def test_heads_that_share_keys_are_sampled_without_repeating_them(model, monkeyp
 def test_grouped_attention_equals_repeated_heads():
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 6, 1, 8), torch.randn(3, 2, 11, 8), torch.randn(3, 2, 11, 8)
-    mask = torch.zeros(3, 1, 1, 11).masked_fill_(torch.arange(11) > torch.tensor([4, 10, 0])[:, None, None, None], -torch.inf)
+    mask = torch.zeros(3, 1, 1, 11).masked_fill_(
+        torch.arange(11) > torch.tensor([4, 10, 0])[:, None, None, None], -torch.inf
+    )
     module = torch.nn.Module()
     module.num_key_value_groups = 3
     expected, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=0.4)
