@@ -30,7 +30,7 @@ Change = Callable[[], AbstractContextManager[None]]
 DEFAULT, PLAIN = "default settings", "plain PyTorch"
 FUSED, COMPILED, FLEX, ALL = "fused AdamW", "compiled layers", "FlexAttention", "fused AdamW, compiled, FlexAttention"
 UNSHARED, WHOLE_LOGITS = "prefixes not shared", "all logits at once"
-SMALL_CHUNKS, LARGE_CHUNKS = "logits in chunks of 2²⁵", "logits in chunks of 2²⁷"
+LARGE_CHUNKS, LARGEST_CHUNKS = "logits in chunks of 2²⁶", "logits in chunks of 2²⁸"
 WHOLE_LAYER, RECOMPUTED = "last layer for all tokens", "gradient checkpointing"
 VARIANTS = (
     DEFAULT,
@@ -40,8 +40,8 @@ VARIANTS = (
     FLEX,
     UNSHARED,
     WHOLE_LOGITS,
-    SMALL_CHUNKS,
     LARGE_CHUNKS,
+    LARGEST_CHUNKS,
     WHOLE_LAYER,
     RECOMPUTED,
     PLAIN,
@@ -142,9 +142,7 @@ class Updates:
 
 
 def _chunks(logits: int) -> Change:
-    return lambda: cast(
-        AbstractContextManager[None], patch.object(token_logprobs, "logits_limit", lambda device: logits)
-    )
+    return lambda: cast(AbstractContextManager[None], patch.object(token_logprobs, "MAX_LOGITS", logits))
 
 
 def _plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
@@ -168,8 +166,8 @@ def _changes(updates: Updates, name: str) -> list[Change]:
         FLEX: [updates.flex],
         ALL: [updates.fused, updates.compiled, updates.flex],
         UNSHARED: [updates.unshared],
-        SMALL_CHUNKS: [lambda: _chunks(2**25)],
-        LARGE_CHUNKS: [lambda: _chunks(2**27)],
+        LARGE_CHUNKS: [lambda: _chunks(2**26)],
+        LARGEST_CHUNKS: [lambda: _chunks(2**28)],
         WHOLE_LOGITS: [lambda: _chunks(2**62)],
         WHOLE_LAYER: [lambda: updates.whole_layer],
         RECOMPUTED: [updates.recomputed],

@@ -97,6 +97,7 @@ def test_whole_iterations_and_weight_transfers(tmp_path: Path) -> None:
     (figures,) = [row for name, row in rows.items() if name.startswith("an iteration")]
     assert figures["time/rollout"] > 0
     assert figures["time/update"] > 0
+    assert 0 <= figures["k3"] < 1e-8, "an update was made"
     (tmp_path / "more").mkdir()
     assert rows_of("push", tmp_path / "more")["copy to the host"]["ms"] > 0
 

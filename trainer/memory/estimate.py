@@ -26,8 +26,6 @@ CUDA_CONTEXT = 600 * 2**20
 """Context, kernels and workspaces of a GPU process, and fragmentation of its allocator."""
 MAX_LOGITS = 2**25
 """Logits that exist at once: `token_logprobs.MAX_LOGITS`."""
-MAX_GPU_LOGITS = 2**26
-"""The same on a GPU: `token_logprobs.MAX_GPU_LOGITS`."""
 PREFILL_TOKENS = 8192
 """Prompt tokens that the transformers sampler processes in one forward pass."""
 MAX_KEYS_PER_TOKEN = 2
@@ -339,7 +337,7 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     Logits are freed before the backward pass reaches the layers, so of these two the larger counts, too.
     """
     tokens, how = learned_tokens(config, shape, gpu=gpu), passing(config, shape, gpu=gpu)
-    logits = logit_bytes(config, shape, tokens, gpu=gpu)
+    logits = logit_bytes(config, shape, tokens)
     transient = tokens * activations.backward_transient(shape, how)
     return [
         MemoryItem(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
@@ -349,15 +347,15 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     ]
 
 
-def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int, *, gpu: bool) -> int:
+def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
     """Logits of a micro-batch and what is computed from them: of all tokens if few, else of a chunk.
 
     With chunks the output layer's gradient is summed in float32 before it is rounded.
     """
-    numbers, most = tokens * shape.vocabulary, MAX_GPU_LOGITS if gpu else MAX_LOGITS
-    if numbers > most:
+    numbers = tokens * shape.vocabulary
+    if numbers > MAX_LOGITS:
         trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * width_of(config))
-        return 4 * 4 * most + trained
+        return 4 * 4 * MAX_LOGITS + trained
     return 6 * 4 * numbers
 
 

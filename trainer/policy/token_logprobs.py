@@ -17,14 +17,6 @@ from trainer.policy.output_head import ScaledHead
 
 MAX_LOGITS = 2**25
 """Logits of a chunk: 128 MiB in fp32."""
-MAX_GPU_LOGITS = 2**26
-"""The same on a GPU, 256 MiB. In the backward pass every chunk adds to the gradient of the whole output layer, which
-for a large vocabulary is as much traffic as the chunk itself."""
-
-
-def logits_limit(device: torch.device) -> int:
-    """Logits that may exist at once on a device."""
-    return MAX_GPU_LOGITS if device.type == "cuda" else MAX_LOGITS
 
 
 def chunk_size(vocabulary: int, max_logits: int = MAX_LOGITS) -> int:
@@ -89,11 +81,11 @@ def chunked_token_logprobs(
         weight: (V, H) of the output layer, which has no bias.
         ids: (M,) token ids in 0 … V − 1.
         temperature: divisor of the logits, above 0.
-        max_logits: logits that may exist at once; None: `logits_limit` of the device.
+        max_logits: logits that may exist at once; None: `MAX_LOGITS`.
     Returns:
         (M,) log-probabilities and (M,) entropies in nats, fp32, differentiable in `hidden` and `weight`.
     """
-    limit = logits_limit(hidden.device) if max_logits is None else max_logits
+    limit = MAX_LOGITS if max_logits is None else max_logits
     logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, limit)  # type: ignore[no-untyped-call]
     return logprobs, entropies
 
@@ -111,7 +103,7 @@ def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: flo
     if (
         isinstance(head, nn.Linear)
         and getattr(head, "bias", None) is None
-        and len(hidden) * head.out_features > logits_limit(hidden.device)
+        and len(hidden) * head.out_features > MAX_LOGITS
     ):
         return chunked_token_logprobs(hidden, head.weight, ids, temperature)
     logits = head(hidden).float()

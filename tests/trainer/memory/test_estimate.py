@@ -280,7 +280,6 @@ def test_recomputed_layers_keep_their_inputs(dtype):
 def test_constants_match_those_of_other_modules():
     assert estimate.PREFILL_TOKENS == sampling._MAX_PREFILL_TOKENS
     assert estimate.MAX_LOGITS == token_logprobs.MAX_LOGITS
-    assert estimate.MAX_GPU_LOGITS == token_logprobs.MAX_GPU_LOGITS
     assert estimate.MAX_KEYS_PER_TOKEN == micro_batches.MAX_KEYS_PER_TOKEN
     assert estimate.MAX_CPU_TOKENS == micro_batches.MAX_CPU_TOKENS
 

@@ -7,6 +7,7 @@ attends to an earlier one exactly if the first row of its own part is in the oth
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
+_MAX_COMPILATIONS = 32
 BLOCK = 128
 """Tokens of a block of the mask: blocks that no token attends to are skipped."""
 
@@ -94,7 +96,13 @@ class FlexMask:
 
 @cache
 def _compiled() -> Any:
-    """Without compilation FlexAttention materialises all scores."""
+    """Without compilation FlexAttention materialises all scores.
+
+    With and without gradients, for all tokens and for targets, and for the first shape before the others, it is
+    compiled anew: more often than PyTorch allows before it gives up and computes without compilation.
+    """
+    config = importlib.import_module("torch._dynamo.config")
+    config.recompile_limit = max(config.recompile_limit, _MAX_COMPILATIONS)
     return torch.compile(flex_attention)
 
 
