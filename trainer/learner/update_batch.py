@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from trainer.policy.packing.transfer import to_device
+from trainer.policy.packing.host_transfer import to_device
 
 
 @dataclass

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer.journal.events import LostAt, TrajectoryFinished, Turn
-from trainer.policy.packing.transfer import to_device
+from trainer.policy.packing.host_transfer import to_device
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from trainer.policy.packing.flex_mask import FlexMask, intervals
+from trainer.policy.packing.host_transfer import to_device
 from trainer.policy.packing.shared_prefix import SharedPrefix
-from trainer.policy.packing.transfer import to_device
 
 _MAX_LENGTH_RATIO = {"cpu": 1.25}
 """Segments of one attention call differ in length by at most this factor; the shorter ones are padded. On a CPU another
