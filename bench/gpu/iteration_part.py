@@ -44,7 +44,7 @@ def configuration(settings: Settings, model: Path) -> RunConfig:
             "mini_batch_trajectories": work.groups * GROUP,
             "micro_batch_tokens": work.micro,
         },
-        "evaluation": {"prompts": 8, "every": 0},
+        "evaluation": {"prompts": 0, "every": 0},
         "checkpoint": {"every": 1000},  # one is written at the end
     }
     return RunConfig.model_validate(data)
@@ -63,13 +63,13 @@ def iteration(settings: Settings, recorder: Recorder) -> None:
         if end.reason != "completed":
             raise RuntimeError(f"the run ended: {end}")
         events = list(reader.read(folder / "run" / JOURNAL_FILE))
-        values = [event.values for event in events if isinstance(event, Metrics)]
+        iterations = [event for event in events if isinstance(event, Metrics) and TIMES[0] in event.values]
+        values = [event.values for event in iterations]
         counted = values[1:] or values  # the first iteration loads kernels
-        tokens = [event.tokens for event in events if isinstance(event, Metrics)]
         recorder.add(
             f"an iteration of {settings.workload.groups * GROUP} trajectories",
-            **{name: statistics.median(value[name] for value in counted if name in value) for name in TIMES},
-            **{"sampled tokens": float(tokens[-1] / len(tokens))},
+            **{name: statistics.median(value[name] for value in counted) for name in TIMES},
+            **{"sampled tokens": iterations[-1].tokens / len(iterations)},
             **{"k3": statistics.median(value["mismatch/k3"] for value in counted)},
         )
         for event in events:

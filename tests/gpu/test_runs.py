@@ -40,11 +40,12 @@ def test_two_iterations_of_a_pocket_preset(tmp_path: Path, extra: tuple[str, ...
     events = list(reader.read(tmp_path / "run" / JOURNAL_FILE))
     started = next(event for event in events if isinstance(event, RunStarted))
     assert torch.cuda.get_device_name() in started.device
-    metrics = [event.values for event in events if isinstance(event, Metrics)]
+    metrics = [event.values for event in events if isinstance(event, Metrics) and "time/rollout" in event.values]
     assert len(metrics) == 2
     assert all(math.isfinite(value) for values in metrics for value in values.values())
-    limit = 1e-6 if not extra else 0.1
-    assert all(values["mismatch/k3"] < limit for values in metrics if "mismatch/k3" in values)
+    learned = [values["mismatch/k3"] for values in metrics if "update/steps" in values]
+    assert learned
+    assert max(learned) < (0.1 if extra else 1e-6)
 
 
 def launch(processes: int, backend: str, sharding: str, out: Path) -> dict[str, torch.Tensor]:
