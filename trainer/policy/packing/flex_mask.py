@@ -52,23 +52,34 @@ class FlexMask:
         """The mask of given intervals, on the CPU; `queries` None: all tokens attend."""
         queries = torch.arange(len(enter)) if queries is None else queries
         some, every = _blocks(enter, leave, queries)
-        numbers = [tensor for dense in (some & ~every, every) for tensor in _ordered(dense)]
-        return cls._made(enter.int(), leave.int(), queries.int(), *numbers)
+        return cls._made(enter.int(), leave.int(), queries.int(), *_ordered(some & ~every), *_ordered(every))
 
     @classmethod
-    def _made(cls, enter: Tensor, leave: Tensor, queries: Tensor, *numbers: Tensor) -> FlexMask:
+    def _made(
+        cls,
+        enter: Tensor,
+        leave: Tensor,
+        queries: Tensor,
+        kv_number: Tensor,
+        kv_index: Tensor,
+        full_number: Tensor,
+        full_index: Tensor,
+    ) -> FlexMask:
         def attends(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             place = queries[query]
             first = enter[place]
             return (enter[key] <= first) & (first < leave[key]) & (key <= place)
 
         blocks = BlockMask.from_kv_blocks(
-            *numbers,
+            kv_number,
+            kv_index,
+            full_number,
+            full_index,
             BLOCK_SIZE=BLOCK,
             mask_mod=cast(Any, attends),
             seq_lengths=(len(queries), len(enter)),
         )
-        return cls(enter, leave, queries, *numbers, blocks)
+        return cls(enter, leave, queries, kv_number, kv_index, full_number, full_index, blocks)
 
     def to(self, device: torch.device) -> FlexMask:
         """The same on a device."""
@@ -101,7 +112,7 @@ def _compiled() -> Any:
     With and without gradients, for all tokens and for targets, and for the first shape before the others, it is
     compiled anew: more often than PyTorch allows before it gives up and computes without compilation.
     """
-    config = importlib.import_module("torch._dynamo.config")
+    config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = max(config.recompile_limit, _MAX_COMPILATIONS)
     return torch.compile(flex_attention)
 
