@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
+from trainer.policy.packing.host_transfer import to_device
 from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
 _MAX_COMPILATIONS = 32
@@ -85,7 +86,7 @@ class FlexMask:
         """The same on a device."""
         tensors = (self.enter, self.leave, self.queries)
         numbers = (self.kv_number, self.kv_index, self.full_number, self.full_index)
-        return self._made(*(tensor.to(device) for tensor in tensors + numbers))
+        return self._made(*(to_device(tensor, device) for tensor in tensors + numbers))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """(1, W, heads, D) queries, (1, M, key-value heads, D) keys and values → (1, W, heads, D)."""
