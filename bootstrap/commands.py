@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bootstrap import audit, browser, machine, node, stamp, vllm_packages
+from bootstrap import audit, browser, gpu_packages, machine, node, stamp, vllm_packages
 from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
@@ -27,6 +27,7 @@ make test ONE=tests/…::name    only that test, file or folder, without the che
 make test-fast  all checks and tests without browser and vLLM
 make test-browser  only the tests of the whole product, with a browser; failures are repeated in a fresh one
 make test-vllm  only the tests with the real vLLM, in a separate virtual environment (3 GB, Linux on x86-64)
+make test-gpu   only the tests on a CUDA GPU; with a Python that has a CUDA build of PyTorch, nothing is installed
 make lint       ruff, mypy, import rules and JavaScript checks
 make install    set up only
 make lock       update requirements/*.txt from pyproject.toml
@@ -101,6 +102,7 @@ def _checks() -> int:
 
 WHOLE_PRODUCT = ["tests/system", "tests/browser"]
 WITH_VLLM = "tests/vllm"
+ON_GPU = "tests/gpu"
 MEMORY_BESIDE = 12 * machine.GIB
 """Memory from which on two browser tests run at once."""
 TESTS_FAILED = 1
@@ -151,6 +153,8 @@ def test_one(name: str, arguments: list[str]) -> int:
     """Run one test, file or folder by its pytest id, without checks; Chromium or vLLM only if needed."""
     if name.startswith(WITH_VLLM):
         return _vllm(name, arguments)
+    if name.startswith(ON_GPU):
+        return _gpu(name, arguments)
     set_up("dev")
     variables = {"CHROMIUM": browser.ensure()} if name.startswith(tuple(WHOLE_PRODUCT)) else {}
     argv = [str(PYTHON), "-m", "pytest", *arguments, name]
@@ -183,6 +187,23 @@ def test_vllm(arguments: list[str]) -> int:
     return _vllm(WITH_VLLM, arguments)
 
 
+def test_gpu(arguments: list[str]) -> int:
+    """Run the tests that need a CUDA GPU; without one they are skipped, and the summary says so."""
+    return _gpu(ON_GPU, arguments)
+
+
+def _gpu(name: str, arguments: list[str]) -> int:
+    """With this Python if it has what they need, with the project's otherwise."""
+    python = sys.executable
+    if absent := gpu_packages.missing():
+        print(f"{python} lacks {absent}: the tests use the project's own environment.", flush=True)
+        set_up("dev")
+        python = str(PYTHON)
+    print(f"\n$ pytest {name}", flush=True)
+    own = ["-c", f"{ON_GPU}/pytest.ini", "--rootdir=.", f"--confcutdir={ON_GPU}"]  # without the site's fixtures
+    return subprocess.run([python, "-m", "pytest", *arguments, *own, name]).returncode
+
+
 def _vllm(name: str, arguments: list[str]) -> int:
     machine.require_supported_system()
     with stamp.exclusive(ROOT / "var" / "setup.lock"):
@@ -199,7 +220,13 @@ def _test(arguments: list[str]) -> int:
     left of another's.
     """
     code = _checks()
-    words = ["-n", "auto", "--dist", "worksteal", *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM])]
+    words = [
+        "-n",
+        "auto",
+        "--dist",
+        "worksteal",
+        *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM, ON_GPU]),
+    ]
     print(f"\n$ pytest {' '.join(words)}", flush=True)
     return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, *words]).returncode or code
 
@@ -268,6 +295,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "test-fast": test_fast,
     "test-browser": test_browser,
     "test-vllm": test_vllm,
+    "test-gpu": test_gpu,
     "lint": lint,
     "install": install,
     "lock": lock,

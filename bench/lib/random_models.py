@@ -42,6 +42,16 @@ SHAPES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 32_768,
         "tie_word_embeddings": True,
     },
+    "qwen2.5-1.5b": {
+        "vocab_size": 151_936,
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 32_768,
+        "tie_word_embeddings": True,
+    },
 }
 
 
@@ -53,17 +63,18 @@ def build(shape: str, seed: int = 0, device: str = "cpu", dtype: torch.dtype = t
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen2ForCausalLM(_config(shape))
+        model = Qwen2ForCausalLM(config_of(shape))
     return model.to(device=device, dtype=dtype).eval()
 
 
 def outline(shape: str) -> PreTrainedModel:
     """The same model on the meta device, for counting."""
     with torch.device("meta"):
-        return Qwen2ForCausalLM(_config(shape))
+        return Qwen2ForCausalLM(config_of(shape))
 
 
-def _config(shape: str) -> Qwen2Config:
+def config_of(shape: str) -> Qwen2Config:
+    """The configuration of this shape. Raises KeyError if there is none."""
     ends = {"bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0, "attention_dropout": 0.0}
     config = Qwen2Config(**SHAPES[shape], **ends)
     config._attn_implementation = "sdpa"

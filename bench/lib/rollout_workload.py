@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 
 from trainer.engines.sampler import SamplingParams, TokenListener
+from trainer.engines.transformers.decode_steps import DecodeMode
 from trainer.engines.transformers.transformers_sampler import TransformersSampler, TransformersSession
 
 # Sokoban with the pocket policy: tokens of the shared prefix of first prompts, of a first prompt, of an observation.
@@ -80,8 +81,8 @@ class _Session(TransformersSession):
 class OurSampler(TransformersSampler):
     """The project's sampler with forced response lengths."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__(model, ENDS, PADDING)
+    def __init__(self, model: PreTrainedModel, decoding: DecodeMode | None = None) -> None:
+        super().__init__(model, ENDS, PADDING, decoding=decoding)
         self.lengths: list[list[int]] = []
 
     def thread_session(

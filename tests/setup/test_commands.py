@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bootstrap import browser, commands, machine, vllm_packages
+from bootstrap import browser, commands, gpu_packages, machine, vllm_packages
 from bootstrap.packages import PYTHON
 from webapp.services import programs
 
@@ -143,6 +144,38 @@ def test_one_vllm_test_runs_with_the_python_of_vllm(calls: list[Any], monkeypatc
     assert commands.test([]) == 0
     ((argv, _),) = calls
     assert (argv[0], argv[-1]) == (str(vllm_packages.PYTHON), "tests/vllm/test_engine.py")
+
+
+GPU_OPTIONS = ["-c", "tests/gpu/pytest.ini", "--rootdir=.", "--confcutdir=tests/gpu"]
+
+
+def test_gpu_tests_run_with_a_python_that_has_cuda_and_install_nothing(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_packages, "missing", lambda: "")
+    monkeypatch.setattr(commands, "set_up", lambda extra: pytest.fail("something would be installed"))
+    assert commands.test_gpu(["-x"]) == 0
+    monkeypatch.setenv("ONE", "tests/gpu/test_runs.py")
+    assert commands.test([]) == 0
+    every, one = (argv for argv, _ in calls)
+    assert every == [sys.executable, "-m", "pytest", "-x", *GPU_OPTIONS, "tests/gpu"]
+    assert one == [sys.executable, "-m", "pytest", *GPU_OPTIONS, "tests/gpu/test_runs.py"]
+
+
+def test_gpu_tests_use_the_projects_environment_otherwise(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_packages, "missing", lambda: "pydantic, a CUDA build of torch")
+    assert commands.test_gpu([]) == 0
+    ((argv, _),) = calls
+    assert argv == [str(PYTHON), "-m", "pytest", *GPU_OPTIONS, "tests/gpu"]
+    assert "lacks pydantic, a CUDA build of torch" in capsys.readouterr().out
+
+
+def test_what_a_python_lacks_for_the_gpu_tests_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_packages, "NEEDED", ("json", "no_such_package"))
+    assert gpu_packages.missing() == "no_such_package"
+    assert gpu_packages.missing("/bin/false") == "a working torch"
 
 
 def test_make_passes_the_test_to_bootstrap(tmp_path: Path) -> None:

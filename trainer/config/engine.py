@@ -46,7 +46,8 @@ class EngineConfig(Section):
     )
     enforce_eager: bool = setting(
         False,
-        "Skip compilation: vLLM starts sooner but is slower on a GPU. Always on for a CPU.",
+        "Without compilation and CUDA graphs: vLLM starts sooner, and both vLLM and transformers are slower on a GPU. "
+        "Always on for a CPU.",
         formerly="eager",
     )
     sleep_between_rollouts: bool = setting(

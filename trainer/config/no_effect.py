@@ -184,12 +184,12 @@ _RULES = (
         (
             "engine.gpu_memory_utilization",
             "engine.cpu_kv_cache_gib",
-            "engine.enforce_eager",
             "engine.sleep_between_rollouts",
         ),
         _is_not("engine.name", "vllm"),
         _using("only the engine “vllm” uses it, not “{}”", "engine.name"),
     ),
+    _Rule(("engine.enforce_eager",), _is("engine.name", "server"), _text("the servers have settings of their own")),
     _Rule(("engine.max_num_seqs",), _is("engine.name", "transformers"), _text("only vLLM uses it")),
     _Rule(
         ("memory.max_concurrent_trajectories",),

@@ -10,6 +10,7 @@ from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, setting
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
+PackedAttention = Literal["sdpa", "flex"]
 LrSchedule = Literal["constant", "linear", "cosine"]
 
 
@@ -68,6 +69,19 @@ class OptimizerConfig(Section):
         "the same result up to rounding, with less work and no padding. Architectures whose attention cannot be split "
         "by row run without it.",
         formerly="shared_prompts",
+    )
+    packed_attention: PackedAttention = setting(
+        "sdpa",
+        "Attention with packing or prefix_sharing: sdpa (PyTorch's kernel, a call for rows of similar length); flex (a "
+        "single FlexAttention kernel for all rows, compiled in the first update; for a GPU: on a CPU it scores all "
+        "pairs of a micro-batch's tokens, slowly).",
+        added=True,
+    )
+    compile_layers: bool = setting(
+        False,
+        "Compile norms and MLPs of the decoder layers for the update: fewer, larger kernels on a GPU; the first update "
+        "takes up to a minute longer.",
+        added=True,
     )
     critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
     master_weights: bool = setting(

@@ -10,6 +10,7 @@ import torch
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import Sampler
 from trainer.engines.transformers.chunks import ChunkedSampler
+from trainer.engines.transformers.decode_steps import DecodeMode
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.policy.load import ModelError, Policy
 
@@ -18,7 +19,8 @@ Loader = Callable[[RunConfig, Policy, int, Path | None], Sampler]
 
 
 def _transformers(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
-    return TransformersSampler(policy.model, eos_id, policy.pad_id)
+    decoding: DecodeMode | None = "ragged" if config.engine.enforce_eager else None
+    return TransformersSampler(policy.model, eos_id, policy.pad_id, decoding=decoding)
 
 
 def _vllm(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:

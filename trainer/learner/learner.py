@@ -63,10 +63,12 @@ class Learner:
         self.device = policy.model.device
         self.adapted = config.lora.rank > 0
         settings = config.optimizer
+        flex = settings.packed_attention == "flex"
         self.shares_prompts = attention.prepare_models(
             [member.model for member in (policy, reference) if member is not None],
             required=settings.packing,
             optional=settings.prefix_sharing,
+            flex=flex,
         )
         self.critic = Critic(policy.model, shared=self.adapted) if config.algorithm.needs_critic else None
         if self.adapted:
@@ -76,7 +78,7 @@ class Learner:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
         limit = token_limit(settings.micro_batch_tokens, self.device)
         self.oom_retry = OomRetry(limit, enabled=not self.group.sharded)
-        self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device)
+        self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device, flex)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.advantages: Tensor | None = None

@@ -40,11 +40,14 @@ def score_tokens(
         temperature: of the rollout.
     """
     scores = TokenLogprobs(torch.zeros(shape), torch.zeros(shape))
+    computed = []  # read when all micro-batches are queued: reading waits for the GPU
     for rows, batch, packed in micro_batches:
-        logprobs, entropies = network(batch.ids, batch.mask, temperature, packed)
-        width = batch.mask.shape[1]
-        scores.logprobs[rows, :width] += scatter_tokens(logprobs, batch.mask).cpu()
-        scores.entropies[rows, :width] += scatter_tokens(entropies, batch.mask).cpu()
+        found = network(batch.ids, batch.mask, temperature, packed)
+        computed.append((rows, [scatter_tokens(values, batch.mask) for values in found]))
+    for rows, (logprobs, entropies) in computed:
+        width = logprobs.shape[1]
+        scores.logprobs[rows, :width] += logprobs.cpu()
+        scores.entropies[rows, :width] += entropies.cpu()
     return scores
 
 

@@ -100,19 +100,22 @@ class StepLosses:
         self, micro_batches: Iterable[MicroBatch], network: nn.Module | None, critic: Critic | None
     ) -> StepGradients:
         """Accumulate the gradients of the policy and the critic; None for a model that this step does not train."""
-        logprobs = torch.zeros(self.shape)
-        sums: defaultdict[str, float] = defaultdict(float)
+        computed: list[tuple[Tensor, Tensor]] = []  # rows and their log-probabilities
+        shares: list[tuple[str, Tensor]] = []  # read when all micro-batches are queued: reading waits for the GPU
         for micro_batch in micro_batches:
             if network is not None:
                 policy = self.policy_terms(network, micro_batch)
-                logprobs[micro_batch.rows, : micro_batch.batch.mask.shape[1]] += policy.logprobs.detach().cpu()
+                computed.append((micro_batch.rows, policy.logprobs.detach()))
                 sum(policy.terms.values()).backward()  # type: ignore[union-attr]
-                _add(sums, "policy/loss", policy.outputs)
+                shares += _shares("policy/loss", policy.outputs)
             if critic is not None:
                 value = self.value_loss(critic, micro_batch)
                 (self.algorithm.value_coef * value.loss).backward()  # type: ignore[no-untyped-call]
-                _add(sums, "value/loss", value)
-        return StepGradients(sums, logprobs)
+                shares += _shares("value/loss", value)
+        logprobs = torch.zeros(self.shape)
+        for rows, values in computed:
+            logprobs[rows, : values.shape[1]] += values.cpu()
+        return StepGradients(_summed(shares), logprobs)
 
     def gradient_terms(self, model: PreTrainedModel, micro_batches: Iterable[MicroBatch]) -> dict[str, float]:
         """gradient/*: norms and cosines of the gradients of the policy's loss terms; accumulates no gradient."""
@@ -125,7 +128,16 @@ class StepLosses:
         return self.tensors.select(micro_batch.rows, mask.shape[1]).to(mask.device)
 
 
-def _add(sums: defaultdict[str, float], name: str, outputs: LossOutputs) -> None:
-    sums[name] += float(outputs.loss.detach())
-    for metric, value in outputs.metrics.items():
-        sums[metric] += float(value)
+def _shares(name: str, outputs: LossOutputs) -> list[tuple[str, Tensor]]:
+    """A micro-batch's loss and metrics by name, on its device."""
+    return [(name, outputs.loss.detach()), *outputs.metrics.items()]
+
+
+def _summed(shares: list[tuple[str, Tensor]]) -> dict[str, float]:
+    """Sums by name; all numbers are read from the device at once."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    if shares:
+        numbers = torch.stack([share.double() for _, share in shares]).tolist()
+        for (name, _), number in zip(shares, numbers, strict=True):
+            sums[name] += number
+    return sums

@@ -12,7 +12,7 @@ from trainer.config.optimizer import OptimizerConfig
 from trainer.distributed import fsdp
 from trainer.distributed.group import ProcessGroup
 from trainer.learner import optimizers
-from trainer.policy import gradient_checkpointing, lora_adapters
+from trainer.policy import compiled_layers, gradient_checkpointing, lora_adapters
 from trainer.policy.critic import Critic
 from trainer.policy.forward import PolicyForward
 from trainer.policy.master_weights import MasterWeights, StepWeights
@@ -71,10 +71,16 @@ class TrainableModule:
         optimizers.load_optimizer_state(self.optimizer, state, shard)
 
 
+def _prepare_layers(module: nn.Module, settings: OptimizerConfig) -> None:
+    if settings.compile_layers:
+        compiled_layers.compile_layers(module)
+    if settings.gradient_checkpointing:
+        gradient_checkpointing.checkpoint_layers(module)
+
+
 def trainable_policy(model: PreTrainedModel, settings: OptimizerConfig, group: ProcessGroup) -> TrainableModule:
     """The policy in training; where weights are sharded, a sharded copy of the model that samples."""
-    if settings.gradient_checkpointing:
-        gradient_checkpointing.checkpoint_layers(model)
+    _prepare_layers(model, settings)
     if group.sharded:
         network, shards = fsdp.policy(model, group.size, masters=settings.master_weights)
         return TrainableModule(network, shards, settings, settings.policy_lr)
@@ -84,8 +90,7 @@ def trainable_policy(model: PreTrainedModel, settings: OptimizerConfig, group: P
 
 def trainable_critic(critic: Critic, settings: OptimizerConfig, group: ProcessGroup) -> TrainableModule:
     """The critic in training; where weights are sharded, it is sharded in place."""
-    if settings.gradient_checkpointing:
-        gradient_checkpointing.checkpoint_layers(critic)
+    _prepare_layers(critic, settings)
     if group.sharded:
         shards = fsdp.critic(critic, group.size, masters=settings.master_weights)
         return TrainableModule(critic, shards, settings, settings.critic_lr)

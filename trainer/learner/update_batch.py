@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from trainer.policy.packing.host_transfer import to_device
+
 
 @dataclass
 class TokenLogprobs:
@@ -50,7 +52,7 @@ class UpdateTensors:
 
     def to(self, device: torch.device) -> UpdateTensors:
         """The same on a device."""
-        return self._map(lambda values: values.to(device))
+        return self._map(lambda values: to_device(values, device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> UpdateTensors:
         def changed(values: Tensor) -> Tensor:

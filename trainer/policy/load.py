@@ -53,6 +53,16 @@ def pick_device(requested: str) -> torch.device:
     return torch.device(requested)
 
 
+def prepare_device(device: torch.device) -> None:
+    """Choose kernels for a device on which models of any shapes will run.
+
+    cuDNN's attention plans every new shape before it computes it, and sampling and packed rows have new ones all the
+    time. PyTorch's other kernels do not.
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def describe_device(device: torch.device) -> str:
     """Name of a device: "NVIDIA H100" or "CPU, 2 threads"."""
     if device.type == "cuda":
@@ -83,6 +93,7 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     elif not any(Path(name).glob("*.safetensors")):
         raise ModelError(f"policy.model: the folder {name} holds no *.safetensors file; no other format is loaded")
     device = pick_device(config.device)
+    prepare_device(device)
     version = {} if Path(name).is_dir() else revision_of(config)
     try:
         if not Path(name).is_dir() and find_adapter_config_file(name, revision=version.get("revision")) is not None:

@@ -66,9 +66,9 @@ class MasterWeights:
     @torch.no_grad()
     def copy_to_model(self) -> None:
         """Round the copies into the model's parameters."""
-        for own, master in self.pairs:
-            if own is not master:
-                own.copy_(master)
+        copied = [(own, master) for own, master in self.pairs if own is not master]
+        if copied:
+            torch._foreach_copy_([own for own, _ in copied], [master for _, master in copied])
 
     def finish(self) -> None:
         """Nothing to do: the parameters follow every step."""

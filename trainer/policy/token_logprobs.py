@@ -72,7 +72,7 @@ class _ChunkedLogprobs(torch.autograd.Function):
 
 
 def chunked_token_logprobs(
-    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, max_logits: int = MAX_LOGITS
+    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, max_logits: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the given tokens and entropies of their distributions.
 
@@ -81,11 +81,12 @@ def chunked_token_logprobs(
         weight: (V, H) of the output layer, which has no bias.
         ids: (M,) token ids in 0 … V − 1.
         temperature: divisor of the logits, above 0.
-        max_logits: logits that may exist at once.
+        max_logits: logits that may exist at once; None: `MAX_LOGITS`.
     Returns:
         (M,) log-probabilities and (M,) entropies in nats, fp32, differentiable in `hidden` and `weight`.
     """
-    logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, max_logits)  # type: ignore[no-untyped-call]
+    limit = MAX_LOGITS if max_logits is None else max_logits
+    logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, limit)  # type: ignore[no-untyped-call]
     return logprobs, entropies
 
 

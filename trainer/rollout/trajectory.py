@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer.journal.events import LostAt, TrajectoryFinished, Turn
+from trainer.policy.packing.host_transfer import to_device
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
-        return Batch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+        return Batch(**{field.name: to_device(getattr(self, field.name), device) for field in fields(self)})
 
 
 def collate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -98,11 +99,13 @@ class Vllm:
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python with vLLM: the project's virtual environment, otherwise one below the folder, created if missing.
+    """The Python with vLLM: this one, the project's virtual environment, or one below the folder, created if missing.
 
     Raises:
         NotInstallable: vLLM is missing and no folder was given, or its installation failed.
     """
+    if importlib.util.find_spec("vllm") is not None:
+        return Path(sys.executable)
     if (OURS / "bin" / "python").exists():
         return OURS / "bin" / "python"
     if folder is None:

@@ -56,6 +56,15 @@ class _KVCacheLayer(CacheLayerMixin):
         return self.store.capacity
 
 
+def swap_rows(buffers: Sequence[Tensor], a: int, b: int) -> None:
+    """Exchange two whole rows in each of several buffers, with a few kernels for all of them together."""
+    first, second = [buffer[a] for buffer in buffers], [buffer[b] for buffer in buffers]
+    contents = [torch.empty_like(row) for row in first]
+    torch._foreach_copy_(contents, first)
+    torch._foreach_copy_(first, second)
+    torch._foreach_copy_(second, contents)
+
+
 class KVCache:
     """Slots of the buffers, their rows and lengths, and where the current forward pass writes."""
 
@@ -94,12 +103,14 @@ class KVCache:
         if a == b:
             return
         used = max(self.length[a], self.length[b])
-        for layer in self.layers:
-            for buffer in (layer.keys, layer.values):
-                if buffer is not None:
-                    contents = buffer[a, :, :used].clone()
-                    buffer[a, :, :used] = buffer[b, :, :used]
-                    buffer[b, :, :used] = contents
+        buffers = [buffer for layer in self.layers for buffer in (layer.keys, layer.values) if buffer is not None]
+        if buffers and buffers[0].is_cuda:
+            swap_rows(buffers, a, b)
+        else:
+            for buffer in buffers:
+                contents = buffer[a, :, :used].clone()
+                buffer[a, :, :used] = buffer[b, :, :used]
+                buffer[b, :, :used] = contents
         self.length[a], self.length[b] = self.length[b], self.length[a]
         self.row_in[a], self.row_in[b] = self.row_in[b], self.row_in[a]
         self.slot_of[self.row_in[a]], self.slot_of[self.row_in[b]] = a, b

@@ -16,11 +16,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
+from trainer.engines.transformers.decode_steps import DecodeMode, StaticSteps, default_mode
 from trainer.engines.transformers.kv_cache import KVCache
 from trainer.engines.transformers.sampling import sample_tokens
 from trainer.engines.transformers.threads import ThreadedSession, partition_rows, thread_count
 from trainer.policy.attention_window import attention_window
 from trainer.policy.output_head import output_head
+from trainer.policy.packing.attention import group_decoding
 from trainer.policy.packing.shared_prefix import find_shared_prefixes
 
 _MAX_PREFILL_TOKENS = 8192
@@ -38,6 +40,7 @@ class TransformersSampler:
         eos_id: the token that ends a response.
         pad_id: fills gaps; never attended to.
         threads: threads with a session each (`ThreadedSession`); 0: none; None: chosen by model size, rows and cores.
+        decoding: how decoding steps are computed; None: as is fastest on the model's device.
     Attributes:
         version: of the model's weights, where its owner counts them; responses carry it.
         between_rounds: called before each round of responses of a session, when no response is being sampled: the
@@ -45,10 +48,17 @@ class TransformersSampler:
     """
 
     def __init__(
-        self, model: PreTrainedModel, eos_id: int, pad_id: int | None = None, threads: int | None = None
+        self,
+        model: PreTrainedModel,
+        eos_id: int,
+        pad_id: int | None = None,
+        threads: int | None = None,
+        decoding: DecodeMode | None = None,
     ) -> None:
         self.model = model
         self.threads = threads
+        self.decoding: DecodeMode = decoding or default_mode(model.device)
+        group_decoding(model)
         self.eos_id = eos_id
         self.pad_id = eos_id if pad_id is None else pad_id
         self.version = 0
@@ -116,6 +126,11 @@ class TransformersSession:
         self.appended: dict[int, list[int]] = {}
         self.device = sampler.model.device
         self.window = attention_window(sampler.model)
+        self.steps = (
+            None
+            if sampler.decoding == "ragged"
+            else StaticSteps(self.cache, self._forward, self.device, graphs=sampler.decoding == "graphs")
+        )
 
     def reset_row(self, row: int) -> None:
         self.reset_rows.add(row)
@@ -235,13 +250,11 @@ class TransformersSession:
         cache, eos, limit = self.cache, self.sampler.eos_id, self.params.max_tokens
         active = len(rows)  # slots 0…active−1 are still being sampled
         responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
-        order = torch.arange(active)  # slot → its row of `uniforms`
+        order = torch.arange(active, device=self.device)  # slot → its row of `uniforms`
         for step in range(limit):
             tokens, logprobs, entropies = self._sample_step(logits, uniforms[order, step])
-            ids = tokens.tolist()
-            for slot, (token, logprob, entropy) in enumerate(
-                zip(ids, logprobs.tolist(), entropies.tolist(), strict=True)
-            ):
+            ids, *numbers = _on_host(tokens, logprobs, entropies)
+            for slot, (token, logprob, entropy) in enumerate(zip(ids, *numbers, strict=True)):
                 response = responses[cache.row_in[slot]]
                 if not math.isfinite(logprob):
                     raise DivergedError(DIVERGED_MESSAGE)
@@ -269,13 +282,31 @@ class TransformersSession:
             if not active or self.halted:
                 return
             if finished:
-                selected = torch.tensor(sources)
+                selected = torch.tensor(sources, device=self.device)
                 tokens, order = tokens[selected], order[selected]
-            positions = torch.tensor(cache.length[:active], device=self.device)[:, None]
-            hidden = self._forward(range(active), tokens[:, None], positions, max(cache.length[:active]) + 1)
+            hidden = self._next_hidden(tokens)
             for slot in range(active):
                 cache.length[slot] += 1
-            logits = self._logits(hidden[:, -1])
+            logits = self._logits(hidden)
+
+    def _next_hidden(self, tokens: Tensor) -> Tensor:
+        """(n,) tokens appended to the slots 0…n−1 → (n, H) hidden states after them."""
+        if self.steps is not None:
+            hidden = self.steps.run(tokens)
+            if self.steps.failure:
+                self.sampler.decoding = "static"
+            return hidden
+        lengths = self.cache.length[: len(tokens)]
+        positions = torch.tensor(lengths, device=self.device)[:, None]
+        return self._forward(range(len(tokens)), tokens[:, None], positions, max(lengths) + 1)[:, -1]
 
     def _sample_step(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return sample_tokens(logits, uniform, self.params)
+
+
+def _on_host(tokens: Tensor, logprobs: Tensor, entropies: Tensor) -> list[list[Any]]:
+    """The three as lists. From a GPU in one transfer, each of which waits for it; ids fit into float64 exactly."""
+    if not tokens.is_cuda:
+        return [tokens.tolist(), logprobs.tolist(), entropies.tolist()]
+    ids, *numbers = torch.stack([part.double() for part in (tokens, logprobs, entropies)]).tolist()
+    return [[int(token) for token in ids], *numbers]

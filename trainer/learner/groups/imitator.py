@@ -54,12 +54,14 @@ class Imitator:
     def _gradients(self, plan: MicroBatchPlan, seed: int, max_tokens: int) -> float:
         """Add up the gradients of this process's share, from scratch. Returns its share of the loss."""
         self.learner.zero_grad()
-        share, tokens = 0.0, int(plan.batch.mask.sum())
+        losses, share, tokens = [], 0.0, int(plan.batch.mask.sum())
         with lora_adapters.seeded_dropout(seed + self.group.rank, self.policy.model):
             for _, piece, packed in self.learner.meter.watch(plan, max_tokens, "step", STEP_COST):
                 loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
                 loss.backward()
-                share += float(loss.detach())
+                losses.append(loss.detach())
+        for loss in losses:  # only now: reading waits for the GPU
+            share += float(loss)
         return share
 
     @collective

@@ -14,6 +14,7 @@ from transformers.modeling_utils import AttentionInterface
 
 from trainer.policy.load import ModelError
 from trainer.policy.packing import last_layer
+from trainer.policy.packing.grouped_attention import GROUPED_DEVICES, applies, attend_grouped
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.packing.segment_attention import attend
 from trainer.policy.packing.shared_prefix import SharedPrefix
@@ -34,6 +35,9 @@ def _row_by_row(
 ) -> tuple[Tensor, Tensor | None]:
     """Causal attention within each packed row, (1, heads, M, D) → (1, M, heads, D); plain SDPA without `packed`."""
     if packed is None:
+        if applies(query, key, attention_mask):
+            assert attention_mask is not None
+            return attend_grouped(query, key, value, attention_mask, scaling), None
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     q, k, v = (part.transpose(1, 2) for part in (query, key, value))
     return attend(packed, q, k, v, scaling), None
@@ -43,18 +47,47 @@ AttentionInterface.register(_NAME, _row_by_row)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
-def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool) -> bool:
+def group_decoding(model: PreTrainedModel) -> None:
+    """Let a model whose attention is that of PyTorch compute single tokens with grouped heads where that pays."""
+    if (
+        model.device.type in GROUPED_DEVICES
+        and getattr(model, "_supports_attention_backend", False)
+        and model.config._attn_implementation == "sdpa"
+    ):
+        model.config._attn_implementation = _NAME
+
+
+def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool, flex: bool = False) -> bool:
     """Let models take packed rows, for packing (`required`) or for shared prefixes (`optional`).
 
+    Args:
+        flex: check the attention with one mask, too.
     Returns:
         whether prefixes can be shared.
     Raises:
-        ModelError: packing is required, and a model's attention cannot be computed row by row.
+        ModelError: packing is required, and a model's attention cannot be computed row by row; or FlexAttention does
+            not work for a model that can be packed.
     """
     if required:
         for model in models:
             prepare(model)
-    return optional and (required or all(map(prepared, models)))
+    shares = optional and (required or all(map(prepared, models)))
+    if flex and (required or shares):
+        for model in models:
+            _check_flex(model)
+    return shares
+
+
+def _check_flex(model: PreTrainedModel) -> None:
+    """Raise ModelError unless FlexAttention agrees with attention by segments."""
+    try:
+        agrees, reason = _agrees(model, flex=True), "gives other results"
+    except (RuntimeError, NotImplementedError) as error:  # compilation may fail in many ways, all of them these
+        agrees, reason = False, f"fails ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
+    if not agrees:
+        raise ModelError(
+            f"optimizer.packed_attention: FlexAttention {reason} with this model on {model.device}: choose sdpa"
+        )
 
 
 def prepare(model: PreTrainedModel) -> None:
@@ -88,14 +121,14 @@ def prepared(model: PreTrainedModel) -> bool:
 
 
 @torch.no_grad()
-def _agrees(model: PreTrainedModel) -> bool:
+def _agrees(model: PreTrainedModel, *, flex: bool = False) -> bool:
     """Whether packed and padded rows agree: they do not if other layers than attention mix tokens.
 
     If they do, and the last layer can be computed for some tokens alone, it will be.
     """
     ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]])
     attention = ids > 0
-    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]], mask=ids > 2, device=model.device)
+    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]], mask=ids > 2, device=model.device, flex=flex)
     ids, attention = ids.to(model.device), attention.to(model.device)
     padded = model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
     unpacked = packed.unpack(packed.hidden_of(model.base_model, ids)).float()

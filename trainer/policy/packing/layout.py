@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from trainer.policy.packing.flex_mask import FlexMask, intervals
+from trainer.policy.packing.host_transfer import to_device
 from trainer.policy.packing.shared_prefix import SharedPrefix
 
 _MAX_LENGTH_RATIO = {"cpu": 1.25}
@@ -28,6 +30,8 @@ class Segments:
         ahead: S, the length of the longest prefix.
         columns: (n, N) number of each token of `own` in its segment, arbitrary in the right padding; None: all W = N
             tokens of the segments, in order.
+        level: whether all prefixes are equally long.
+        reach: (N,) for the first tokens of `own`, up to each, the largest of their columns; None as for `columns`.
     """
 
     own: Tensor
@@ -35,13 +39,15 @@ class Segments:
     before: Tensor
     ahead: int
     columns: Tensor | None = None
+    level: bool = False
+    reach: tuple[int, ...] | None = None
     _masks: dict[torch.dtype, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def mask(self, dtype: torch.dtype) -> Tensor:
         """(n, 1, N, S + W), or (1, 1, N, S + W) if equal for all: 0 for attended tokens, −∞ for the rest."""
         if dtype not in self._masks:
             ahead, device = self.ahead, self.own.device
-            before = self.before[:1] if bool((self.before == ahead).all()) else self.before
+            before = self.before[:1] if self.level else self.before
             columns = torch.arange(self.own.shape[1], device=device)[None] if self.columns is None else self.columns
             keys = torch.arange(self.seen.shape[1], device=device) - ahead
             unread = (keys < -before[:, None])[:, None, None] | (keys > columns[:, None, :, None])
@@ -50,13 +56,14 @@ class Segments:
 
     def keys(self, stop: int) -> int:
         """Number of keys that the first `stop` tokens of `own` attend to at most."""
-        last = stop - 1 if self.columns is None else int(self.columns[:, :stop].max())
+        last = stop - 1 if self.reach is None else self.reach[stop - 1]
         return self.ahead + last + 1
 
     def to(self, device: torch.device) -> Segments:
         """The same on a device."""
-        columns = None if self.columns is None else self.columns.to(device)
-        return Segments(self.own.to(device), self.seen.to(device), self.before.to(device), self.ahead, columns)
+        columns = None if self.columns is None else to_device(self.columns, device)
+        own, seen, before = (to_device(tensor, device) for tensor in (self.own, self.seen, self.before))
+        return Segments(own, seen, before, self.ahead, columns, self.level, self.reach)
 
 
 @dataclass(frozen=True)
@@ -68,12 +75,14 @@ class Targets:
         index: (m,) for each token on the mask, row by row, the number in `places` of the token before it.
         segments: one entry per attention call; their `own` are numbers in `places`.
         back: (W,) index of each place among the tokens of all segments, padding included.
+        flex: the same as one mask; None: attention is computed by segments.
     """
 
     places: Tensor
     index: Tensor
     segments: tuple[Segments, ...]
     back: Tensor
+    flex: FlexMask | None = None
 
     @classmethod
     def of(cls, packed: PackedBatch, mask: Tensor) -> Targets:
@@ -95,13 +104,19 @@ class Targets:
             own, chosen = number[segments.own[rows].gather(1, columns)].clamp(min=0), wanted.gather(1, columns)
             back[own[chosen]] = start + torch.arange(own.numel()).view(own.shape)[chosen]
             start += own.numel()
-            selected.append(Segments(own, segments.seen[rows], segments.before[rows], segments.ahead, columns))
-        return cls(places, index, tuple(selected), back)
+            before, reach = segments.before[rows], columns.amax(0).cummax(0).values.tolist()
+            level = bool((before == segments.ahead).all())
+            selected.append(Segments(own, segments.seen[rows], before, segments.ahead, columns, level, tuple(reach)))
+        flex = None if packed.flex is None else FlexMask.of(packed.flex.enter, packed.flex.leave, places)
+        return cls(places, index, tuple(selected), back, flex)
 
     def to(self, device: torch.device) -> Targets:
         """The same on a device."""
+        places, index = to_device(self.places, device), to_device(self.index, device)
+        if self.flex is not None:
+            return Targets(places, index, (), self.back, self.flex.to(device))
         segments = tuple(segments.to(device) for segments in self.segments)
-        return Targets(self.places.to(device), self.index.to(device), segments, self.back.to(device))
+        return Targets(places, index, segments, to_device(self.back, device))
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,7 @@ class PackedBatch:
         segments: one entry per attention call.
         back: (M,) index of each token among the padded tokens of all segments.
         targets: where the last hidden states are used; None: everywhere.
+        flex: the segments as one mask; None: attention is computed by segments.
     """
 
     attention: Tensor
@@ -123,6 +139,7 @@ class PackedBatch:
     segments: tuple[Segments, ...]
     back: Tensor
     targets: Targets | None = None
+    flex: FlexMask | None = None
 
     @classmethod
     def of(
@@ -132,6 +149,7 @@ class PackedBatch:
         *,
         mask: Tensor | None = None,
         device: torch.device | None = None,
+        flex: bool = False,
     ) -> PackedBatch:
         """The layout of right-padded rows.
 
@@ -140,6 +158,7 @@ class PackedBatch:
             shared: prefixes that rows share, in rounds.
             mask: (B, T) the tokens to predict, never the first of a row; None: last hidden states are used everywhere.
             device: where the rows are computed; None: where `attention` is.
+            flex: compute attention with one mask instead of by segments.
         """
         device = attention.device if device is None else device
         ratio = _MAX_LENGTH_RATIO.get(device.type, _DEFAULT_MAX_LENGTH_RATIO)
@@ -161,6 +180,9 @@ class PackedBatch:
             back += [begin + torch.arange(part.stop - part.start) for begin, part in zip(begins, call, strict=True)]
             start += segment.own.numel()
         packed = cls(attention, place, torch.cat(source), segments, torch.cat(back))
+        if flex:
+            parts = [part for call in calls for part in call]
+            packed = replace(packed, flex=FlexMask.of(*intervals(parts, shared, len(attention))))
         if mask is not None and bool(mask.any()):
             packed = replace(packed, targets=Targets.of(packed, mask))
         return packed.to(device)
@@ -209,12 +231,12 @@ class PackedBatch:
 
     def to(self, device: torch.device) -> PackedBatch:
         """The same on a device."""
-        segments = tuple(segment.to(device) for segment in self.segments)
-        attention, place, source, back = (
-            tensor.to(device) for tensor in (self.attention, self.place, self.source, self.back)
-        )
+        attention, place, source = (to_device(tensor, device) for tensor in (self.attention, self.place, self.source))
         targets = None if self.targets is None else self.targets.to(device)
-        return PackedBatch(attention, place, source, segments, back, targets)
+        if self.flex is not None:
+            return PackedBatch(attention, place, source, (), self.back, targets, self.flex.to(device))
+        segments = tuple(segment.to(device) for segment in self.segments)
+        return PackedBatch(attention, place, source, segments, to_device(self.back, device), targets)
 
 
 def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) -> list[list[SharedPrefix]]:
@@ -251,4 +273,5 @@ def _segments(call: Sequence[SharedPrefix], place: Tensor) -> Segments:
         row = place[part.members[0], : part.stop]
         own[number, : part.stop - part.start] = row[part.start :]
         seen[number, ahead - part.start : ahead - part.start + part.stop] = row
-    return Segments(own, seen, torch.tensor([part.start for part in call]), ahead)
+    before = torch.tensor([part.start for part in call])
+    return Segments(own, seen, before, ahead, level=bool((before == ahead).all()))

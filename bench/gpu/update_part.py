@@ -1,0 +1,217 @@
+"""Updates on the same dialogues in several forms, each with what it gains, and the plain PyTorch step beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, cast
+from unittest.mock import patch
+
+import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from bench.gpu.models import GIB, build
+from bench.gpu.options import Settings
+from bench.gpu.record import Recorder, interleaved, median, speedup
+from bench.lib.random_models import SHAPES, outline, step_flops
+from bench.lib.recorded_dialogues import Dialogue, even
+from bench.lib.workers import plain_worker
+from bench.lib.workers.our_worker import OurWorker, batch
+from bench.lib.workers.our_worker import settings as run_settings
+from trainer.learner import optimizers
+from trainer.learner.learner import POLICY
+from trainer.policy import compiled_layers, gradient_checkpointing, token_logprobs
+from trainer.policy.packing import attention, last_layer
+from trainer.rollout.trajectory import Batch
+
+Change = Callable[[], AbstractContextManager[None]]
+
+DEFAULT, PLAIN = "default settings", "plain PyTorch"
+FUSED, COMPILED, FLEX, ALL = "fused AdamW", "compiled layers", "FlexAttention", "fused AdamW, compiled, FlexAttention"
+UNSHARED, WHOLE_LOGITS = "prefixes not shared", "all logits at once"
+LARGE_CHUNKS, LARGEST_CHUNKS = "logits in chunks of 2²⁶", "logits in chunks of 2²⁸"
+WHOLE_LAYER, RECOMPUTED = "last layer for all tokens", "gradient checkpointing"
+VARIANTS = (
+    DEFAULT,
+    ALL,
+    FUSED,
+    COMPILED,
+    FLEX,
+    UNSHARED,
+    WHOLE_LOGITS,
+    LARGE_CHUNKS,
+    LARGEST_CHUNKS,
+    WHOLE_LAYER,
+    RECOMPUTED,
+    PLAIN,
+)
+
+
+class Updates:
+    """One model with its learner, and the ways in which it can compute the same update."""
+
+    def __init__(self, settings: Settings, tokens: int) -> None:
+        self.settings, work = settings, settings.workload
+        self.rows = tokens // work.length
+        self.dialogues = even(self.rows, work.length - work.trained, work.trained, SHAPES[settings.shape]["vocab_size"])
+        self.model = build(settings)
+        config = run_settings(self.rows, settings.dtype, micro=work.micro)
+        self.worker = OurWorker(self.model, config)
+        self.learner = self.worker.learner
+        self.batch: Batch = batch(self.worker.record(self.dialogues))
+        self.layers = [part for part in self.model.modules() if isinstance(part, GradientCheckpointingLayer)]
+
+    def step(self, *changes: Change) -> Callable[[], None]:
+        """One update with these changes."""
+
+        def run() -> None:
+            with ExitStack() as stack:
+                for change in changes:
+                    stack.enter_context(change())
+                metrics = self.worker.update(self.batch)
+                if "update/steps" not in metrics:
+                    raise RuntimeError(f"no step was taken: {metrics}")
+
+        return run
+
+    def computed_tokens(self) -> int:
+        """Tokens that pass through the layers: shared prefixes once."""
+        return sum(
+            len(part.packed.source) if part.packed is not None else int(part.batch.ids.numel())
+            for part in self.learner.micro_batches(self.batch)
+        )
+
+    def fused(self) -> Change:
+        """Another optimiser over the same weights."""
+        part = self.learner.trainable[POLICY]
+        weights = part.weights.parameters
+        named = self.worker.config.optimizer.model_copy(update={"name": "adamw_fused"})
+        fused = optimizers.make_optimizer(named, named.policy_lr, weights)
+        fused.param_groups[0]["initial_lr"] = named.policy_lr
+        return lambda: cast(AbstractContextManager[None], patch.object(part, "optimizer", fused))
+
+    def flex(self) -> Change:
+        """Attention of packed rows with one mask; checked first, as a run does."""
+        attention.prepare_models([self.model], required=False, optional=True, flex=True)
+        return self._planner(flex=True)
+
+    def unshared(self) -> Change:
+        return self._planner(share_prefixes=False)
+
+    def _planner(self, **changes: bool) -> Change:
+        changed = replace(self.learner.planner, **changes)  # type: ignore[arg-type]
+        return lambda: cast(AbstractContextManager[None], patch.object(self.learner, "planner", changed))
+
+    def forwards(self, make: Callable[[Any], int], of: Sequence[Any]) -> Change:
+        """Replaced `forward` of some modules, made once: compilation is kept."""
+        before = [part.forward for part in of]
+        make(self.model)
+        made = [part.forward for part in of]
+
+        def set_all(forwards: list[Any]) -> None:
+            for part, forward in zip(of, forwards, strict=True):
+                part.forward = forward
+
+        set_all(before)
+
+        @contextmanager
+        def changed() -> Iterator[None]:
+            set_all(made)
+            try:
+                yield
+            finally:
+                set_all(before)
+
+        return changed
+
+    def compiled(self) -> Change:
+        parts = [part for layer in self.layers for name, part in layer.named_children() if name != "self_attn"]
+        return self.forwards(compiled_layers.compile_layers, parts)
+
+    def recomputed(self) -> Change:
+        return self.forwards(gradient_checkpointing.checkpoint_layers, self.layers)
+
+    @contextmanager
+    def whole_layer(self) -> Iterator[None]:
+        last_layer.release(self.model)
+        try:
+            yield
+        finally:
+            last_layer.restrict(self.model)
+
+
+def _chunks(logits: int) -> Change:
+    return lambda: cast(AbstractContextManager[None], patch.object(token_logprobs, "MAX_LOGITS", logits))
+
+
+def _plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
+    """Padded rows, all logits, bf16 by autocast over fp32 weights; smaller micro-batches, for the logits need most."""
+    model = build(settings).float()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
+    inputs = plain_worker.padded(dialogues, settings.device)
+    mixed, micro = settings.dtype == "bfloat16", settings.workload.micro // 4
+    return lambda: void(plain_worker.step(model, optimizer, inputs, micro, mixed=mixed))
+
+
+def void(value: object) -> None:
+    """Drop a result."""
+
+
+def _changes(updates: Updates, name: str) -> list[Change]:
+    makers: dict[str, list[Callable[[], Change]]] = {
+        DEFAULT: [],
+        FUSED: [updates.fused],
+        COMPILED: [updates.compiled],
+        FLEX: [updates.flex],
+        ALL: [updates.fused, updates.compiled, updates.flex],
+        UNSHARED: [updates.unshared],
+        LARGE_CHUNKS: [lambda: _chunks(2**26)],
+        LARGEST_CHUNKS: [lambda: _chunks(2**28)],
+        WHOLE_LOGITS: [lambda: _chunks(2**62)],
+        WHOLE_LAYER: [lambda: updates.whole_layer],
+        RECOMPUTED: [updates.recomputed],
+    }
+    return [make() for make in makers[name]]
+
+
+def update(settings: Settings, recorder: Recorder, tokens: int | None = None, names: Sequence[str] = VARIANTS) -> None:
+    """Tokens per second, MFU, how many times as fast as the default settings, and peak memory.
+
+    MFU counts every token of the rows, shared prefixes in each row; the second figure counts them once.
+    """
+    updates = Updates(settings, tokens or settings.workload.tokens[0])
+    contenders: dict[str, Callable[[], None]] = {}
+    for name in (name for name in names if not settings.variants or name in settings.variants or name == DEFAULT):
+        with recorder.attempt(name):
+            if name == PLAIN:
+                contenders[name] = _plain(settings, updates.dialogues)
+            else:
+                contenders[name] = updates.step(*_changes(updates, name))
+    took = interleaved(contenders, settings.rounds, settings.device, recorder, warm=2)
+    lengths = [len(dialogue) for dialogue in updates.dialogues]
+    scored = sum(dialogue.trained for dialogue in updates.dialogues)
+    flops = step_flops(outline(settings.shape), lengths, scored)
+    once = flops * updates.computed_tokens() / sum(lengths)
+    for name, clocks in took.items():
+        shares = name not in (UNSHARED, PLAIN)
+        recorder.add(
+            name,
+            **{
+                "tokens/s": sum(lengths) / median(clocks),
+                "seconds": median(clocks),
+                "MFU": _share(flops, median(clocks), settings.peak),
+                "MFU, prefixes once": _share(once if shares else flops, median(clocks), settings.peak),
+                "× default": speedup(clocks, took[DEFAULT]) if DEFAULT in took else None,
+                "peak GiB": median(clocks, "peak") / GIB,
+            },
+        )
+
+
+def _share(flops: float, seconds: float, peak: float | None) -> str | None:
+    return f"{flops / seconds / peak:.1%}" if peak else None
+
+
+def update_large_batch(settings: Settings, recorder: Recorder) -> None:
+    """The second size of update: the variants that matter for it."""
+    update(settings, recorder, settings.workload.tokens[1], (DEFAULT, ALL, FLEX, PLAIN))
