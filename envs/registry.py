@@ -62,8 +62,8 @@ def worlds(name: str) -> dict[str, str]:
 
 
 def label(name: str, settings: Mapping[str, Any] | None = None) -> str:
-    """Short display name: for an adapter with the world that the settings choose, as in "Gymnasium Taxi-v3"."""
-    if name not in ADAPTERS:
+    """Short display name: for an adapter with the world that the settings choose, as in "Gymnasium Taxi-v4"."""
+    if name in BUILT_IN or not (name in ADAPTERS or worlds(name)):
         return name
     return f"{name} {world}" if (world := (settings or {}).get("id")) else name
 

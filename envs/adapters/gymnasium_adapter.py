@@ -100,7 +100,7 @@ def make_world(world: str, arguments: Mapping[str, Any], mode: str | None = None
         raise ValueError(f"{world} needs a package that is not installed: {error}") from None
     except ModuleNotFoundError as error:
         raise ValueError(f"{world} needs the package {error.name}, which is not installed: pip install it") from None
-    except Exception as error:  # code of other packages
+    except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
         raise ValueError(f"{world} cannot be made with these arguments: {type(error).__name__}: {error}") from None
 
 
@@ -111,11 +111,15 @@ def _inspected(world: str, arguments: str) -> Inspected:
     try:
         space = env.action_space
         if not isinstance(space, spaces.Discrete):
-            raise ValueError(f"{world} has no numbered actions (its action space is {space}), so no text can choose one")
+            raise ValueError(
+                f"{world} has no numbered actions (its action space is {space}), so no text can choose one"
+            )
         kind = KINDS.get(f"{type(env.unwrapped).__module__}:{type(env.unwrapped).__name__}")
         mode = "ansi" if "ansi" in env.metadata.get("render_modes", ()) and kind is None else None
         if not (kind or mode or has_own_text(env) or is_readable(env.observation_space)):
-            raise ValueError(f"{world} shows nothing that can be read: it has no text rendering, and its states are pictures")
+            raise ValueError(
+                f"{world} shows nothing that can be read: it has no text rendering, and its states are pictures"
+            )
         own_limit = env.spec.max_episode_steps if env.spec else None
         return Inspected(
             kind=kind,

@@ -149,7 +149,9 @@ def _taxi_board(env: Any, _: Any) -> Board:
         tone="goal",
         glyph=STOPS[destination],
     )
-    return GridBoard(theme=THEME, rows=_taxi_rows(env), legend=STREETS | stops | {"T": Symbol(name=taxi, tone="player")})
+    return GridBoard(
+        theme=THEME, rows=_taxi_rows(env), legend=STREETS | stops | {"T": Symbol(name=taxi, tone="player")}
+    )
 
 
 def _cards_task(env: Any) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -24,9 +23,8 @@ from envs.text_roles import TextRole
 MAX_TURNS = 100
 DEFAULT_TURNS = 20
 FULL_REWARD = 1.0
-RAW = "-raw"
-"""Ending of the ids without the package's own wrappers, which repeat the whole conversation in every observation."""
-_VARIANTS = (RAW, "-train")
+_VARIANTS = ("-raw", "-train")
+"""Endings of the ids of the same games with other wrappers."""
 _SINGLE_PLAYER = re.compile(r"\bSinglePlayerState\(")
 _SEED = 0
 
@@ -44,7 +42,7 @@ class TextArenaSettings(EnvSettings):
     def check_id(cls, value: str) -> str:
         """A registered game for one player."""
         if value not in TextArena.worlds():
-            if value.removesuffix("-train").removesuffix(RAW) in _registered():
+            if value in _registered():
                 raise ValueError(f"{value} is not a game for one player, or a variant with other wrappers")
             raise ValueError(no_such_world("TextArena", value, TextArena.worlds()))
         return value
@@ -66,18 +64,24 @@ def _registered() -> dict[str, Any]:
 def _is_for_one(entry_point: str) -> bool:
     """Whether the module of a game uses the state for one player; read from its source, for importing some of them
     downloads data."""
-    found = find_spec(entry_point.partition(":")[0])
-    return bool(found and found.origin and _SINGLE_PLAYER.search(Path(found.origin).read_text(encoding="utf-8")))
+    root = import_module("textarena").__file__
+    _, *parts = entry_point.partition(":")[0].split(".")
+    source = Path(root or "").parent.joinpath(*parts).with_suffix(".py")
+    return source.is_file() and bool(_SINGLE_PLAYER.search(source.read_text(encoding="utf-8")))
 
 
 def _make(game: str, arguments: Mapping[str, Any]) -> Any:
     """The game without wrappers. Raises ValueError where it cannot be made."""
+    package = import_module("textarena")
     try:
-        return import_module("textarena").make(f"{game}{RAW}" if f"{game}{RAW}" in _registered() else game, **arguments)
+        made = package.make(game, **arguments)
+        while isinstance(made, package.Wrapper):  # they put the whole conversation into every observation
+            made = made.env
+        return made
     except LookupError as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{game} needs data that are not on this machine: {reason[:300]}") from None
-    except Exception as error:  # code of other packages
+    except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
         raise ValueError(f"{game} cannot be made: {type(error).__name__}: {error}") from None
 
 
@@ -92,7 +96,7 @@ def _description(game: str, arguments: str) -> EnvSpec:
     try:
         with OwnRandomness(_SEED, Stream.START).installed():
             _reset(made, _SEED)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - as above
         raise ValueError(f"{game} cannot be started: {type(error).__name__}: {error}") from None
     limit = made.state.max_turns
     turns = min(int(limit), MAX_TURNS) if limit else DEFAULT_TURNS
@@ -179,7 +183,8 @@ class TextArena(TextEnv):
         reward = 0.0
         if self._over:
             rewards, _ = self._game.close()
-            reward = float((rewards or {}).get(0, 0.0))
+            value = (rewards or {}).get(0, 0.0)
+            reward = float(value) if isinstance(value, int | float) else 0.0  # a few give the reason in its place
             self._success = reward >= FULL_REWARD
         self._text = self._read(messages)
         return self._text, reward, self._over, False, self._info(effective=state.error_count <= errors)

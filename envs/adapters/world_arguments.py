@@ -49,7 +49,7 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and not _TEXT.fullmatch(text):
                 raise ValueError(
-                    f"{name}: a text here has at most 80 letters, digits, spaces and signs of .,+*=-_, no path: {text!r}"
+                    f"{name}: a text has at most 80 letters, digits, spaces and signs of .,+*=-_, no path: {text!r}"
                 )
     return arguments
 

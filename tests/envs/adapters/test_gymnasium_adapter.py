@@ -65,9 +65,9 @@ def test_a_copy_is_independent_of_the_original(world: str) -> None:
     env.reset(seed=2, options={"dynamics_seed": 4})
     before = env.render(), env.board()
     ahead = copy.deepcopy(env)
-    steps = [ahead.step(name) for name in ahead.env_spec.actions[:1] * 2]
+    step = ahead.step(ahead.env_spec.actions[1])
     assert (env.render(), env.board()) == before
-    assert [env.step(name) for name in env.env_spec.actions[:1] * 2] == steps
+    assert env.step(env.env_spec.actions[1]) == step
 
 
 def test_a_group_shares_its_start_and_not_what_follows() -> None:
@@ -151,7 +151,13 @@ def test_the_taxis_text_names_passenger_and_destination() -> None:
 def test_an_unknown_action_costs_nothing_and_changes_nothing() -> None:
     env = make("Blackjack-v1")
     text, _ = env.reset(seed=5)
-    assert env.step("Fold") == (text, 0.0, False, False, StepInfo(success=False, effective=False, valid=False).model_dump())
+    assert env.step("Fold") == (
+        text,
+        0.0,
+        False,
+        False,
+        StepInfo(success=False, effective=False, valid=False).model_dump(),
+    )
     assert env.step("hit ")[4]["valid"]
 
 
@@ -213,7 +219,7 @@ class Ledger(gymnasium.Env[dict[str, Any], int]):
     One at the end.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 as Gymnasium declares it
+    metadata = {"render_modes": ["ansi"]}
 
     def __init__(self, render_mode: str | None = None, shows: bool = True) -> None:
         self.render_mode = render_mode
@@ -238,7 +244,7 @@ PICTURE = spaces.Box(0, 255, (64, 64, 3), np.uint8)
 
 
 class Picture(Ledger):
-    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    metadata = {"render_modes": ["rgb_array"]}
 
 
 @pytest.fixture
@@ -256,7 +262,11 @@ def test_an_environment_that_another_package_registers_plays_with_its_own_texts(
     assert env.env_spec.instruction == "Add one or two until the sum is five."
     assert env.env_spec.actions == ("0", "1")
     assert env.reset(seed=1)[0] == "sum [0]"
-    assert [env.step(name)[:3] for name in "110"] == [("sum [2]", 0.0, False), ("sum [4]", 0.0, False), ("sum [5]", 1.0, True)]
+    assert [env.step(name)[:3] for name in "110"] == [
+        ("sum [2]", 0.0, False),
+        ("sum [4]", 0.0, False),
+        ("sum [5]", 1.0, True),
+    ]
 
 
 @pytest.mark.usefixtures("registered")

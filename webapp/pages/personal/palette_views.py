@@ -69,7 +69,9 @@ def _environments(words: list[str]) -> list[Item]:
         page = reverse("environment", args=[name])
         for world, about in envs.worlds(name).items():
             if _contains(f"{world} {about} {name} environment", words):
-                found.append({"title": world, "detail": f"World of {name}", "href": f"{page}?{urlencode({'id': world})}"})
+                found.append(
+                    {"title": world, "detail": f"World of {name}", "href": f"{page}?{urlencode({'id': world})}"}
+                )
     return found[:MAX_OTHERS]
 
 

@@ -234,7 +234,8 @@ def launch_page(
 
 def _default_world(name: str) -> str:
     """The world that an adapter plays unless its settings say otherwise; empty for other environments."""
-    return str(envs.settings_model(name).model_fields["id"].default) if envs.worlds(name) else ""
+    field = envs.settings_model(name).model_fields.get("id") if envs.worlds(name) else None
+    return str(field.default) if field else ""
 
 
 def _arm_choices(origin: LaunchBase, options: LaunchOptions) -> list[tuple[experiment.Arm, bool]]:
