@@ -140,7 +140,7 @@ def _taxi_text(env: Any, _: Any) -> str:
 
 def _taxi_board(env: Any, _: Any) -> Board:
     _, _, passenger, destination = env.decode(env.s)
-    stops = {sign: Symbol(name=f"stop {sign}", glyph=sign) for sign in STOPS}
+    stops = {sign: Symbol(name=f"stop {sign}", tone="good", glyph=sign) for sign in STOPS}
     if passenger < len(STOPS):
         stops[STOPS[passenger]] = Symbol(name="passenger", tone="piece", glyph=STOPS[passenger])
     taxi = "taxi with the passenger" if passenger == len(STOPS) else "taxi"

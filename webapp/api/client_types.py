@@ -98,6 +98,7 @@ DEFAULTS = {
     ("TrajectoryDetail", "verdict"): "None",
     ("WorkerOut", "device_class"): '""',
     ("WorkerOut", "gpus"): "[]",
+    ("EnvironmentDetail", "worlds"): "{}",
 }
 """Values of fields that older sites do not send."""
 

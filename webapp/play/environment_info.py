@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 import envs
 from envs.base import EnvSpec, TextEnv
@@ -27,7 +28,8 @@ BOXOBAN = """
 """
 STARTS = {"Boxoban": {"room": BOXOBAN}}
 """Fixed initial states where generating one needs the compiled solver, too slow for a page."""
-SAMPLE_TIMEOUT = 15.0  # seconds to start and render an environment
+SAMPLE_TIMEOUT = 15.0  # seconds to render an environment
+SAMPLE_START_TIMEOUT = 90.0  # seconds to start one: reasoning-gym and TextArena load many modules
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Sample:
     def worlds(self) -> dict[str, str]:
         """Worlds of an adapter by id, with a few words about each; empty for other environments."""
         return envs.worlds(self.name)
+
+    @property
+    def query(self) -> str:
+        """Query of the launch form that chooses it."""
+        return urlencode({"environment": self.name} | ({"id": self.world} if self.world else {}))
 
     @property
     def about(self) -> str:
@@ -73,7 +80,7 @@ def sample(name: str, world: str = "") -> Sample:
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])
         return _sample(name, env)
     settings = {"id": world} if world else {}
-    pool = EnvironmentPool(name, settings, step_timeout=SAMPLE_TIMEOUT, start_timeout=SAMPLE_TIMEOUT)
+    pool = EnvironmentPool(name, settings, step_timeout=SAMPLE_TIMEOUT, start_timeout=SAMPLE_START_TIMEOUT)
     try:
         (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):

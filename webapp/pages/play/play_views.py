@@ -193,4 +193,4 @@ def _action(request: HttpRequest) -> str:
     if text == SEARCH:
         words = " ".join(request.POST.get("words", "").split())
         return f"search[{words}]" if words else ""
-    return text or request.POST.get("typed", "").strip()
+    return text or request.POST.get("typed", "").replace("\r\n", "\n").strip()

@@ -16,10 +16,10 @@ from pytest_django import Settings
 import envs
 from envs import registry
 from tests.webapp.fragments import contains
-from tests.webapp.page_requests import Visitors, who
+from tests.webapp.page_requests import Visitors, play, who
 from webapp.play import sessions
 from webapp.runs.models import Run
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Group, Trajectory
 
 __all__ = ["who"]
 
@@ -118,12 +118,13 @@ def test_a_saved_game_of_a_world_that_is_gone_gives_way(who: Visitors) -> None:
     assert "has no 'gone/Walk-v0'" in page
 
 
-def test_the_start_of_a_trajectory_is_in_the_world_of_its_run(who: Visitors) -> None:
-    trajectory = Trajectory.objects.filter(run=who.run).select_related("group").first()
+def test_the_start_of_a_trajectory_is_in_the_world_of_its_run(run: Run, who: Visitors) -> None:
+    play(run)
+    trajectory = Trajectory.objects.filter(run=run).first()
     assert trajectory is not None
-    config = {**who.run.config, "environment": {"name": "Gymnasium", "settings": {"id": TAXI}}}
-    Run.objects.filter(pk=who.run.pk).update(config=config, environment="Gymnasium")
-    type(trajectory.group).objects.filter(pk=trajectory.group.pk).update(environment="Gymnasium")
+    config = run.config | {"environment": {"name": "Gymnasium", "settings": {"id": TAXI}}}
+    Run.objects.filter(pk=run.pk).update(config=config, environment="Gymnasium")
+    Group.objects.filter(run=run).update(environment="Gymnasium")
     page = text_of(who.owner.get(f"/environments/Gymnasium?of={trajectory.slug}"))
     assert f"<h1>{TAXI} (Gymnasium)</h1>" in page
     assert who.outsider.get(f"/environments/Gymnasium?of={trajectory.slug}").status_code == 404
