@@ -140,7 +140,8 @@ def _action_names(env: Any, count: int) -> tuple[str, ...]:
     if callable(meanings):
         names = tuple(str(name).capitalize() for name in meanings())
     elif isinstance(members, EnumMeta):
-        names = tuple(member.name.capitalize() for member in members if 0 <= int(member.value) < count)
+        entries: list[Any] = list(members)
+        names = tuple(entry.name.capitalize() for entry in entries if 0 <= int(entry.value) < count)
     else:
         names = ()
     return names if len({name.lower() for name in names}) == count else tuple(map(str, range(count)))

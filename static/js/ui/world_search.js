@@ -1,7 +1,7 @@
 // @ts-check
 /** Search field over the worlds of an adapter. */
 
-import { setText } from "../ui/dom.js";
+import { setText } from "./dom.js";
 
 for (const list of document.querySelectorAll("[data-worlds]")) {
   const input = list.querySelector("[data-world-search]");
