@@ -1,7 +1,18 @@
 """Text environments for agents. `import envs` also registers them with Gymnasium as `echoscope/<name>-v0`."""
 
-from envs.registry import make, names, register_with_gymnasium, settings_model, spec
+from envs.registry import (
+    about,
+    label,
+    make,
+    missing_adapters,
+    names,
+    register_with_gymnasium,
+    settings_model,
+    spec,
+    unknown,
+    worlds,
+)
 
-__all__ = ["make", "names", "settings_model", "spec"]
+__all__ = ["about", "label", "make", "missing_adapters", "names", "settings_model", "spec", "unknown", "worlds"]
 
 register_with_gymnasium()

@@ -1,6 +1,6 @@
-"""Registry of environments: the built-in ones, and entry points "echoscope.envs" of installed packages.
+"""Registry of environments: the built-in ones, adapters for other packages, and entry points "echoscope.envs".
 
-Built-in modules are imported when first used.
+Built-in modules and adapters are imported when first used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import gymnasium
 
+from envs.adapters.packages import ADAPTERS, is_installed, not_installed
 from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, PageBoard, TextBoard, TextEnv
 
 GROUP = "echoscope.envs"
@@ -35,13 +36,48 @@ BUILT_IN = {
 
 
 def names() -> list[str]:
-    """Names of all environments: the built-in ones first, then those of installed packages."""
-    return [*BUILT_IN, *_plugins()]
+    """Names of all usable environments: built-in ones, adapters of installed packages, those of entry points."""
+    return [*BUILT_IN, *(name for name in ADAPTERS if is_installed(name)), *_plugins()]
 
 
-def spec(name: str) -> EnvSpec:
-    """Description of an environment with its default settings. Raises ValueError for an unknown name."""
-    return make(name).env_spec
+def missing_adapters() -> dict[str, str]:
+    """Adapters whose package is not installed, each with the sentence that says how to install it."""
+    return {name: not_installed(name) for name in ADAPTERS if not is_installed(name)}
+
+
+def spec(name: str, settings: Mapping[str, Any] | None = None) -> EnvSpec:
+    """Description of an environment with these settings. Raises ValueError for an unknown name or invalid settings."""
+    env_class = environment_class(name)
+    return env_class.describe(env_class.Settings.model_validate(dict(settings or {})))
+
+
+def adapter_settings(name: str) -> type[EnvSettings]:
+    """Model of the settings of an adapter, whether or not its package is installed."""
+    return _load(ADAPTERS[name].target).Settings
+
+
+def worlds(name: str) -> dict[str, str]:
+    """Worlds of an adapter by id, with a few words about each; empty for other environments and unknown names."""
+    return environment_class(name).worlds() if name in names() else {}
+
+
+def label(name: str, settings: Mapping[str, Any] | None = None) -> str:
+    """Short display name: for an adapter with the world that the settings choose, as in "Gymnasium Taxi-v4"."""
+    if name in BUILT_IN or not (name in ADAPTERS or worlds(name)):
+        return name
+    return f"{name} {world}" if (world := (settings or {}).get("id")) else name
+
+
+def about(name: str) -> str:
+    """One sentence about an environment, or about the worlds of an adapter. Raises ValueError for an unknown name."""
+    return ADAPTERS[name].about if name in ADAPTERS else spec(name).summary
+
+
+def unknown(name: str) -> str:
+    """The sentence that refuses a name which is not among `names()`."""
+    if name in ADAPTERS:
+        return not_installed(name)
+    return f"unknown environment {name!r}; choose one of {', '.join(names())}"
 
 
 def settings_model(name: str) -> type[EnvSettings]:
@@ -63,15 +99,21 @@ def make_for_gymnasium(name: str, settings: dict[str, Any] | None = None, render
 
 
 def environment_class(name: str) -> type[TextEnv]:
-    """Class of an environment. Raises ValueError naming the choices for an unknown name."""
+    """Class of an environment. Raises ValueError for an unknown name, with the choices or the package to install."""
     if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        env_class: type[TextEnv] = getattr(import_module(module), attribute)
-        return env_class
+        return _load(BUILT_IN[name])
+    if name in ADAPTERS and is_installed(name):
+        return _load(ADAPTERS[name].target)
     plugins = _plugins()
     if name not in plugins:
-        raise ValueError(f"unknown environment {name!r}; choose one of {', '.join(names())}")
+        raise ValueError(unknown(name))
     return plugins[name]
+
+
+def _load(target: str) -> type[TextEnv]:
+    module, _, attribute = target.partition(":")
+    env_class: type[TextEnv] = getattr(import_module(module), attribute)
+    return env_class
 
 
 def read_claims(
@@ -127,7 +169,7 @@ def _plugins() -> dict[str, type[TextEnv]]:
     """Environments of installed packages. Unusable ones are skipped with a warning."""
     plugins: dict[str, type[TextEnv]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        if entry.name in BUILT_IN or entry.name in plugins:
+        if entry.name in BUILT_IN or entry.name in ADAPTERS or entry.name in plugins:
             _warn_skipped(entry, "an environment of this name exists already")
             continue
         try:

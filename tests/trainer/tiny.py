@@ -11,6 +11,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import envs
+from envs.registry import BUILT_IN
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.engines.sampler import SampledResponse
 from trainer.policy import pocket
@@ -53,7 +54,7 @@ OPENS_THOUGHT = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{%
 
 def corpus() -> Iterator[str]:
     """Prompts and answers of the built-in environments, enough to train a tokenizer."""
-    for name in envs.names():
+    for name in BUILT_IN:
         yield from [opening_message(envs.spec(name), RolloutConfig())] * 5
     yield from ["Turn 1:\n######\n#_PXO#\nActions left: 10\nReward: -0.1\nI am at 3,4. Push Left from 2,5."] * 20
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from envs import registry
+from envs.adapters.packages import ADAPTERS
 from trainer.config.files import entry_model
 from trainer.config.former_names import former_names, former_parts, section_of
 from trainer.config.run import RunConfig
@@ -51,6 +52,9 @@ def settings_page() -> str:
         model = registry.settings_model(name)
         if model.model_fields:
             parts += [f"### {name}", _settings_table(model.model_fields, with_source=False)]
+    parts += ["## Settings of the adapters", "Set under `environment.settings`, too; `id` chooses the world."]
+    for name in ADAPTERS:
+        parts += [f"### {name}", _settings_table(registry.adapter_settings(name).model_fields, with_source=False)]
     parts += [
         "## Former names",
         "Still accepted wherever settings are read; setting both names is an error.",

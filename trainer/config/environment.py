@@ -65,12 +65,19 @@ class MixedEnvironment(Section):
     def budgets(self) -> dict[str, int]:
         """The environment's recommended budgets, overridden by those that are set."""
         values = {budget: getattr(self, budget) for budget in BUDGETS}
-        return recommended_budgets(self.name) | {name: value for name, value in values.items() if value is not None}
+        own = recommended_budgets(self.name, self.settings)
+        return own | {name: value for name, value in values.items() if value is not None}
 
 
-def recommended_budgets(name: str) -> dict[str, int]:
-    """The budgets of an episode that a registered environment recommends. Raises ValueError for an unknown name."""
-    spec = envs.spec(name)
+def recommended_budgets(name: str, settings: Mapping[str, Any] | None = None) -> dict[str, int]:
+    """The budgets of an episode that a registered environment recommends with these settings.
+
+    Only adapters, in which the settings choose the world, recommend others than with their default settings.
+
+    Raises:
+        ValueError: unknown name or invalid settings.
+    """
+    spec = envs.spec(name, settings)
     return {budget: getattr(spec, budget) for budget in BUDGETS}
 
 
@@ -230,6 +237,11 @@ class EnvironmentConfig(Section):
         """All environments of the run; the main one comes first."""
         return (self.name, *(entry.name for entry in self.mix))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Display names of all environments of the run: of an adapter with the world that its settings choose."""
+        return (envs.label(self.name, self.settings), *(envs.label(entry.name, entry.settings) for entry in self.mix))
+
     def effective_settings(self) -> dict[str, Any]:
         """The settings of the environment, with defaults of the recorded version."""
         return self.completed(self.name, self.settings)
@@ -255,5 +267,5 @@ def with_defaults_version(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _registered(name: str) -> str:
     if name not in envs.names():
-        raise ValueError(f"unknown environment {name!r}; choose one of {', '.join(envs.names())}")
+        raise ValueError(envs.unknown(name))
     return name

@@ -62,7 +62,11 @@ def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
     """
     name, *pairs = text.split(":")
     if name not in envs.names():
-        raise ValueError(f"unknown environment {name!r} in {text!r}; choose one of {', '.join(envs.names())}")
+        raise ValueError(
+            envs.unknown(name)
+            if name in envs.missing_adapters()
+            else f"unknown environment {name!r} in {text!r}; choose one of {', '.join(envs.names())}"
+        )
     if "/" in text or len(text) > MAX_NAME_LENGTH:
         raise ValueError(f"{text!r} cannot name a suite: at most {MAX_NAME_LENGTH} characters, and no '/'")
     settings = {}

@@ -370,7 +370,7 @@ class RunConfig(Section):
         variant = {"train": starpo, "evaluate": "evaluation", "sft": "SFT"}[self.kind]
         model = "pocket policy" if self.policy.model == POCKET else Path(self.policy.model).name
         model = self.hosted.model if self.hosted.url else model
-        names = self.environment.names
+        names = self.environment.labels
         environments = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
         return f"{environments} · {variant} · {model}, seed {self.seed}"
 
@@ -399,10 +399,13 @@ def _with_budgets(data: Mapping[str, Any]) -> Mapping[str, Any]:
         return data
     missing = [name for name in BUDGETS if rollout.get(name) in (None, "")]
     if isinstance(environment, Mapping):
-        name = environment.get("name", DEFAULT_ENVIRONMENT)
+        name, settings = environment.get("name", DEFAULT_ENVIRONMENT), environment.get("settings")
     else:
-        name = getattr(environment, "name", None)
+        name, settings = getattr(environment, "name", None), getattr(environment, "settings", None)
     if not missing or not isinstance(name, str) or name not in envs.names():
         return data
-    own = recommended_budgets(name)
+    try:
+        own = recommended_budgets(name, settings if isinstance(settings, Mapping) else None)
+    except ValueError:  # reported when the settings are validated
+        own = recommended_budgets(name)
     return {**data, "rollout": {**rollout, **{budget: own[budget] for budget in missing}}}

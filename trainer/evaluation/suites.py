@@ -37,7 +37,8 @@ def config_for_suite(config: RunConfig, text: str) -> RunConfig:
     recommends."""
     name, settings = parse_suite(text)
     alone: dict[str, Any] = {"name": name, "settings": settings, "instruction": None, "mix": []}
-    recommended = {budget: getattr(envs.spec(name), budget) for budget in BUDGETS}
+    spec = envs.spec(name, settings)
+    recommended = {budget: getattr(spec, budget) for budget in BUDGETS}
     return config.model_copy(
         update={
             "environment": config.environment.model_copy(update=alone),

@@ -101,6 +101,7 @@ DEFAULTS = {
     ("WorkerOut", "device_class"): '""',
     ("WorkerOut", "gpus"): "[]",
     ("WorkerOut", "cluster"): "None",
+    ("EnvironmentDetail", "worlds"): "{}",
 }
 """Values of fields that older sites do not send."""
 

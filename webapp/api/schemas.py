@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from ninja import Path, Schema
+from ninja import Path, Query, Schema
 from pydantic import ConfigDict, Field, StrictBool
 
 from trainer.config.run import RunConfig
@@ -32,6 +32,10 @@ CatalogueName = Annotated[
     str, Path(max_length=100, pattern=r"^[^\x00/]+$", description="Name of the environment or preset, as listed.")
 ]
 """Name of an environment or a preset, in an address."""
+WorldId = Annotated[
+    str, Query(max_length=100, pattern=r"^[^\x00]*$", description="A world of an adapter; empty for its default one.")
+]
+"""Id of a world, in the query of an address."""
 
 
 class StrictSchema(Schema):
@@ -438,6 +442,7 @@ class EnvironmentDetail(EnvironmentOut):
 
     spec: dict[str, Any] = Field(description="Rules, symbols, actions and budgets.")
     settings_schema: dict[str, Any] = Field(description="JSON Schema of its settings.")
+    worlds: dict[str, str] = Field(default={}, description="Of an adapter: worlds by id, with a few words about each.")
 
 
 class PresetOut(Schema):

@@ -80,10 +80,15 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
     return sorted(newest.values(), key=lambda best_run: (-best_run.share, best_run.fewest or 0))[:MAX_RUNS]
 
 
-def best_runs(user: Any, name: str) -> list[Evaluation]:
-    """Newest evaluation of each run of the user's teams on the environment's fixed prompts, best first. One query."""
+def best_runs(user: Any, name: str, world: str = "") -> list[Evaluation]:
+    """Newest evaluation of each run of the user's teams on the environment's fixed prompts, best first. One query.
+
+    With the world of an adapter, only of runs in it.
+    """
+    chosen = Q(run__config__environment__settings__id=world) if world else Q()
     newest = (
         Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite=name)
+        .filter(chosen)
         .select_related("run", "run__author")
         .defer("run__log_tail", "run__summary")
         .order_by("run_id", "-iteration")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 import envs
 from envs.base import EnvSpec, TextEnv
@@ -27,7 +28,8 @@ BOXOBAN = """
 """
 STARTS = {"Boxoban": {"room": BOXOBAN}}
 """Fixed initial states where generating one needs the compiled solver, too slow for a page."""
-SAMPLE_TIMEOUT = 15.0  # seconds to start and render an environment
+SAMPLE_TIMEOUT = 15.0  # seconds to render an environment
+SAMPLE_START_TIMEOUT = 90.0  # seconds to start one: reasoning-gym and TextArena load many modules
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,23 @@ class Sample:
     board: dict[str, Any] | None = None
     text: str = ""
     problem: str = ""
+    world: str = ""
+    """Of an adapter: the id of the world, empty for its default one."""
+
+    @property
+    def worlds(self) -> dict[str, str]:
+        """Worlds of an adapter by id, with a few words about each; empty for other environments."""
+        return envs.worlds(self.name)
+
+    @property
+    def query(self) -> str:
+        """Query of the launch form that chooses it."""
+        return urlencode({"environment": self.name} | ({"id": self.world} if self.world else {}))
+
+    @property
+    def about(self) -> str:
+        """One sentence about an adapter as a whole."""
+        return envs.about(self.name)
 
     @property
     def preparation(self) -> str:
@@ -51,8 +70,8 @@ class Sample:
 
 
 @lru_cache
-def sample(name: str) -> Sample:
-    """A fixed initial state of the environment, so that a reload shows the same.
+def sample(name: str, world: str = "") -> Sample:
+    """A fixed initial state of the environment, or of that world of an adapter, so that a reload shows the same.
 
     Third-party environments run in sandboxes here too: one that hangs or crashes is reported as a problem.
     """
@@ -60,17 +79,18 @@ def sample(name: str) -> Sample:
         env = envs.make(name)
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])
         return _sample(name, env)
-    pool = EnvironmentPool(name, {}, step_timeout=SAMPLE_TIMEOUT, start_timeout=SAMPLE_TIMEOUT)
+    settings = {"id": world} if world else {}
+    pool = EnvironmentPool(name, settings, step_timeout=SAMPLE_TIMEOUT, start_timeout=SAMPLE_START_TIMEOUT)
     try:
         (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):
-            return Sample(name, problem=failure_message(started))
-        return _sample(name, started)
+            return Sample(name, problem=failure_message(started), world=world)
+        return _sample(name, started, world)
     except Exception as error:  # noqa: BLE001 third-party code: its error is shown
-        return Sample(name, problem=failure_message(error))
+        return Sample(name, problem=failure_message(error), world=world)
     finally:
         pool.close()
 
 
-def _sample(name: str, env: TextEnv) -> Sample:
-    return Sample(name, env.env_spec, env.board().model_dump(exclude_none=True), env.render())
+def _sample(name: str, env: TextEnv, world: str = "") -> Sample:
+    return Sample(name, env.env_spec, env.board().model_dump(exclude_none=True), env.render(), world=world)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from envs.base import Hint
 from webapp.core import formatting
@@ -190,7 +191,8 @@ def save_game(session: MutableMapping[str, Any], start: Start, saved: SavedGame)
     session[SESSION_KEY] = dict(list(games.items())[-MAX_SAVED_GAMES + 1 :]) | {start.key: saved}
 
 
-def newest_query(session: MutableMapping[str, Any], environment: str) -> str:
-    """Query of the most recent game in the environment; empty without one."""
-    mine = [key for key in session.get(SESSION_KEY, {}) if key.startswith(f"{environment}?")]
+def newest_query(session: MutableMapping[str, Any], environment: str, world: str = "") -> str:
+    """Query of the most recent game in the environment, or in that world of it; empty without one."""
+    beginning = f"{environment}?{urlencode({'id': world})}&" if world else f"{environment}?"
+    mine = [key for key in session.get(SESSION_KEY, {}) if key.startswith(beginning)]
     return mine[-1].removeprefix(f"{environment}?") if mine else ""

@@ -1,6 +1,7 @@
 """Initial states of games: environment, settings, budgets and seeds.
 
 A query names one: `prompt=38` of the fixed evaluation prompts, `seed=7` any state, `of=<slug>` that of a trajectory.
+`id=Taxi-v4` before the first two chooses a world of an adapter.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, QueryDict
 from pydantic import ValidationError
@@ -40,6 +42,7 @@ class Start:
     settings: dict[str, Any] = field(default_factory=dict)
     prompt: int = 0
     of: str = ""
+    world: str = ""
 
     @property
     def label(self) -> str:
@@ -63,9 +66,24 @@ class NoSuchStart(ValueError):
     """The query names no playable state. The message gives the reason."""
 
 
-def random_query() -> str:
+def random_query(world: str = "") -> str:
     """Query of a random prompt of the evaluation, which runs are evaluated on too."""
-    return f"prompt={secrets.randbelow(PROMPTS) + 1}"
+    return in_world(world, f"prompt={secrets.randbelow(PROMPTS) + 1}")
+
+
+def in_world(world: str, query: str) -> str:
+    """A query with the world of an adapter, if there is one."""
+    return f"{urlencode({'id': world})}&{query}" if world else query
+
+
+def world_of(user: Any, name: str, slug: str) -> str:
+    """The world of an adapter in which a trajectory was played, empty for the default one. Raises Http404."""
+    trajectory = _visible(user, name, slug)
+    try:
+        config = RunConfig.model_validate(trajectory.run.config)
+    except ValidationError:
+        return ""
+    return str(settings_of(config, name, trajectory.group.suite).get("id", ""))
 
 
 def requested_start(query: QueryDict) -> str:
@@ -77,8 +95,14 @@ def requested_start(query: QueryDict) -> str:
     return ""
 
 
-def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
-    """The start of the query. Raises NoSuchStart, or Http404 for a trajectory that the user may not see."""
+def find(user: Any, spec: EnvSpec, name: str, query: str, world: str = "") -> Start:
+    """The start of the query. Raises NoSuchStart, or Http404 for a trajectory that the user may not see.
+
+    Args:
+        spec: of the environment, in that world.
+        query: `kind=value`.
+        world: of an adapter, empty for its default one; that of a trajectory is its own.
+    """
     kind, _, value = query.partition("=")
     if kind == "of":
         return _of_trajectory(user, spec, name, value)
@@ -86,23 +110,31 @@ def find(user: Any, spec: EnvSpec, name: str, query: str) -> Start:
         raise NoSuchStart(f"“{value[:40]}” is not a {'puzzle' if kind == 'prompt' else 'seed'}: enter a whole number.")
     number = int(value)
     budgets = (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
+    settings = {"id": world} if world else {}
     if kind == "seed":
         if number > MAX_SEED:
             raise NoSuchStart(f"A seed is at most {MAX_SEED:,}.")
-        return Start(name, f"seed={number}", number, *budgets)
+        return Start(name, in_world(world, f"seed={number}"), number, *budgets, settings=settings, world=world)
     if not 1 <= number <= PROMPTS:
         raise NoSuchStart(f"The evaluation has the puzzles 1 to {PROMPTS}.")
     seed, dynamics = (
         derive(EVALUATION_SEED, Purpose.EVALUATION, purpose, number - 1)
         for purpose in (Purpose.INITIAL_STATE, Purpose.DYNAMICS)
     )
-    return Start(name, f"prompt={number}", seed, *budgets, dynamics=dynamics, prompt=number)
+    return Start(
+        name,
+        in_world(world, f"prompt={number}"),
+        seed,
+        *budgets,
+        dynamics=dynamics,
+        settings=settings,
+        prompt=number,
+        world=world,
+    )
 
 
 def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
-    trajectory = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
-    if trajectory is None or trajectory.group.environment != name:
-        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
+    trajectory = _visible(user, name, slug)
     try:
         config = RunConfig.model_validate(trajectory.run.config)
     except ValidationError:
@@ -112,3 +144,10 @@ def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
         raise NoSuchStart("This puzzle comes from a file on the worker, which the site cannot read.")
     budgets = budgets_of(config, spec, name, trajectory.group.suite)
     return Start(name, f"of={trajectory.slug}", trajectory.group.seed, *budgets, settings=settings, of=trajectory.slug)
+
+
+def _visible(user: Any, name: str, slug: str) -> Trajectory:
+    trajectory = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
+    if trajectory is None or trajectory.group.environment != name:
+        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
+    return trajectory

@@ -98,7 +98,8 @@ document.addEventListener("htmx:afterSettle", (event) => {
     applyState();
     refreshExports();
   }
-  if (target?.id === "environment-settings") form?.dispatchEvent(new Event("change")); // its settings and budgets are new
+  const isNew = target?.id === "environment-settings" || target?.id === "world-budgets"; // settings, budgets or both
+  if (isNew) form?.dispatchEvent(new Event("change"));
 });
 
 for (const details of document.querySelectorAll("[data-export]")) details.addEventListener("toggle", refreshExports);

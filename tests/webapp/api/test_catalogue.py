@@ -37,6 +37,18 @@ def test_every_environment_lists_its_rules_and_settings(callers: Callers) -> Non
     assert callers.owner.get("/api/environments/Chess").status_code == 404
 
 
+def test_an_adapter_lists_its_worlds_and_describes_each(callers: Callers) -> None:
+    payload = callers.owner.get("/api/environments/Gymnasium").json()
+    assert payload["title"] == "Gymnasium"
+    assert payload["worlds"] == envs.worlds("Gymnasium")
+    world = callers.owner.get("/api/environments/Gymnasium?id=Blackjack-v1").json()
+    assert world["spec"] == envs.spec("Gymnasium", {"id": "Blackjack-v1"}).model_dump(mode="json")
+    unknown = callers.owner.get("/api/environments/Gymnasium?id=Blackjack-v9")
+    assert unknown.status_code == 404
+    assert "did you mean Blackjack-v1" in problem(unknown)["message"]
+    assert callers.owner.get("/api/environments/Sokoban?id=x").status_code == 404
+
+
 def test_every_preset_is_a_complete_configuration(callers: Callers) -> None:
     listed = callers.owner.get("/api/presets").json()
     assert [payload["name"] for payload in listed] == preset_names()

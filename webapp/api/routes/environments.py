@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 import envs
+from envs.adapters.packages import no_such_world
 from webapp.api import schemas
 from webapp.api.errors import Problem, refused
 from webapp.play.environment_info import sample
@@ -30,19 +31,28 @@ def list_environments(request: HttpRequest) -> list[schemas.EnvironmentOut]:
     operation_id="get_environment",
     summary="Read an environment",
 )
-def get_environment(request: HttpRequest, name: schemas.CatalogueName) -> schemas.EnvironmentDetail:
-    """An environment with its rules and settings."""
+def get_environment(
+    request: HttpRequest, name: schemas.CatalogueName, id: schemas.WorldId = ""
+) -> schemas.EnvironmentDetail:
+    """An environment with its rules and settings; `id` chooses a world of an adapter."""
     if name not in envs.names():
-        raise Problem(404, f"There is no environment {name}; there are {', '.join(envs.names())}.")
-    spec = sample(name).spec
+        missing = envs.missing_adapters().get(name)
+        raise Problem(404, missing or f"There is no environment {name}; there are {', '.join(envs.names())}.")
+    worlds = envs.worlds(name)
+    if id and id not in worlds:
+        raise Problem(404, no_such_world(name, id, worlds) if worlds else f"{name} is a single world without an id.")
+    spec = sample(name, id).spec
     return schemas.EnvironmentDetail(
         **_environment(name).model_dump(),
         spec=spec.model_dump(mode="json") if spec else {},
         settings_schema=envs.settings_model(name).model_json_schema(),
+        worlds=worlds,
     )
 
 
 def _environment(name: str) -> schemas.EnvironmentOut:
+    if envs.worlds(name):
+        return schemas.EnvironmentOut(name=name, title=name, summary=envs.about(name))
     example = sample(name)
     if example.spec is None:
         return schemas.EnvironmentOut(name=name, title=name, summary=f"It cannot be loaded: {example.problem}")

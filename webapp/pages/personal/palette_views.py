@@ -6,6 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -58,12 +59,20 @@ def _runs(user: User, words: list[str]) -> list[Item]:
 
 
 def _environments(words: list[str]) -> list[Item]:
-    specs = (envs.spec(name) for name in envs.names())
-    return [
-        {"title": spec.title, "detail": "Environment", "href": reverse("environment", args=[spec.name])}
-        for spec in specs
-        if _contains(f"{spec.title} {spec.name} environment", words)
-    ][:MAX_OTHERS]
+    found: list[Item] = []
+    adapters = [name for name in envs.names() if envs.worlds(name)]
+    for name in envs.names():
+        title = name if name in adapters else envs.spec(name).title
+        if _contains(f"{title} {name} environment", words):
+            found.append({"title": title, "detail": "Environment", "href": reverse("environment", args=[name])})
+    for name in adapters:
+        page = reverse("environment", args=[name])
+        for world, about in envs.worlds(name).items():
+            if _contains(f"{world} {about} {name} environment", words):
+                found.append(
+                    {"title": world, "detail": f"World of {name}", "href": f"{page}?{urlencode({'id': world})}"}
+                )
+    return found[:MAX_OTHERS]
 
 
 def _teams(user: User, words: list[str]) -> list[Item]:

@@ -6,14 +6,17 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
+from pydantic import ValidationError
 
 import envs
 from envs.sandbox.client import EnvironmentFailure
+from trainer.config.files import validation_errors
 from webapp.play import games, starts
 from webapp.play.best_runs import best_of_each, best_runs, best_runs_from
 from webapp.play.environment_info import Sample, sample
@@ -22,19 +25,40 @@ from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
 from webapp.runs.launch import fields
 
+MAX_WORLD_LENGTH = 100
 SEARCH = "search[keywords]"
 """Action of a page's search field: the typed words replace `keywords`."""
 
 
-def _sample(name: str) -> Sample:
+class NoSuchWorld(ValueError):
+    """The address names a world that the adapter does not have or cannot play. The message gives the reason."""
+
+
+def _sample(request: HttpRequest, name: str, query: QueryDict) -> Sample:
+    """The environment, in the world of an adapter that a query names. Raises NoSuchWorld, or Http404 for its name."""
     if name not in envs.names():
-        raise Http404("This environment does not exist.")
-    return sample(name)
+        raise Http404(envs.missing_adapters().get(name, "This environment does not exist."))
+    if not envs.worlds(name):
+        return sample(name)
+    kind, _, value = starts.requested_start(query).partition("=")
+    world = starts.world_of(request.user, name, value) if kind == "of" else query.get("id", "")[:MAX_WORLD_LENGTH]
+    if world:
+        try:
+            envs.spec(name, {"id": world})
+        except ValidationError as error:
+            raise NoSuchWorld("; ".join(text for _, text in validation_errors(error))) from None
+    return sample(name, world)
 
 
 def _start(request: HttpRequest, sample: Sample, query: str) -> Start:
     assert sample.spec is not None
-    return starts.find(request.user, sample.spec, sample.name, query)
+    return starts.find(request.user, sample.spec, sample.name, query, sample.world)
+
+
+def _page_of(sample: Sample) -> str:
+    """Address of the environment's page, in its world."""
+    page = reverse("environment", args=[sample.name])
+    return f"{page}?{urlencode({'id': sample.world})}" if sample.world else page
 
 
 @login_required
@@ -47,6 +71,7 @@ def environments(request: HttpRequest) -> HttpResponse:
         "page": "environments",
         "samples": [(each, best.get(each.name)) for each in samples],
         "boards": {each.name: each.board for each in samples if each.board},
+        "missing": envs.missing_adapters(),
     }
     return render(request, "pages/environments.html", context)
 
@@ -55,24 +80,35 @@ def environments(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def environment(request: HttpRequest, name: str) -> HttpResponse:
-    """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` selects the state."""
-    sample = _sample(name)
+    """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` selects the state, `?id=` the
+    world of an adapter."""
+    asked = request.GET
+    if not starts.requested_start(asked):
+        newest = games.newest_query(request.session, name, asked.get("id", ""))
+        asked = QueryDict(newest) if newest else asked
+    try:
+        sample = _sample(request, name, asked)
+    except NoSuchWorld as problem:
+        messages.warning(request, str(problem))
+        if asked is request.GET:
+            return redirect("environments")
+        asked = QueryDict()  # a saved game in a world of another version
+        sample = _sample(request, name, asked)
     context: dict[str, Any] = {
         "page": "environments",
         "sample": sample,
         "settings": fields.environment_settings(name, {}, {}),
-        "best": best_runs(request.user, name),
-        "another": starts.random_query(),
+        "best": best_runs(request.user, name, sample.world),
+        "another": starts.random_query(sample.world),
         "address": request.get_full_path(),
     }
     if sample.spec is None:
         return render(request, "pages/environment.html", context, status=503)
-    query = starts.requested_start(request.GET) or games.newest_query(request.session, name) or "prompt=1"
     try:
-        start = _start(request, sample, query)
+        start = _start(request, sample, starts.requested_start(asked) or "prompt=1")
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
-        return redirect("environment", name)
+        return redirect(_page_of(sample))
     context |= _game(request, start) | {"start": start}
     partial = request.headers.get("HX-Request")
     return render(request, "pages/_game.html" if partial else "pages/environment.html", context)
@@ -96,17 +132,20 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, me
 @never_cache
 def play(request: HttpRequest, name: str) -> HttpResponse:
     """An action, a hint or a restart. Returns the game as a partial, or a redirect to it."""
-    sample = _sample(name)
+    try:
+        sample = _sample(request, name, request.POST)
+    except NoSuchWorld as problem:
+        raise Http404(str(problem)) from None
     if sample.spec is None:
         raise Http404("This environment cannot be shown.")
     try:
         start = _start(request, sample, starts.requested_start(request.POST) or "prompt=1")
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
-        return redirect("environment", name)
+        return redirect(_page_of(sample))
     game, message = _apply(request, start)
     if request.headers.get("HX-Request"):
-        context: dict[str, Any] = {"sample": sample, "another": starts.random_query()}
+        context: dict[str, Any] = {"sample": sample, "another": starts.random_query(sample.world)}
         return render(request, "pages/_game.html", context | _game(request, start, game, message))
     if message:
         messages.warning(request, message)
@@ -154,4 +193,4 @@ def _action(request: HttpRequest) -> str:
     if text == SEARCH:
         words = " ".join(request.POST.get("words", "").split())
         return f"search[{words}]" if words else ""
-    return text or request.POST.get("typed", "").strip()
+    return text or request.POST.get("typed", "").replace("\r\n", "\n").strip()

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from pydantic import ValidationError
 
+import envs
 from trainer.config.files import find_preset, load_preset, preset_names
 from trainer.config.run import RunConfig
 from webapp.core import formatting, ids
@@ -216,8 +217,12 @@ def launch_page(
     if origin.source is None:
         preset = catalogue.preset_of(origin.chosen)
         name = values["environment"]["name"]
+        world = str(values["environment"]["settings"].get("id") or "")
+        kept = {"environment": name} | ({"id": world} if world else {})
         context |= {
-            "environment_query": "" if name == preset.environment else f"&{urlencode({'environment': name})}",
+            "environment_query": "" if name == preset.environment else f"&{urlencode(kept)}",
+            "worlds": envs.worlds(name),
+            "world": world or _default_world(name),
             "preset": preset,
             "cards": catalogue.environment_cards(preset),
             "other_environments": catalogue.other_environments(),
@@ -225,6 +230,12 @@ def launch_page(
             "policies": catalogue.policies(preset),
         }
     return render(request, "runs/launch.html", context | facts)
+
+
+def _default_world(name: str) -> str:
+    """The world that an adapter plays unless its settings say otherwise; empty for other environments."""
+    field = envs.settings_model(name).model_fields.get("id") if envs.worlds(name) else None
+    return str(field.default) if field else ""
 
 
 def _arm_choices(origin: LaunchBase, options: LaunchOptions) -> list[tuple[experiment.Arm, bool]]:

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import ValidationError
 
 import envs
 from trainer.config.environment import recommended_budgets
@@ -43,7 +44,7 @@ from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch import catalogue, experiment, fields, form, plain_yaml, relevance, variations
 from webapp.runs.launch.creation import SchedulingOptions, do_create_group, do_create_run, free_name
 from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
-from webapp.runs.launch.texts import ENVIRONMENT
+from webapp.runs.launch.texts import ENVIRONMENT, WORLD
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.teams.access import signed_in
@@ -71,7 +72,8 @@ def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callab
 @require_http_methods(["GET", "HEAD", "POST"])
 @_explain_not_clonable
 def launch(request: HttpRequest) -> HttpResponse:
-    """Launch form and its submission. `?preset=`, `?environment=` and `?clone=` (with `?vary=`) prefill it."""
+    """Launch form and its submission. `?preset=`, `?environment=` (with `?id=`) and `?clone=` (with `?vary=`) prefill
+    it."""
     if request.method != "POST":
         return _blank(request)
     origin = launch_base(request, request.POST)
@@ -140,10 +142,12 @@ def _blank(request: HttpRequest) -> HttpResponse:
     environment = query.get("environment", "")
     values, question = origin.base.model_dump(), ""
     if environment in envs.names() and values["environment"]["name"] != environment:
-        values["environment"] |= {"name": environment, "settings": {}}
-        values["rollout"] |= recommended_budgets(environment)
+        settings = _world_settings(request, environment, query.get("id", ""))
+        values["environment"] |= {"name": environment, "settings": settings}
+        values["rollout"] |= recommended_budgets(environment, settings)
     elif environment and environment not in envs.names():
-        messages.warning(request, f"There is no environment “{environment[:100]}”: choose one below.")
+        missing = envs.missing_adapters().get(environment)
+        messages.warning(request, missing or f"There is no environment “{environment[:100]}”: choose one below.")
     if origin.source is not None:
         offered = {variation.key: variation for variation in variations.of_config(origin.source.config)}
         if varied := offered.get(query.get("vary", "")):
@@ -153,6 +157,18 @@ def _blank(request: HttpRequest) -> HttpResponse:
         return launch_page(request, origin, kept.data, kept.errors)
     values = kept.config.model_dump()
     return launch_page(request, origin, values, _problems(request, values), question=question)
+
+
+def _world_settings(request: HttpRequest, environment: str, world: str) -> dict[str, Any]:
+    """Settings of an adapter that choose the world of that id; none, with a message, if it cannot be played."""
+    if not world or not envs.worlds(environment):
+        return {}
+    try:
+        envs.spec(environment, {"id": world})
+    except ValidationError as error:
+        messages.warning(request, "; ".join(text for _, text in validation_errors(error)))
+        return {}
+    return {"id": world}
 
 
 @login_required
@@ -215,16 +231,27 @@ def launch_exports(request: HttpRequest) -> HttpResponse:
 @require_GET
 @_explain_not_clonable
 def launch_environment(request: HttpRequest) -> HttpResponse:
-    """Settings of the chosen environment, at their defaults, and its budgets in place of those before."""
+    """Settings of the chosen environment, at their defaults, and its budgets in place of those before.
+
+    With a world of an adapter only its budgets.
+    """
     origin = launch_base(request, request.GET)
-    name = request.GET.get(ENVIRONMENT, "")
-    own = recommended_budgets(name) if name in envs.names() else {}
+    name, world = request.GET.get(ENVIRONMENT, ""), request.GET.get(WORLD)
     context = {
-        "environment_settings": fields.environment_settings(name, {}, {}),
-        "budgets": fields.budget_settings(own, origin.base),
+        "environment_settings": fields.environment_settings(name, {}, {}) if world is None else [],
+        "budgets": fields.budget_settings(_budgets(name, {"id": world} if world else {}), origin.base),
         "base_word": "was" if origin.source else "preset",
     }
-    return render(request, "runs/_environment_change.html", context)
+    template = "runs/_environment_change.html" if world is None else "runs/_world_budgets.html"
+    return render(request, template, context)
+
+
+def _budgets(name: str, settings: dict[str, Any]) -> dict[str, int]:
+    """Budgets that an environment recommends; none for an unknown one, and for settings that it refuses."""
+    try:
+        return recommended_budgets(name, settings) if name in envs.names() else {}
+    except ValueError:  # the check of the form shows it
+        return {}
 
 
 @login_required

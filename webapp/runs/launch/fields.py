@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from webapp.runs.launch.number_limits import help_with_limits
 from webapp.runs.launch.texts import (
     ENVIRONMENT,
     SETTINGS,
+    WORLD,
     Kind,
     base_type,
     choices_of,
@@ -86,7 +87,10 @@ ABOUT = {"": "Kind, tags, trackers, visibility and place in the queue."}
 
 @dataclass(frozen=True)
 class Setting:
-    """A field of the form; `value` and `default` are texts, `reason` says why it has no effect at present."""
+    """A field of the form; `value` and `default` are texts, `reason` says why it has no effect at present.
+
+    The choices of a text field are suggestions.
+    """
 
     name: str
     label: str
@@ -148,8 +152,9 @@ def environment_settings(
     """Fields of an environment's own settings; none for unregistered names."""
     if name not in envs.names():
         return []
-    model = envs.settings_model(name)
-    return list(_settings(model, f"{SETTINGS}.", values, dict(base), errors or {}))
+    settings = _settings(envs.settings_model(name), f"{SETTINGS}.", values, dict(base), errors or {})
+    worlds = tuple(envs.worlds(name))
+    return [replace(each, choices=worlds) if worlds and each.name == WORLD else each for each in settings]
 
 
 def budget_settings(budgets: Mapping[str, int], base: RunConfig) -> list[Setting]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 import envs
 from trainer.config.files import validation_errors
@@ -20,7 +20,7 @@ from webapp.runs.launch import plain_yaml
 from webapp.runs.launch.fields import full_labels, leaves, names, with_labels
 from webapp.runs.launch.layout import ESSENTIALS
 from webapp.runs.launch.number_limits import LIMIT_ERRORS, NUMBER_ERRORS, number_wanted
-from webapp.runs.launch.texts import SETTINGS, base_type, kind_of, pairs, text_to_data
+from webapp.runs.launch.texts import SETTINGS, WORLD, base_type, kind_of, pairs, text_to_data
 from webapp.runs.models import Run
 
 
@@ -70,7 +70,8 @@ def _validated(data: dict[str, Any]) -> Checked:
         try:
             environment["settings"] = model.model_validate(environment["settings"]).model_dump(exclude_defaults=True)
         except ValidationError as error:
-            errors |= {f"{SETTINGS}.{where}": text for where, text in reversed(validation_errors(error))}
+            found = reversed(validation_errors(error))
+            errors |= {f"{SETTINGS}.{where}" if where else _of_all_settings(model): text for where, text in found}
     try:
         sound = data | {"environment": environment | {"settings": {} if errors else environment["settings"]}}
         config = RunConfig.model_validate(sound)
@@ -116,6 +117,11 @@ def from_yaml(text: str) -> RunConfig:
 def problems_of(error: ValueError) -> list[tuple[str, str]]:
     """(dotted field or "", message) of each problem."""
     return validation_errors(error) if isinstance(error, ValidationError) else [("", str(error))]
+
+
+def _of_all_settings(model: type[BaseModel]) -> str:
+    """The field that shows a problem of an environment's settings together: that of the world, or their first one."""
+    return WORLD if "id" in model.model_fields else f"{SETTINGS}.{next(iter(model.model_fields), '')}"
 
 
 def _put(data: dict[str, Any], name: str, value: Any) -> None:

@@ -11,10 +11,13 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from envs.adapters.world_arguments import LIST_SEPARATOR
 from webapp.runs.launch import plain_yaml
 
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
+WORLD = f"{SETTINGS}.id"
+"""Setting of an adapter that chooses the world."""
 TEXTAREA_FIELDS = ("environment.instruction", "environment.mix", "rollout.system")
 """Multi-line texts."""
 
@@ -71,8 +74,18 @@ def data_to_text(value: Any, *, lines: bool = False) -> str:
         case list() | tuple():
             return ", ".join(str(part) for part in value)
         case dict():
-            return ", ".join(f"{key}={data_to_text(part)}" for key, part in value.items())
+            return ", ".join(f"{key}={_value_to_text(part)}" for key, part in value.items())
     return str(value)
+
+
+def _value_to_text(value: Any) -> str:
+    """A value of `key=value`, which `pairs` separates at commas."""
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case list():
+            return "".join(f"{_value_to_text(part)}{LIST_SEPARATOR}" for part in value)
+    return data_to_text(value)
 
 
 def _entry_to_text(entry: Any) -> str:

@@ -42,7 +42,7 @@ def limits_of(trajectory: Trajectory) -> Limits | None:
     try:
         config = RunConfig.model_validate(trajectory.run.config)
         settings = settings_of(config, name, suite)
-        turns, per_turn, actions = budgets_of(config, envs.spec(name), name, suite)
+        turns, per_turn, actions = budgets_of(config, envs.spec(name, settings), name, suite)
     except (ValidationError, ValueError):
         return None
     own = settings.get("max_steps")

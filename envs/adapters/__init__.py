@@ -1,0 +1,1 @@
+"""Adapters: environments of other packages as text environments, one class for each package."""

@@ -1,0 +1,81 @@
+"""Packages whose environments are available through an adapter, and the sentences that refuse what they lack."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+MAX_MATCHES = 3
+
+
+@dataclass(frozen=True)
+class AdaptedPackage:
+    """A package with environments.
+
+    Attributes:
+        target: class of the adapter, `module:Class`.
+        module: what Python imports.
+        requirement: what pip installs.
+        extra: of Echoscope, which installs it too.
+        about: one sentence for users.
+    """
+
+    target: str
+    module: str
+    requirement: str
+    extra: str
+    about: str
+
+
+ADAPTERS = {
+    "Gymnasium": AdaptedPackage(
+        "envs.adapters.gymnasium_adapter:Gymnasium",
+        "gymnasium",
+        "gymnasium",
+        "envs",
+        "Environments of Gymnasium, and of packages that register theirs there.",
+    ),
+    "ReasoningGym": AdaptedPackage(
+        "envs.adapters.reasoning_gym_adapter:ReasoningGym",
+        "reasoning_gym",
+        "reasoning-gym",
+        "reasoning-gym",
+        "Questions of the generators of reasoning-gym, one turn each, judged by its scorers.",
+    ),
+    "TextArena": AdaptedPackage(
+        "envs.adapters.textarena_adapter:TextArena",
+        "textarena",
+        "textarena",
+        "textarena",
+        "Games of TextArena for one player.",
+    ),
+}
+"""Name of the environment → its package."""
+
+
+@cache
+def is_installed(name: str) -> bool:
+    """Whether the package of an adapter is installed. A package installed later is found after a restart."""
+    return find_spec(ADAPTERS[name].module) is not None
+
+
+def not_installed(name: str) -> str:
+    """The sentence that refuses an adapter without its package."""
+    package = ADAPTERS[name]
+    return (
+        f"{name} needs the package {package.requirement}, which is not installed: pip install {package.requirement} "
+        f"(or the extra of Echoscope: pip install '.[{package.extra}]')"
+    )
+
+
+def no_such_world(name: str, world: str, ids: Collection[str]) -> str:
+    """The sentence that refuses an unknown id, with those that are spelled nearly alike."""
+    folded = {each.lower(): each for each in ids}
+    near = difflib.get_close_matches(world.lower(), list(folded), MAX_MATCHES, cutoff=0.5)
+    if not near:
+        near = [each for each in folded if world and world.lower() in each][:MAX_MATCHES]
+    matches = f"did you mean {' or '.join(folded[each] for each in near)}? " if near else ""
+    return f"{name} has no {world!r}: {matches}`python -m trainer environments {name}` lists all {len(ids)}"

@@ -1,0 +1,211 @@
+"""TextArena: its games for one player."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field, field_validator, model_validator
+
+from envs.adapters.global_random import OwnRandomness
+from envs.adapters.packages import no_such_world
+from envs.adapters.world_arguments import Arguments, from_key, key_of
+from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
+from envs.spaces import AnyText
+from envs.support.rng import Stream
+from envs.text_roles import TextRole
+
+MAX_TURNS = 100
+DEFAULT_TURNS = 20
+FULL_REWARD = 1.0
+_VARIANTS = ("-raw", "-train")
+"""Endings of the ids of the same games with other wrappers."""
+_SINGLE_PLAYER = re.compile(r"\bSinglePlayerState\(")
+_SEED = 0
+
+
+class TextArenaSettings(EnvSettings):
+    """Settings of the adapter; those of the game itself are its `arguments`."""
+
+    id: Annotated[str, TextRole.PLAIN] = Field(
+        "TowerOfHanoi-v0", description="Id of a game for one player, as `textarena.make` reads it.", max_length=100
+    )
+    arguments: Arguments = Field({}, description="Arguments of the game, as in num_disks=4.", max_length=20)
+
+    @field_validator("id")
+    @classmethod
+    def check_id(cls, value: str) -> str:
+        """A registered game for one player."""
+        if value not in TextArena.worlds():
+            if value in _registered():
+                raise ValueError(f"{value} is not a game for one player, or a variant with other wrappers")
+            raise ValueError(no_such_world("TextArena", value, TextArena.worlds()))
+        return value
+
+    @model_validator(mode="after")
+    def check_game(self) -> Self:
+        """A game that can be made."""
+        _description(self.id, key_of(self.arguments))
+        return self
+
+
+def _registered() -> dict[str, Any]:
+    import_module("textarena")
+    registry: dict[str, Any] = import_module("textarena.envs.registration").ENV_REGISTRY
+    return registry
+
+
+@lru_cache(maxsize=256)
+def _is_for_one(entry_point: str) -> bool:
+    """Whether the module of a game uses the state for one player; read from its source, for importing some of them
+    downloads data."""
+    root = import_module("textarena").__file__
+    _, *parts = entry_point.partition(":")[0].split(".")
+    source = Path(root or "").parent.joinpath(*parts).with_suffix(".py")
+    return source.is_file() and bool(_SINGLE_PLAYER.search(source.read_text(encoding="utf-8")))
+
+
+def _make(game: str, arguments: Mapping[str, Any]) -> Any:
+    """The game without wrappers. Raises ValueError where it cannot be made."""
+    package = import_module("textarena")
+    try:
+        made = package.make(game, **arguments)
+        while isinstance(made, package.Wrapper):  # they put the whole conversation into every observation
+            made = made.env
+        return made
+    except LookupError as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{game} needs data that are not on this machine: {reason[:300]}") from None
+    except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
+        raise ValueError(f"{game} cannot be made: {type(error).__name__}: {error}") from None
+
+
+def _reset(game: Any, seed: int) -> None:
+    game.reset(num_players=1, seed=seed)
+
+
+@lru_cache(maxsize=256)
+def _description(game: str, arguments: str) -> EnvSpec:
+    """Raises ValueError where the game cannot be made or started."""
+    made = _make(game, from_key(arguments))
+    try:
+        with OwnRandomness(_SEED, Stream.START).installed():
+            _reset(made, _SEED)
+    except Exception as error:  # noqa: BLE001 - as above
+        raise ValueError(f"{game} cannot be started: {type(error).__name__}: {error}") from None
+    limit = made.state.max_turns
+    turns = min(int(limit), MAX_TURNS) if limit else DEFAULT_TURNS
+    title = game.partition("-v")[0]
+    return EnvSpec(
+        name="TextArena",
+        title=f"{game} (TextArena)",
+        summary=f"The game {title} of TextArena.",
+        instruction=_rules(_messages(made)),
+        vocabulary={},
+        actions=(),
+        max_turns=turns,
+        max_actions_per_turn=1,
+        max_actions=turns,
+        success="The game ended with its full reward.",
+    )
+
+
+def _messages(game: Any) -> list[tuple[str, str]]:
+    """(kind, text) of the messages to the player since the last call."""
+    _, messages = game.get_observation()
+    return [(kind.name, str(text).strip("\n")) for _, text, kind in messages]
+
+
+def _rules(messages: list[tuple[str, str]]) -> str:
+    return "\n".join(text for kind, text in messages if kind == "PROMPT") or "Play the game."
+
+
+class TextArena(TextEnv):
+    """A game for one player. The rules, which the game tells at its start, are the instruction; states are what it
+    says since the last action, below its newest board."""
+
+    Settings: ClassVar[type[EnvSettings]] = TextArenaSettings
+    settings: TextArenaSettings
+
+    @classmethod
+    def describe(cls, settings: EnvSettings) -> EnvSpec:
+        assert isinstance(settings, TextArenaSettings)
+        return _description(settings.id, key_of(settings.arguments))
+
+    @classmethod
+    @lru_cache(maxsize=1)
+    def worlds(cls) -> dict[str, str]:
+        return {
+            name: spec.entry_point.split(".")[2]
+            for name, spec in _registered().items()
+            if isinstance(spec.entry_point, str) and not name.endswith(_VARIANTS) and _is_for_one(spec.entry_point)
+        }
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        self.env_spec = self.describe(self.settings)
+        self._game = _make(self.settings.id, self.settings.arguments)
+        self.action_space = AnyText()
+        self.observation_space = AnyText()
+        self._text: str | None = None
+        self._over = True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        dynamics = (options or {}).get("dynamics_seed")
+        with OwnRandomness(seed, Stream.START).installed():
+            _reset(self._game, seed)
+            messages = _messages(self._game)
+        self._randomness = OwnRandomness(seed if dynamics is None else int(dynamics), Stream.DYNAMICS)
+        self.env_spec = self.env_spec.model_copy(update={"instruction": _rules(messages)})
+        self._board, self._over, self._success = "", False, False
+        self._text = self._read(messages)
+        return self._text, self._info(effective=False)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self._text is None:
+            raise ResetNeeded("call reset() before the first step()")
+        if self._over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        state = self._game.state
+        errors = state.error_count
+        with self._randomness.installed():
+            done, _ = self._game.step(action=action)
+            messages = _messages(self._game)
+        self._over = bool(done)
+        reward = 0.0
+        if self._over:
+            rewards, _ = self._game.close()
+            value = (rewards or {}).get(0, 0.0)
+            reward = float(value) if isinstance(value, int | float) else 0.0  # a few give the reason in its place
+            self._success = reward >= FULL_REWARD
+        self._text = self._read(messages)
+        return self._text, reward, self._over, False, self._info(effective=state.error_count <= errors)
+
+    def _read(self, messages: list[tuple[str, str]]) -> str:
+        boards = [text for kind, text in messages if kind == "GAME_BOARD"]
+        self._board = boards[-1] if boards else self._board
+        news = [text for kind, text in messages if kind not in ("PROMPT", "PLAYER_ACTION", "GAME_BOARD") and text]
+        if self._over and (reason := self._game.state.game_info[0].get("reason")):
+            news.append(str(reason))
+        return "\n".join(part for part in [self._board, *news] if part) or "The game begins."
+
+    def render(self) -> str:
+        """The newest board and what the game said since the last action."""
+        if self._text is None:
+            raise ResetNeeded("call reset() first")
+        return self._text
+
+    def board(self) -> TextBoard:
+        """The same as text."""
+        return TextBoard(text=self.render())
+
+    def _info(self, *, effective: bool) -> dict[str, Any]:
+        return StepInfo(success=self._success, effective=effective, valid=True).model_dump()

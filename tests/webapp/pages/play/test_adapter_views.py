@@ -1,0 +1,140 @@
+"""Worlds of an adapter on the pages of environments and in the command palette: listed, found, played by their id."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from pytest_django import Settings
+
+import envs
+from envs import registry
+from tests.webapp.fragments import contains
+from tests.webapp.page_requests import Visitors, play, who
+from webapp.play import sessions
+from webapp.runs.models import Run
+from webapp.trajectories.models import Group, Trajectory
+
+__all__ = ["who"]
+
+TAXI = next(world for world in envs.worlds("Gymnasium") if world.startswith("Taxi-"))
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+    fresh = sessions.SessionPool()
+    monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
+    monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 120.0)
+    yield
+    fresh.close()
+
+
+def text_of(response: HttpResponse) -> str:
+    assert response.status_code == 200, response
+    return html.unescape(response.content.decode())
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="play-data" type="application/json">(.*?)</script>', page, re.S)
+    assert found is not None, page
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_the_list_has_one_entry_with_all_worlds(who: Visitors) -> None:
+    page = text_of(who.viewer.get("/environments"))
+    assert page.count('id="Gymnasium"') == 1
+    for world in envs.worlds("Gymnasium"):
+        assert f'href="/environments/Gymnasium?id={world}"' in page
+
+
+def test_an_adapter_without_its_package_says_how_to_install_it(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "is_installed", lambda name: name == "Gymnasium")
+    page = text_of(who.viewer.get("/environments"))
+    assert "pip install reasoning-gym" in page
+    assert "pip install '.[textarena]'" in page
+    assert who.owner.get("/environments/TextArena").status_code == 404
+    page = text_of(who.owner.get("/runs/new?environment=TextArena"))
+    assert "TextArena needs the package textarena" in page
+
+
+def test_a_world_has_a_page_with_its_rules_and_budgets(who: Visitors) -> None:
+    spec = envs.spec("Gymnasium", {"id": TAXI})
+    page = text_of(who.viewer.get(f"/environments/Gymnasium?id={TAXI}"))
+    assert f"<h1>{spec.title}</h1>" in page
+    assert spec.instruction in page
+    contains(page, f"0 of {spec.max_actions}")
+    assert f"environment: {{name: Gymnasium, settings: {{id: {TAXI}}}}}" in page
+    assert f"/runs/new?environment=Gymnasium&id={TAXI}" in text_of(who.owner.get(f"/environments/Gymnasium?id={TAXI}"))
+
+
+def test_a_game_in_a_world_is_that_of_the_package(who: Visitors) -> None:
+    env = envs.make("Gymnasium", {"id": TAXI})
+    env.reset(seed=7)
+    for number, action in enumerate(["North", "East", "Pickup"]):
+        fields = {"id": TAXI, "seed": "7", "at": str(number), "action": action}
+        page = text_of(who.owner.post("/environments/Gymnasium/play", fields, headers=HTMX))
+        env.step(action)
+        assert data_of(page)["board"] == env.board().model_dump(exclude_none=True)
+        assert data_of(page)["taken"] == number + 1
+    assert f'name="id" value="{TAXI}"' in page
+    assert re.search(rf"\?id={TAXI}&prompt=\d+", page), "another puzzle of the same world"
+    again = text_of(who.owner.get(f"/environments/Gymnasium?id={TAXI}"))
+    assert data_of(again)["taken"] == 3, "the newest game of that world"
+    other = text_of(who.owner.get("/environments/Gymnasium?id=FrozenLake-v1"))
+    assert data_of(other)["taken"] == 0
+    assert data_of(text_of(who.owner.get("/environments/Gymnasium")))["taken"] == 3
+
+
+def test_a_game_without_scripts_returns_to_its_world(who: Visitors) -> None:
+    answer = who.owner.post("/environments/Gymnasium/play", {"id": TAXI, "seed": "7", "action": "North"})
+    assert answer["Location"] == f"/environments/Gymnasium?id={TAXI}&seed=7#game"
+
+
+def test_an_unknown_world_is_refused_with_near_matches(who: Visitors) -> None:
+    answer = who.owner.get("/environments/Gymnasium?id=Taxi-v0", follow=True)
+    assert answer.redirect_chain[-1][0] == "/environments"
+    assert f"did you mean {TAXI}" in text_of(answer)
+    assert who.owner.post("/environments/Gymnasium/play", {"id": "Taxi-v0", "action": "x"}).status_code == 404
+    assert who.owner.get("/environments/Gymnasium?id=FrozenLake-v1&seed=x", follow=True).redirect_chain == [
+        ("/environments/Gymnasium?id=FrozenLake-v1", 302)
+    ]
+
+
+def test_a_saved_game_of_a_world_that_is_gone_gives_way(who: Visitors) -> None:
+    session = who.owner.session
+    session["games"] = {"Gymnasium?id=gone%2FWalk-v0&seed=7": {"actions": [], "hints": 0, "hint_at": -1}}
+    session.save()
+    page = text_of(who.owner.get("/environments/Gymnasium"))
+    assert "FrozenLake-v1 (Gymnasium)" in page
+    assert "has no 'gone/Walk-v0'" in page
+
+
+def test_the_start_of_a_trajectory_is_in_the_world_of_its_run(run: Run, who: Visitors) -> None:
+    play(run)
+    trajectory = Trajectory.objects.filter(run=run).first()
+    assert trajectory is not None
+    config = run.config | {"environment": {"name": "Gymnasium", "settings": {"id": TAXI}}}
+    Run.objects.filter(pk=run.pk).update(config=config, environment="Gymnasium")
+    Group.objects.filter(run=run).update(environment="Gymnasium")
+    page = text_of(who.owner.get(f"/environments/Gymnasium?of={trajectory.slug}"))
+    assert f"<h1>{TAXI} (Gymnasium)</h1>" in page
+    assert who.outsider.get(f"/environments/Gymnasium?of={trajectory.slug}").status_code == 404
+
+
+def test_the_palette_finds_worlds(who: Visitors) -> None:
+    groups = who.owner.get("/palette.json?q=taxi").json()["groups"]
+    (items,) = [group["items"] for group in groups if group["title"] == "Environments"]
+    expected = {"title": TAXI, "detail": "World of Gymnasium", "href": f"/environments/Gymnasium?id={TAXI}"}
+    assert expected in items
+    groups = who.owner.get("/palette.json?q=gymnasium").json()["groups"]
+    (items,) = [group["items"] for group in groups if group["title"] == "Environments"]
+    assert items[0] == {"title": "Gymnasium", "detail": "Environment", "href": "/environments/Gymnasium"}

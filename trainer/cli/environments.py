@@ -1,0 +1,42 @@
+"""List of environments, and of the worlds of an adapter, for `python -m trainer environments`."""
+
+from __future__ import annotations
+
+import envs
+from trainer.config.environment import recommended_budgets
+
+
+def report(name: str | None, search: str = "") -> str:
+    """All environments, or the worlds of one, whose lines contain the searched word.
+
+    Raises:
+        ValueError: an unknown environment, a package that is not installed, or nothing found.
+    """
+    lines = _worlds(name) if name else _environments()
+    found = [line for line in lines if search.lower() in line.lower()]
+    if not found:
+        raise ValueError(f"nothing here contains {search!r}")
+    return "\n".join(found)
+
+
+def _environments() -> list[str]:
+    names = envs.names()
+    width = max(len(name) for name in [*names, *envs.missing_adapters()]) + 2
+    lines = []
+    for name in names:
+        count = len(envs.worlds(name))
+        summary = envs.about(name)
+        if count:
+            summary += f" {count} worlds: `python -m trainer environments {name}` lists them."
+        lines.append(f"{name:<{width}}{summary}")
+    return lines + [f"{name:<{width}}{sentence}" for name, sentence in envs.missing_adapters().items()]
+
+
+def _worlds(name: str) -> list[str]:
+    worlds = envs.worlds(name)
+    if not worlds:
+        spec, budgets = envs.spec(name), recommended_budgets(name)
+        values = ", ".join(f"{budget} {value}" for budget, value in budgets.items())
+        return [f"{name} is a single world: {spec.summary} Budgets: {values}."]
+    width = max(map(len, worlds)) + 2
+    return [f"{world:<{width}}{about}" for world, about in worlds.items()]
