@@ -56,9 +56,10 @@ def test_pages_and_actions_are_reached_by_keyboard_alone(signed_in: Callable[...
     expect(option).to_have_attribute("aria-selected", "true")
     expect(field).to_have_attribute("aria-activedescendant", str(option.get_attribute("id")))
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("/workers$"))
+    page.wait_for_url(re.compile("/workers$"))  # and until its scripts listen to keys
     page.keyboard.press("g")
-    page.keyboard.press("r")
+    with page.expect_event("load"):
+        page.keyboard.press("r")
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
