@@ -757,8 +757,8 @@ class EnvironmentDetail(Environment):
     """Rules, symbols, actions and budgets."""
     settings_schema: dict[str, Any]
     """JSON Schema of its settings."""
-    worlds: dict[str, str] = {}
-    """Of an adapter: worlds by id, with a few words about each."""
+    variants: dict[str, str] = {}
+    """Of an adapter: variants by id, with a few words about each."""
 
 
 class Preset(Answer):

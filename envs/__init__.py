@@ -10,9 +10,9 @@ from envs.registry import (
     settings_model,
     spec,
     unknown,
-    worlds,
+    variants,
 )
 
-__all__ = ["about", "label", "make", "missing_adapters", "names", "settings_model", "spec", "unknown", "worlds"]
+__all__ = ["about", "label", "make", "missing_adapters", "names", "settings_model", "spec", "unknown", "variants"]
 
 register_with_gymnasium()

@@ -192,16 +192,16 @@ class TextEnv(gymnasium.Env[str, str]):
     def describe(cls, settings: EnvSettings) -> EnvSpec:
         """Description with these settings, before an episode: what forms, pages and default budgets are made from.
 
-        Here that of the default settings. An adapter, whose settings choose among many worlds, overrides it.
+        Here that of the default settings. An adapter, whose settings choose among many variants, overrides it.
 
         Raises:
-            ValueError: the world cannot be made, by adapters.
+            ValueError: the variant cannot be made, by adapters.
         """
         return cls(cls.Settings()).env_spec
 
     @classmethod
-    def worlds(cls) -> dict[str, str]:
-        """Values of the setting `id`, each a world of its own, with a few words about it; empty for a single world."""
+    def variants(cls) -> dict[str, str]:
+        """Values of the setting `id`, each an environment of its own, with a few words about it; empty without any."""
         return {}
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:

@@ -37,7 +37,7 @@ LOST_REASONS = (
     _reason("hole", "fell into a hole", r"the player is in a hole", "drowned water ice"),
     _reason("no_way", "goal out of reach", r"no way leads to the goal", "unreachable blocked"),
     _reason("low_arm", "pulled the low arm", r"the low arm was pulled", "bandit wrong arm"),
-    _reason("wrong_answer", "wrong answer", r"the answer does not equal the target", "equation result"),
+    _reason("wrong_answer", "wrong answer", r"the answer (does not equal the target|was wrong)", "equation result"),
     _reason("no_equation", "no equation possible", r"no equation of these numbers", "numbers target"),
     _reason("no_tries", "out of tries", r"no tries are left", "wrong answer attempts"),
     _reason("wrong_purchase", "wrong product bought", r"the purchase matches the request only", "buy shop option"),

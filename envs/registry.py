@@ -56,20 +56,20 @@ def adapter_settings(name: str) -> type[EnvSettings]:
     return _load(ADAPTERS[name].target).Settings
 
 
-def worlds(name: str) -> dict[str, str]:
-    """Worlds of an adapter by id, with a few words about each; empty for other environments and unknown names."""
-    return environment_class(name).worlds() if name in names() else {}
+def variants(name: str) -> dict[str, str]:
+    """Variants of an adapter by id, with a few words about each; empty for other environments and unknown names."""
+    return environment_class(name).variants() if name in names() else {}
 
 
 def label(name: str, settings: Mapping[str, Any] | None = None) -> str:
-    """Short display name: for an adapter with the world that the settings choose, as in "Gymnasium Taxi-v4"."""
-    if name in BUILT_IN or not (name in ADAPTERS or worlds(name)):
+    """Short display name: for an adapter with the variant that the settings choose, as in "Gymnasium Taxi-v4"."""
+    if name in BUILT_IN or not (name in ADAPTERS or variants(name)):
         return name
-    return f"{name} {world}" if (world := (settings or {}).get("id")) else name
+    return f"{name} {variant}" if (variant := (settings or {}).get("id")) else name
 
 
 def about(name: str) -> str:
-    """One sentence about an environment, or about the worlds of an adapter. Raises ValueError for an unknown name."""
+    """One sentence about an environment, or about the variants of an adapter. Raises ValueError for an unknown name."""
     return ADAPTERS[name].about if name in ADAPTERS else spec(name).summary
 
 

@@ -16,9 +16,9 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
 from envs.adapters.gymnasium_texts import about, has_own_text, is_readable, observation_text, without_styles
-from envs.adapters.gymnasium_worlds import KINDS, SuccessRule, WorldKind
-from envs.adapters.packages import no_such_world
-from envs.adapters.world_arguments import Arguments, from_key, key_of
+from envs.adapters.gymnasium_variants import KINDS, SuccessRule, VariantKind
+from envs.adapters.packages import no_such_variant
+from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, GridBoard, StepInfo, TextBoard, TextEnv
 from envs.spaces import ActionNames, AnyText
 from envs.support.rng import Stream
@@ -63,11 +63,11 @@ class GymnasiumSettings(EnvSettings):
             own = value.removeprefix(OWN_NAMESPACE).rpartition("-")[0]
             raise ValueError(f"{value} is an environment of Echoscope: choose {own} as environment.name")
         if value not in gymnasium.registry:
-            raise ValueError(no_such_world("Gymnasium", value, Gymnasium.worlds()))
+            raise ValueError(no_such_variant("Gymnasium", value, Gymnasium.variants()))
         return value
 
     @model_validator(mode="after")
-    def check_world(self) -> Self:
+    def check_variant(self) -> Self:
         """An environment that can be made and has numbered actions and readable states."""
         count = len(_inspected(self.id, key_of(self.arguments)).actions)
         if self.actions and len(self.actions) != count:
@@ -82,7 +82,7 @@ class GymnasiumSettings(EnvSettings):
 class Inspected:
     """What an environment's class and spaces say about it."""
 
-    kind: WorldKind | None
+    kind: VariantKind | None
     actions: tuple[str, ...]
     first_action: int
     mode: str | None
@@ -92,33 +92,33 @@ class Inspected:
     """Time limit in actions."""
 
 
-def make_world(world: str, arguments: Mapping[str, Any], mode: str | None = None) -> gymnasium.Env[Any, Any]:
+def make_variant(variant: str, arguments: Mapping[str, Any], mode: str | None = None) -> gymnasium.Env[Any, Any]:
     """Make the environment. Raises ValueError for a missing package and wrong arguments."""
     try:
-        return gymnasium.make(world, render_mode=mode, disable_env_checker=True, **arguments)
+        return gymnasium.make(variant, render_mode=mode, disable_env_checker=True, **arguments)
     except gymnasium.error.DependencyNotInstalled as error:
-        raise ValueError(f"{world} needs a package that is not installed: {error}") from None
+        raise ValueError(f"{variant} needs a package that is not installed: {error}") from None
     except ModuleNotFoundError as error:
-        raise ValueError(f"{world} needs the package {error.name}, which is not installed: pip install it") from None
+        raise ValueError(f"{variant} needs the package {error.name}, which is not installed: pip install it") from None
     except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
-        raise ValueError(f"{world} cannot be made with these arguments: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{variant} cannot be made with these arguments: {type(error).__name__}: {error}") from None
 
 
 @lru_cache(maxsize=256)
-def _inspected(world: str, arguments: str) -> Inspected:
+def _inspected(variant: str, arguments: str) -> Inspected:
     """Raises ValueError where the environment is unsuitable."""
-    env = make_world(world, from_key(arguments))
+    env = make_variant(variant, from_key(arguments))
     try:
         space = env.action_space
         if not isinstance(space, spaces.Discrete):
             raise ValueError(
-                f"{world} has no numbered actions (its action space is {space}), so no text can choose one"
+                f"{variant} has no numbered actions (its action space is {space}), so no text can choose one"
             )
         kind = KINDS.get(f"{type(env.unwrapped).__module__}:{type(env.unwrapped).__name__}")
         mode = "ansi" if "ansi" in env.metadata.get("render_modes", ()) and kind is None else None
         if not (kind or mode or has_own_text(env) or is_readable(env.observation_space)):
             raise ValueError(
-                f"{world} shows nothing that can be read: it has no text rendering, and its states are pictures"
+                f"{variant} shows nothing that can be read: it has no text rendering, and its states are pictures"
             )
         own_limit = env.spec.max_episode_steps if env.spec else None
         return Inspected(
@@ -126,7 +126,7 @@ def _inspected(world: str, arguments: str) -> Inspected:
             actions=kind.actions if kind else _action_names(env.unwrapped, int(space.n)),
             first_action=int(space.start),
             mode=mode,
-            task=kind.task(env.unwrapped) if kind else about(env) or f"Play {world}.",
+            task=kind.task(env.unwrapped) if kind else about(env) or f"Play {variant}.",
             limit=own_limit,
         )
     finally:
@@ -148,13 +148,13 @@ def _action_names(env: Any, count: int) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _description(world: str, arguments: str, actions: tuple[str, ...], success: str) -> EnvSpec:
-    found = _inspected(world, arguments)
+def _description(variant: str, arguments: str, actions: tuple[str, ...], success: str) -> EnvSpec:
+    found = _inspected(variant, arguments)
     per_turn = found.kind.actions_per_turn if found.kind else 5
     limit = min(found.limit or (found.kind.most_actions if found.kind else 100), MAX_ACTIONS)
     return EnvSpec(
         name="Gymnasium",
-        title=f"{world} (Gymnasium)",
+        title=f"{variant} (Gymnasium)",
         summary=f"{found.task.split('. ')[0].rstrip('.')}.",
         instruction=found.task,
         vocabulary=found.kind.vocabulary if found.kind else {},
@@ -187,7 +187,7 @@ class Gymnasium(TextEnv):
 
     @classmethod
     @lru_cache(maxsize=1)
-    def worlds(cls) -> dict[str, str]:
+    def variants(cls) -> dict[str, str]:
         found = {}
         for identity, spec in gymnasium.registry.items():
             source = spec.entry_point if isinstance(spec.entry_point, str) else ""
@@ -200,10 +200,10 @@ class Gymnasium(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self._world = _inspected(self.settings.id, key_of(self.settings.arguments))
+        self._variant = _inspected(self.settings.id, key_of(self.settings.arguments))
         self.env_spec = self.describe(self.settings)
-        self._rule = _rule(self._world, self.settings.success)
-        self._env = make_world(self.settings.id, self.settings.arguments, self._world.mode)
+        self._rule = _rule(self._variant, self.settings.success)
+        self._env = make_variant(self.settings.id, self.settings.arguments, self._variant.mode)
         self.action_space: ActionNames = ActionNames(self.env_spec.actions)
         self.observation_space = AnyText()
         self._text: str | None = None
@@ -227,7 +227,7 @@ class Gymnasium(TextEnv):
             raise ResetNeeded("the episode is over: call reset() before the next step()")
         if (name := self.action_space.name_of(action)) is None:
             return self._text, 0.0, False, False, self._info(effective=False, valid=False)
-        number = self.action_space.names.index(name) + self._world.first_action
+        number = self.action_space.names.index(name) + self._variant.first_action
         self._observation, reward, terminated, truncated, _ = self._env.step(number)
         before, self._text = self._text, self._read()
         self._over = bool(terminated or truncated)
@@ -242,9 +242,9 @@ class Gymnasium(TextEnv):
         return self._text, float(reward), bool(terminated), bool(truncated), info
 
     def _read(self) -> str:
-        if self._world.kind:
-            return self._world.kind.text(self._env.unwrapped, self._observation)
-        if self._world.mode:
+        if self._variant.kind:
+            return self._variant.kind.text(self._env.unwrapped, self._observation)
+        if self._variant.mode:
             return without_styles(_as_text(self._env.render()))
         if has_own_text(self._env):
             return "\n".join([*_texts_within(self._observation), without_styles(str(self._env.unwrapped))])
@@ -259,8 +259,8 @@ class Gymnasium(TextEnv):
         return self._text
 
     def board(self) -> GridBoard | TextBoard:
-        """A grid where the world is a known one; else the text."""
-        kind = self._world.kind
+        """A grid where the variant is a known one; else the text."""
+        kind = self._variant.kind
         if kind and kind.board:
             return kind.board(self._env.unwrapped, self._observation)
         return TextBoard(text=self.render())

@@ -71,11 +71,11 @@ def not_installed(name: str) -> str:
     )
 
 
-def no_such_world(name: str, world: str, ids: Collection[str]) -> str:
+def no_such_variant(name: str, variant: str, ids: Collection[str]) -> str:
     """The sentence that refuses an unknown id, with those that are spelled nearly alike."""
     folded = {each.lower(): each for each in ids}
-    near = difflib.get_close_matches(world.lower(), list(folded), MAX_MATCHES, cutoff=0.5)
+    near = difflib.get_close_matches(variant.lower(), list(folded), MAX_MATCHES, cutoff=0.5)
     if not near:
-        near = [each for each in folded if world and world.lower() in each][:MAX_MATCHES]
+        near = [each for each in folded if variant and variant.lower() in each][:MAX_MATCHES]
     matches = f"did you mean {' or '.join(folded[each] for each in near)}? " if near else ""
-    return f"{name} has no {world!r}: {matches}`python -m trainer environments {name}` lists all {len(ids)}"
+    return f"{name} has no {variant!r}: {matches}`python -m trainer environments {name}` lists all {len(ids)}"

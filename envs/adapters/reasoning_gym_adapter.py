@@ -12,8 +12,8 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
 from envs.adapters.global_random import OwnRandomness
-from envs.adapters.packages import no_such_world
-from envs.adapters.world_arguments import Arguments, from_key, key_of
+from envs.adapters.packages import no_such_variant
+from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
 from envs.support.rng import SeededRng, Stream
@@ -40,7 +40,7 @@ class ReasoningGymSettings(EnvSettings):
     def check_id(cls, value: str) -> str:
         """A registered generator."""
         if value not in _generators():
-            raise ValueError(no_such_world("ReasoningGym", value, _generators()))
+            raise ValueError(no_such_variant("ReasoningGym", value, _generators()))
         return value
 
     @model_validator(mode="after")
@@ -116,7 +116,7 @@ class ReasoningGym(TextEnv):
 
     @classmethod
     @lru_cache(maxsize=1)
-    def worlds(cls) -> dict[str, str]:
+    def variants(cls) -> dict[str, str]:
         return {name: _category(dataset) for name, (dataset, _) in _generators().items()}
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:

@@ -13,8 +13,8 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
 from envs.adapters.global_random import OwnRandomness
-from envs.adapters.packages import no_such_world
-from envs.adapters.world_arguments import Arguments, from_key, key_of
+from envs.adapters.packages import no_such_variant
+from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
 from envs.support.rng import Stream
@@ -41,10 +41,10 @@ class TextArenaSettings(EnvSettings):
     @classmethod
     def check_id(cls, value: str) -> str:
         """A registered game for one player."""
-        if value not in TextArena.worlds():
+        if value not in TextArena.variants():
             if value in _registered():
                 raise ValueError(f"{value} is not a game for one player, or a variant with other wrappers")
-            raise ValueError(no_such_world("TextArena", value, TextArena.worlds()))
+            raise ValueError(no_such_variant("TextArena", value, TextArena.variants()))
         return value
 
     @model_validator(mode="after")
@@ -139,7 +139,7 @@ class TextArena(TextEnv):
 
     @classmethod
     @lru_cache(maxsize=1)
-    def worlds(cls) -> dict[str, str]:
+    def variants(cls) -> dict[str, str]:
         return {
             name: spec.entry_point.split(".")[2]
             for name, spec in _registered().items()

@@ -102,7 +102,7 @@ def test_whole_iterations_and_weight_transfers(tmp_path: Path) -> None:
     assert rows_of("push", tmp_path / "more")["copy to the host"]["ms"] > 0
 
 
-def test_a_part_that_fails_is_a_row_and_the_others_go_on(
+def test_a_part_that_fails_is_a_row_and_the_others_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(settings: Settings, recorder: Recorder) -> None:

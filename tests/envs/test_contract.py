@@ -1,4 +1,4 @@
-"""Contract of every environment of our own; tests/envs/adapters has that of the worlds of other packages."""
+"""Contract of every environment of our own; tests/envs/adapters has that of the variants of other packages."""
 
 import copy
 import math

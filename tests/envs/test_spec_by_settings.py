@@ -1,4 +1,4 @@
-"""Descriptions by name and settings: the worlds of an adapter differ, our own environments do not."""
+"""Descriptions by name and settings: the variants of an adapter differ, our own environments do not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 import envs
 from envs import registry
-from envs.adapters.packages import ADAPTERS, no_such_world
+from envs.adapters.packages import ADAPTERS, no_such_variant
 from envs.base import EnvSettings, EnvSpec, TextEnv
 
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
@@ -24,12 +24,12 @@ OTHER_SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_the_description_of_an_own_environment_belongs_to_its_name(name: str) -> None:
     assert envs.spec(name, OTHER_SETTINGS.get(name, {})) == envs.spec(name) == envs.make(name).env_spec
-    assert envs.worlds(name) == {}
+    assert envs.variants(name) == {}
     assert envs.label(name, {"id": "anything"}) == name
 
 
-def test_each_world_of_an_adapter_has_its_own_description() -> None:
-    taxi = next(world for world in envs.worlds("Gymnasium") if world.startswith("Taxi-"))
+def test_each_variant_of_an_adapter_has_its_own_description() -> None:
+    taxi = next(variant for variant in envs.variants("Gymnasium") if variant.startswith("Taxi-"))
     lake, cab = envs.spec("Gymnasium"), envs.spec("Gymnasium", {"id": taxi})
     assert (lake.name, cab.name) == ("Gymnasium", "Gymnasium")
     assert lake.actions != cab.actions
@@ -72,9 +72,9 @@ def test_an_adapter_without_its_package_names_what_to_install(name: str, monkeyp
     assert registry.adapter_settings(name).model_fields["id"].default
 
 
-def test_unknown_worlds_are_refused_with_near_matches() -> None:
+def test_unknown_variants_are_refused_with_near_matches() -> None:
     ids = ["Taxi-v4", "CliffWalking-v1", "sudoku", "mini_sudoku"]
-    assert "did you mean Taxi-v4?" in no_such_world("Gymnasium", "taxi", ids)
-    assert "did you mean sudoku or mini_sudoku?" in no_such_world("ReasoningGym", "sudoko", ids)
-    assert "did you mean" not in no_such_world("Gymnasium", "zzz", ids)
-    assert "`python -m trainer environments Gymnasium` lists all 4" in no_such_world("Gymnasium", "zzz", ids)
+    assert "did you mean Taxi-v4?" in no_such_variant("Gymnasium", "taxi", ids)
+    assert "did you mean sudoku or mini_sudoku?" in no_such_variant("ReasoningGym", "sudoko", ids)
+    assert "did you mean" not in no_such_variant("Gymnasium", "zzz", ids)
+    assert "`python -m trainer environments Gymnasium` lists all 4" in no_such_variant("Gymnasium", "zzz", ids)

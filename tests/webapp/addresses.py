@@ -96,6 +96,7 @@ ADDRESSES: dict[str, Address] = {
     "alert-test": Address("writer", "post"),
     "alert-switch": Address("writer", "post", data={"on": "0"}),
     "alert-secret": Address("writer", "post"),
+    "alert-former-secrets": Address("writer", "post"),
     "alert-delete": Address("writer", "post"),
     "delivery": Address("reader", page=True),
     "delivery-again": Address("writer", "post"),

@@ -1,4 +1,4 @@
-"""List of environments, and of the worlds of an adapter, for `python -m trainer environments`."""
+"""List of environments, and of the variants of an adapter, for `python -m trainer environments`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from trainer.config.environment import recommended_budgets
 
 
 def report(name: str | None, search: str = "") -> str:
-    """All environments, or the worlds of one, whose lines contain the searched word.
+    """All environments, or the variants of one, whose lines contain the searched word.
 
     Raises:
         ValueError: an unknown environment, a package that is not installed, or nothing found.
     """
-    lines = _worlds(name) if name else _environments()
+    lines = _variants(name) if name else _environments()
     found = [line for line in lines if search.lower() in line.lower()]
     if not found:
         raise ValueError(f"nothing here contains {search!r}")
@@ -24,19 +24,19 @@ def _environments() -> list[str]:
     width = max(len(name) for name in [*names, *envs.missing_adapters()]) + 2
     lines = []
     for name in names:
-        count = len(envs.worlds(name))
+        count = len(envs.variants(name))
         summary = envs.about(name)
         if count:
-            summary += f" {count} worlds: `python -m trainer environments {name}` lists them."
+            summary += f" {count} variants: `python -m trainer environments {name}` lists them."
         lines.append(f"{name:<{width}}{summary}")
     return lines + [f"{name:<{width}}{sentence}" for name, sentence in envs.missing_adapters().items()]
 
 
-def _worlds(name: str) -> list[str]:
-    worlds = envs.worlds(name)
-    if not worlds:
+def _variants(name: str) -> list[str]:
+    variants = envs.variants(name)
+    if not variants:
         spec, budgets = envs.spec(name), recommended_budgets(name)
         values = ", ".join(f"{budget} {value}" for budget, value in budgets.items())
-        return [f"{name} is a single world: {spec.summary} Budgets: {values}."]
-    width = max(map(len, worlds)) + 2
-    return [f"{world:<{width}}{about}" for world, about in worlds.items()]
+        return [f"{name} has no variants: {spec.summary} Budgets: {values}."]
+    width = max(map(len, variants)) + 2
+    return [f"{variant:<{width}}{about}" for variant, about in variants.items()]

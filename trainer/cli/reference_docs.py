@@ -52,7 +52,7 @@ def settings_page() -> str:
         model = registry.settings_model(name)
         if model.model_fields:
             parts += [f"### {name}", _settings_table(model.model_fields, with_source=False)]
-    parts += ["## Settings of the adapters", "Set under `environment.settings`, too; `id` chooses the world."]
+    parts += ["## Settings of the adapters", "Set under `environment.settings`, too; `id` chooses the variant."]
     for name in ADAPTERS:
         parts += [f"### {name}", _settings_table(registry.adapter_settings(name).model_fields, with_source=False)]
     parts += [

@@ -72,7 +72,7 @@ class MixedEnvironment(Section):
 def recommended_budgets(name: str, settings: Mapping[str, Any] | None = None) -> dict[str, int]:
     """The budgets of an episode that a registered environment recommends with these settings.
 
-    Only adapters, in which the settings choose the world, recommend others than with their default settings.
+    Only adapters, in which the settings choose the variant, recommend others than with their default settings.
 
     Raises:
         ValueError: unknown name or invalid settings.
@@ -239,7 +239,7 @@ class EnvironmentConfig(Section):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Display names of all environments of the run: of an adapter with the world that its settings choose."""
+        """Display names of all environments of the run: of an adapter with the variant that its settings choose."""
         return (envs.label(self.name, self.settings), *(envs.label(entry.name, entry.settings) for entry in self.mix))
 
     def effective_settings(self) -> dict[str, Any]:

@@ -101,7 +101,7 @@ DEFAULTS = {
     ("WorkerOut", "device_class"): '""',
     ("WorkerOut", "gpus"): "[]",
     ("WorkerOut", "cluster"): "None",
-    ("EnvironmentDetail", "worlds"): "{}",
+    ("EnvironmentDetail", "variants"): "{}",
 }
 """Values of fields that older sites do not send."""
 

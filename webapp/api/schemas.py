@@ -32,10 +32,10 @@ CatalogueName = Annotated[
     str, Path(max_length=100, pattern=r"^[^\x00/]+$", description="Name of the environment or preset, as listed.")
 ]
 """Name of an environment or a preset, in an address."""
-WorldId = Annotated[
-    str, Query(max_length=100, pattern=r"^[^\x00]*$", description="A world of an adapter; empty for its default one.")
+VariantId = Annotated[
+    str, Query(max_length=100, pattern=r"^[^\x00]*$", description="A variant of an adapter; empty for its default one.")
 ]
-"""Id of a world, in the query of an address."""
+"""Id of a variant, in the query of an address."""
 
 
 class StrictSchema(Schema):
@@ -442,7 +442,9 @@ class EnvironmentDetail(EnvironmentOut):
 
     spec: dict[str, Any] = Field(description="Rules, symbols, actions and budgets.")
     settings_schema: dict[str, Any] = Field(description="JSON Schema of its settings.")
-    worlds: dict[str, str] = Field(default={}, description="Of an adapter: worlds by id, with a few words about each.")
+    variants: dict[str, str] = Field(
+        default={}, description="Of an adapter: variants by id, with a few words about each."
+    )
 
 
 class PresetOut(Schema):

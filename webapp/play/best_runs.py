@@ -80,12 +80,12 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
     return sorted(newest.values(), key=lambda best_run: (-best_run.share, best_run.fewest or 0))[:MAX_RUNS]
 
 
-def best_runs(user: Any, name: str, world: str = "") -> list[Evaluation]:
+def best_runs(user: Any, name: str, variant: str = "") -> list[Evaluation]:
     """Newest evaluation of each run of the user's teams on the environment's fixed prompts, best first. One query.
 
-    With the world of an adapter, only of runs in it.
+    With the variant of an adapter, only of runs in it.
     """
-    chosen = Q(run__config__environment__settings__id=world) if world else Q()
+    chosen = Q(run__config__environment__settings__id=variant) if variant else Q()
     newest = (
         Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite=name)
         .filter(chosen)

@@ -41,18 +41,18 @@ class Sample:
     board: dict[str, Any] | None = None
     text: str = ""
     problem: str = ""
-    world: str = ""
-    """Of an adapter: the id of the world, empty for its default one."""
+    variant: str = ""
+    """Of an adapter: the id of the variant, empty for its default one."""
 
     @property
-    def worlds(self) -> dict[str, str]:
-        """Worlds of an adapter by id, with a few words about each; empty for other environments."""
-        return envs.worlds(self.name)
+    def variants(self) -> dict[str, str]:
+        """Variants of an adapter by id, with a few words about each; empty for other environments."""
+        return envs.variants(self.name)
 
     @property
     def query(self) -> str:
         """Query of the launch form that chooses it."""
-        return urlencode({"environment": self.name} | ({"id": self.world} if self.world else {}))
+        return urlencode({"environment": self.name} | ({"id": self.variant} if self.variant else {}))
 
     @property
     def about(self) -> str:
@@ -70,8 +70,8 @@ class Sample:
 
 
 @lru_cache
-def sample(name: str, world: str = "") -> Sample:
-    """A fixed initial state of the environment, or of that world of an adapter, so that a reload shows the same.
+def sample(name: str, variant: str = "") -> Sample:
+    """A fixed initial state of the environment, or of that variant of an adapter, so that a reload shows the same.
 
     Third-party environments run in sandboxes here too: one that hangs or crashes is reported as a problem.
     """
@@ -79,18 +79,18 @@ def sample(name: str, world: str = "") -> Sample:
         env = envs.make(name)
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])
         return _sample(name, env)
-    settings = {"id": world} if world else {}
+    settings = {"id": variant} if variant else {}
     pool = EnvironmentPool(name, settings, step_timeout=SAMPLE_TIMEOUT, start_timeout=SAMPLE_START_TIMEOUT)
     try:
         (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):
-            return Sample(name, problem=failure_message(started), world=world)
-        return _sample(name, started, world)
+            return Sample(name, problem=failure_message(started), variant=variant)
+        return _sample(name, started, variant)
     except Exception as error:  # noqa: BLE001 third-party code: its error is shown
-        return Sample(name, problem=failure_message(error), world=world)
+        return Sample(name, problem=failure_message(error), variant=variant)
     finally:
         pool.close()
 
 
-def _sample(name: str, env: TextEnv, world: str = "") -> Sample:
-    return Sample(name, env.env_spec, env.board().model_dump(exclude_none=True), env.render(), world=world)
+def _sample(name: str, env: TextEnv, variant: str = "") -> Sample:
+    return Sample(name, env.env_spec, env.board().model_dump(exclude_none=True), env.render(), variant=variant)

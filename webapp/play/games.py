@@ -191,8 +191,8 @@ def save_game(session: MutableMapping[str, Any], start: Start, saved: SavedGame)
     session[SESSION_KEY] = dict(list(games.items())[-MAX_SAVED_GAMES + 1 :]) | {start.key: saved}
 
 
-def newest_query(session: MutableMapping[str, Any], environment: str, world: str = "") -> str:
-    """Query of the most recent game in the environment, or in that world of it; empty without one."""
-    beginning = f"{environment}?{urlencode({'id': world})}&" if world else f"{environment}?"
+def newest_query(session: MutableMapping[str, Any], environment: str, variant: str = "") -> str:
+    """Query of the most recent game in the environment, or in that variant of it; empty without one."""
+    beginning = f"{environment}?{urlencode({'id': variant})}&" if variant else f"{environment}?"
     mine = [key for key in session.get(SESSION_KEY, {}) if key.startswith(beginning)]
     return mine[-1].removeprefix(f"{environment}?") if mine else ""

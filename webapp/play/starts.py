@@ -1,7 +1,7 @@
 """Initial states of games: environment, settings, budgets and seeds.
 
 A query names one: `prompt=38` of the fixed evaluation prompts, `seed=7` any state, `of=<slug>` that of a trajectory.
-`id=Taxi-v4` before the first two chooses a world of an adapter.
+`id=Taxi-v4` before the first two chooses a variant of an adapter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Start:
     settings: dict[str, Any] = field(default_factory=dict)
     prompt: int = 0
     of: str = ""
-    world: str = ""
+    variant: str = ""
 
     @property
     def label(self) -> str:
@@ -66,18 +66,18 @@ class NoSuchStart(ValueError):
     """The query names no playable state. The message gives the reason."""
 
 
-def random_query(world: str = "") -> str:
+def random_query(variant: str = "") -> str:
     """Query of a random prompt of the evaluation, which runs are evaluated on too."""
-    return in_world(world, f"prompt={secrets.randbelow(PROMPTS) + 1}")
+    return in_variant(variant, f"prompt={secrets.randbelow(PROMPTS) + 1}")
 
 
-def in_world(world: str, query: str) -> str:
-    """A query with the world of an adapter, if there is one."""
-    return f"{urlencode({'id': world})}&{query}" if world else query
+def in_variant(variant: str, query: str) -> str:
+    """A query with the variant of an adapter, if there is one."""
+    return f"{urlencode({'id': variant})}&{query}" if variant else query
 
 
-def world_of(user: Any, name: str, slug: str) -> str:
-    """The world of an adapter in which a trajectory was played, empty for the default one. Raises Http404."""
+def variant_of(user: Any, name: str, slug: str) -> str:
+    """The variant of an adapter in which a trajectory was played, empty for the default one. Raises Http404."""
     trajectory = _visible(user, name, slug)
     try:
         config = RunConfig.model_validate(trajectory.run.config)
@@ -95,13 +95,13 @@ def requested_start(query: QueryDict) -> str:
     return ""
 
 
-def find(user: Any, spec: EnvSpec, name: str, query: str, world: str = "") -> Start:
+def find(user: Any, spec: EnvSpec, name: str, query: str, variant: str = "") -> Start:
     """The start of the query. Raises NoSuchStart, or Http404 for a trajectory that the user may not see.
 
     Args:
-        spec: of the environment, in that world.
+        spec: of the environment, in that variant.
         query: `kind=value`.
-        world: of an adapter, empty for its default one; that of a trajectory is its own.
+        variant: of an adapter, empty for its default one; that of a trajectory is its own.
     """
     kind, _, value = query.partition("=")
     if kind == "of":
@@ -110,11 +110,11 @@ def find(user: Any, spec: EnvSpec, name: str, query: str, world: str = "") -> St
         raise NoSuchStart(f"“{value[:40]}” is not a {'puzzle' if kind == 'prompt' else 'seed'}: enter a whole number.")
     number = int(value)
     budgets = (spec.max_turns, spec.max_actions_per_turn, spec.max_actions)
-    settings = {"id": world} if world else {}
+    settings = {"id": variant} if variant else {}
     if kind == "seed":
         if number > MAX_SEED:
             raise NoSuchStart(f"A seed is at most {MAX_SEED:,}.")
-        return Start(name, in_world(world, f"seed={number}"), number, *budgets, settings=settings, world=world)
+        return Start(name, in_variant(variant, f"seed={number}"), number, *budgets, settings=settings, variant=variant)
     if not 1 <= number <= PROMPTS:
         raise NoSuchStart(f"The evaluation has the puzzles 1 to {PROMPTS}.")
     seed, dynamics = (
@@ -123,13 +123,13 @@ def find(user: Any, spec: EnvSpec, name: str, query: str, world: str = "") -> St
     )
     return Start(
         name,
-        in_world(world, f"prompt={number}"),
+        in_variant(variant, f"prompt={number}"),
         seed,
         *budgets,
         dynamics=dynamics,
         settings=settings,
         prompt=number,
-        world=world,
+        variant=variant,
     )
 
 

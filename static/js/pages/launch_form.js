@@ -98,7 +98,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
     applyState();
     refreshExports();
   }
-  const isNew = target?.id === "environment-settings" || target?.id === "world-budgets"; // settings, budgets or both
+  const isNew = target?.id === "environment-settings" || target?.id === "variant-budgets"; // settings, budgets or both
   if (isNew) form?.dispatchEvent(new Event("change"));
 });
 

@@ -17,14 +17,14 @@ from envs.adapters.gymnasium_texts import is_readable, observation_text, without
 from envs.base import Board, GridBoard, StepInfo, TextEnv
 from envs.pool import EnvironmentPool
 
-WORLDS = envs.worlds("Gymnasium")
-TAXI = next(world for world in WORLDS if world.startswith("Taxi-"))
-CLIFF = next(world for world in WORLDS if world.startswith("CliffWalking-"))
+VARIANTS = envs.variants("Gymnasium")
+TAXI = next(variant for variant in VARIANTS if variant.startswith("Taxi-"))
+CLIFF = next(variant for variant in VARIANTS if variant.startswith("CliffWalking-"))
 BOARD: TypeAdapter[Any] = TypeAdapter(Board)
 
 
-def make(world: str, **settings: Any) -> TextEnv:
-    return envs.make("Gymnasium", {"id": world, **settings})
+def make(variant: str, **settings: Any) -> TextEnv:
+    return envs.make("Gymnasium", {"id": variant, **settings})
 
 
 def play(env: TextEnv, seed: int, dynamics: int, actions: int = 12) -> list[Any]:
@@ -40,28 +40,28 @@ def play(env: TextEnv, seed: int, dynamics: int, actions: int = 12) -> list[Any]
     return seen
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_every_listed_world_plays_the_same_from_the_same_seeds(world: str) -> None:
-    first = play(make(world), 2**62, 7)
-    assert play(make(world), 2**62, 7) == first
-    env = make(world)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_listed_variant_plays_the_same_from_the_same_seeds(variant: str) -> None:
+    first = play(make(variant), 2**62, 7)
+    assert play(make(variant), 2**62, 7) == first
+    env = make(variant)
     play(env, 3, 4)
     assert play(env, 2**62, 7) == first
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_every_listed_world_describes_itself(world: str) -> None:
-    spec = envs.spec("Gymnasium", {"id": world})
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_listed_variant_describes_itself(variant: str) -> None:
+    spec = envs.spec("Gymnasium", {"id": variant})
     assert spec.instruction.endswith(".")
     assert spec.actions
-    limit = gymnasium.spec(world).max_episode_steps
+    limit = gymnasium.spec(variant).max_episode_steps
     assert spec.max_actions == (min(limit, 1000) if limit else spec.max_actions)
     assert spec.max_turns * spec.max_actions_per_turn >= spec.max_actions
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_copy_is_independent_of_the_original(world: str) -> None:
-    env = make(world)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_copy_is_independent_of_the_original(variant: str) -> None:
+    env = make(variant)
     env.reset(seed=2, options={"dynamics_seed": 4})
     before = env.render(), env.board()
     ahead = copy.deepcopy(env)
@@ -99,15 +99,15 @@ def test_the_time_limit_of_the_environment_ends_the_episode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "actions", "success"),
+    ("variant", "actions", "success"),
     [
         ("FrozenLake-v1", ["Down", "Down", "Right", "Right", "Down", "Right"], True),
         ("FrozenLake-v1", ["Right", "Down"], False),
         (CLIFF, ["Up", *["Right"] * 11, "Down"], True),
     ],
 )
-def test_success_is_what_the_world_calls_success(world: str, actions: list[str], success: bool) -> None:
-    env = make(world, arguments={"is_slippery": False})
+def test_success_is_what_the_variant_calls_success(variant: str, actions: list[str], success: bool) -> None:
+    env = make(variant, arguments={"is_slippery": False})
     env.reset(seed=1)
     *before, last = [env.step(action) for action in actions]
     assert not any(step[4]["success"] or step[2] for step in before)
@@ -126,8 +126,8 @@ def test_another_rule_for_success_can_be_chosen() -> None:
 
 
 def test_grids_are_boards_whose_symbols_have_meanings() -> None:
-    for world in ("FrozenLake-v1", CLIFF, TAXI):
-        env = make(world)
+    for variant in ("FrozenLake-v1", CLIFF, TAXI):
+        env = make(variant)
         env.reset(seed=3)
         board = env.board()
         assert isinstance(board, GridBoard)
@@ -140,9 +140,9 @@ def test_grids_are_boards_whose_symbols_have_meanings() -> None:
 def test_the_taxis_text_names_passenger_and_destination() -> None:
     env = make(TAXI)
     text, _ = env.reset(seed=3)
-    world = gymnasium.make(TAXI)
-    state, _ = world.reset(seed=3)
-    row, column, passenger, destination = world.unwrapped.decode(state)  # type: ignore[attr-defined]
+    variant = gymnasium.make(TAXI)
+    state, _ = variant.reset(seed=3)
+    row, column, passenger, destination = variant.unwrapped.decode(state)  # type: ignore[attr-defined]
     assert f"Taxi: row {row + 1}, column {column + 1}" in text
     assert f"Passenger: at {'RGYB'[passenger]}" in text
     assert f"Destination: {'RGYB'[destination]}" in text

@@ -15,26 +15,26 @@ from envs.pool import EnvironmentPool
 
 pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed: pip install reasoning-gym")
 
-WORLDS = envs.worlds("ReasoningGym")
+VARIANTS = envs.variants("ReasoningGym")
 SLOW = {"arc_agi", "rearc", "futoshiki", "sokoban", "figlet_font", "group_anagrams"}
 """Generators that read a corpus or search for a puzzle: seconds for each question."""
-QUICK = [world for world in WORLDS if world not in SLOW]
+QUICK = [variant for variant in VARIANTS if variant not in SLOW]
 
 
-def make(world: str, **arguments: Any) -> TextEnv:
-    return envs.make("ReasoningGym", {"id": world, "arguments": arguments})
+def make(variant: str, **arguments: Any) -> TextEnv:
+    return envs.make("ReasoningGym", {"id": variant, "arguments": arguments})
 
 
-def test_all_generators_are_worlds_with_their_category() -> None:
-    assert len(WORLDS) > 90
-    assert WORLDS["chain_sum"] == "arithmetic"
-    assert WORLDS["mini_sudoku"] == "games"
-    assert "composite" not in WORLDS
+def test_all_generators_are_variants_with_their_category() -> None:
+    assert len(VARIANTS) > 90
+    assert VARIANTS["chain_sum"] == "arithmetic"
+    assert VARIANTS["mini_sudoku"] == "games"
+    assert "composite" not in VARIANTS
 
 
-@pytest.mark.parametrize("world", QUICK)
-def test_a_question_follows_from_its_seed_and_its_own_answer_is_right(world: str) -> None:
-    one, other = make(world), make(world)
+@pytest.mark.parametrize("variant", QUICK)
+def test_a_question_follows_from_its_seed_and_its_own_answer_is_right(variant: str) -> None:
+    one, other = make(variant), make(variant)
     question, _ = one.reset(seed=2**62)
     assert question
     assert other.reset(seed=2**62, options={"dynamics_seed": 5})[0] == question
@@ -60,7 +60,7 @@ def test_a_wrong_answer_ends_the_episode_without_reward() -> None:
         env.step("4")
 
 
-def test_an_answer_that_a_scorer_cannot_read_scores_nothing_and_says_why() -> None:
+def test_an_answer_that_a_scorer_cannot_read_scores_nothing_and_gives_the_reason() -> None:
     env = make("prime_factorization")
     env.reset(seed=1)
     text, reward, _, _, info = env.step("what?")

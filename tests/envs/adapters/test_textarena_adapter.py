@@ -23,11 +23,11 @@ def make(game: str, **arguments: Any) -> TextEnv:
     return envs.make("TextArena", {"id": game, "arguments": arguments})
 
 
-def test_games_for_one_player_are_worlds() -> None:
-    worlds = envs.worlds("TextArena")
-    assert set(GAMES) <= set(worlds)
-    assert worlds["TowerOfHanoi-v0"] == "TowerOfHanoi"
-    assert not {"Chess-v0", "TowerOfHanoi-v0-raw", "TowerOfHanoi-v0-train"} & set(worlds)
+def test_games_for_one_player_are_variants() -> None:
+    variants = envs.variants("TextArena")
+    assert set(GAMES) <= set(variants)
+    assert variants["TowerOfHanoi-v0"] == "TowerOfHanoi"
+    assert not {"Chess-v0", "TowerOfHanoi-v0-raw", "TowerOfHanoi-v0-train"} & set(variants)
 
 
 @pytest.mark.parametrize("game", GAMES)

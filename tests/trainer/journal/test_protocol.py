@@ -19,7 +19,8 @@ LITERALS = {
 }
 """Of the contract, without values that are too common to search for."""
 ELSEWHERE = {
-    ("trainer/cli/main.py", "adapter"),  # an option of the export
+    ("trainer/cli/publish.py", "adapter"),  # an option of the export
+    ("trainer/publishing/model_card.py", "adapter"),  # a relation to the base model, in the words of the Hub
     ("webapp/worker/parent_guard.py", protocol.INTERRUPTED),  # imports only the standard library
     ("trainer/studies/catalogue.py", protocol.INTERRUPTED),  # a percentage
     ("webapp/pages/runs/curve_views.py", protocol.CHECKPOINTS_FOLDER),  # marks of a curve

@@ -107,7 +107,7 @@ def test_a_share_of_the_trajectories_is_sent_as_a_whole(
     assert receiver.spans == []
 
 
-def test_a_receiver_that_refuses_is_reported_once_and_the_run_goes_on(
+def test_a_receiver_that_refuses_is_reported_once_and_the_run_continues(
     tmp_path: Path, config: RunConfig, receiver: OtlpReceiver
 ) -> None:
     receiver.status = 400

@@ -180,7 +180,7 @@ def test_what_an_upload_needs_is_checked_before_anything_is_written(
     assert not out.exists()
 
 
-def test_a_failed_upload_says_why_and_how_to_repeat_it(
+def test_the_error_of_an_upload_has_the_reason_and_how_to_repeat_it(
     recorded_run: Path, tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.read_only = True

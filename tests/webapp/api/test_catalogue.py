@@ -37,12 +37,12 @@ def test_every_environment_lists_its_rules_and_settings(callers: Callers) -> Non
     assert callers.owner.get("/api/environments/Chess").status_code == 404
 
 
-def test_an_adapter_lists_its_worlds_and_describes_each(callers: Callers) -> None:
+def test_an_adapter_lists_its_variants_and_describes_each(callers: Callers) -> None:
     payload = callers.owner.get("/api/environments/Gymnasium").json()
     assert payload["title"] == "Gymnasium"
-    assert payload["worlds"] == envs.worlds("Gymnasium")
-    world = callers.owner.get("/api/environments/Gymnasium?id=Blackjack-v1").json()
-    assert world["spec"] == envs.spec("Gymnasium", {"id": "Blackjack-v1"}).model_dump(mode="json")
+    assert payload["variants"] == envs.variants("Gymnasium")
+    variant = callers.owner.get("/api/environments/Gymnasium?id=Blackjack-v1").json()
+    assert variant["spec"] == envs.spec("Gymnasium", {"id": "Blackjack-v1"}).model_dump(mode="json")
     unknown = callers.owner.get("/api/environments/Gymnasium?id=Blackjack-v9")
     assert unknown.status_code == 404
     assert "did you mean Blackjack-v1" in problem(unknown)["message"]

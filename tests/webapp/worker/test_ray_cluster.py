@@ -68,7 +68,7 @@ def test_rays_client_server_is_refused_with_what_to_do_instead() -> None:
         configured_address({ADDRESS: "ray://head:10001"})
 
 
-def test_a_worker_without_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_worker_without_ray_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"Ray is not installed here: install it \(pip install '\.\[scale\]'\)"):
         configured_address({ADDRESS: "head:6379"})

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 import envs
-from envs.adapters.packages import no_such_world
+from envs.adapters.packages import no_such_variant
 from webapp.api import schemas
 from webapp.api.errors import Problem, refused
 from webapp.play.environment_info import sample
@@ -32,26 +32,28 @@ def list_environments(request: HttpRequest) -> list[schemas.EnvironmentOut]:
     summary="Read an environment",
 )
 def get_environment(
-    request: HttpRequest, name: schemas.CatalogueName, id: schemas.WorldId = ""
+    request: HttpRequest, name: schemas.CatalogueName, id: schemas.VariantId = ""
 ) -> schemas.EnvironmentDetail:
-    """An environment with its rules and settings; `id` chooses a world of an adapter."""
+    """An environment with its rules and settings; `id` chooses a variant of an adapter."""
     if name not in envs.names():
         missing = envs.missing_adapters().get(name)
         raise Problem(404, missing or f"There is no environment {name}; there are {', '.join(envs.names())}.")
-    worlds = envs.worlds(name)
-    if id and id not in worlds:
-        raise Problem(404, no_such_world(name, id, worlds) if worlds else f"{name} is a single world without an id.")
+    variants = envs.variants(name)
+    if id and id not in variants:
+        raise Problem(
+            404, no_such_variant(name, id, variants) if variants else f"{name} has no variants and takes no id."
+        )
     spec = sample(name, id).spec
     return schemas.EnvironmentDetail(
         **_environment(name).model_dump(),
         spec=spec.model_dump(mode="json") if spec else {},
         settings_schema=envs.settings_model(name).model_json_schema(),
-        worlds=worlds,
+        variants=variants,
     )
 
 
 def _environment(name: str) -> schemas.EnvironmentOut:
-    if envs.worlds(name):
+    if envs.variants(name):
         return schemas.EnvironmentOut(name=name, title=name, summary=envs.about(name))
     example = sample(name)
     if example.spec is None:

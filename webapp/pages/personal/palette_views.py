@@ -60,17 +60,17 @@ def _runs(user: User, words: list[str]) -> list[Item]:
 
 def _environments(words: list[str]) -> list[Item]:
     found: list[Item] = []
-    adapters = [name for name in envs.names() if envs.worlds(name)]
+    adapters = [name for name in envs.names() if envs.variants(name)]
     for name in envs.names():
         title = name if name in adapters else envs.spec(name).title
         if _contains(f"{title} {name} environment", words):
             found.append({"title": title, "detail": "Environment", "href": reverse("environment", args=[name])})
     for name in adapters:
         page = reverse("environment", args=[name])
-        for world, about in envs.worlds(name).items():
-            if _contains(f"{world} {about} {name} environment", words):
+        for variant, about in envs.variants(name).items():
+            if _contains(f"{variant} {about} {name} environment", words):
                 found.append(
-                    {"title": world, "detail": f"World of {name}", "href": f"{page}?{urlencode({'id': world})}"}
+                    {"title": variant, "detail": f"Variant of {name}", "href": f"{page}?{urlencode({'id': variant})}"}
                 )
     return found[:MAX_OTHERS]
 

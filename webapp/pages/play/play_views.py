@@ -25,40 +25,40 @@ from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
 from webapp.runs.launch import fields
 
-MAX_WORLD_LENGTH = 100
+MAX_VARIANT_LENGTH = 100
 SEARCH = "search[keywords]"
 """Action of a page's search field: the typed words replace `keywords`."""
 
 
-class NoSuchWorld(ValueError):
-    """The address names a world that the adapter does not have or cannot play. The message gives the reason."""
+class NoSuchVariant(ValueError):
+    """The address names a variant that the adapter does not have or cannot play. The message gives the reason."""
 
 
 def _sample(request: HttpRequest, name: str, query: QueryDict) -> Sample:
-    """The environment, in the world of an adapter that a query names. Raises NoSuchWorld, or Http404 for its name."""
+    """The environment, in the variant that a query names. Raises NoSuchVariant, or Http404 for an unknown name."""
     if name not in envs.names():
         raise Http404(envs.missing_adapters().get(name, "This environment does not exist."))
-    if not envs.worlds(name):
+    if not envs.variants(name):
         return sample(name)
     kind, _, value = starts.requested_start(query).partition("=")
-    world = starts.world_of(request.user, name, value) if kind == "of" else query.get("id", "")[:MAX_WORLD_LENGTH]
-    if world:
+    variant = starts.variant_of(request.user, name, value) if kind == "of" else query.get("id", "")[:MAX_VARIANT_LENGTH]
+    if variant:
         try:
-            envs.spec(name, {"id": world})
+            envs.spec(name, {"id": variant})
         except ValidationError as error:
-            raise NoSuchWorld("; ".join(text for _, text in validation_errors(error))) from None
-    return sample(name, world)
+            raise NoSuchVariant("; ".join(text for _, text in validation_errors(error))) from None
+    return sample(name, variant)
 
 
 def _start(request: HttpRequest, sample: Sample, query: str) -> Start:
     assert sample.spec is not None
-    return starts.find(request.user, sample.spec, sample.name, query, sample.world)
+    return starts.find(request.user, sample.spec, sample.name, query, sample.variant)
 
 
 def _page_of(sample: Sample) -> str:
-    """Address of the environment's page, in its world."""
+    """Address of the environment's page, in its variant."""
     page = reverse("environment", args=[sample.name])
-    return f"{page}?{urlencode({'id': sample.world})}" if sample.world else page
+    return f"{page}?{urlencode({'id': sample.variant})}" if sample.variant else page
 
 
 @login_required
@@ -81,25 +81,25 @@ def environments(request: HttpRequest) -> HttpResponse:
 @never_cache
 def environment(request: HttpRequest, name: str) -> HttpResponse:
     """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` selects the state, `?id=` the
-    world of an adapter."""
+    variant of an adapter."""
     asked = request.GET
     if not starts.requested_start(asked):
         newest = games.newest_query(request.session, name, asked.get("id", ""))
         asked = QueryDict(newest) if newest else asked
     try:
         sample = _sample(request, name, asked)
-    except NoSuchWorld as problem:
+    except NoSuchVariant as problem:
         messages.warning(request, str(problem))
         if asked is request.GET:
             return redirect("environments")
-        asked = QueryDict()  # a saved game in a world of another version
+        asked = QueryDict()  # a saved game in a variant of another version
         sample = _sample(request, name, asked)
     context: dict[str, Any] = {
         "page": "environments",
         "sample": sample,
         "settings": fields.environment_settings(name, {}, {}),
-        "best": best_runs(request.user, name, sample.world),
-        "another": starts.random_query(sample.world),
+        "best": best_runs(request.user, name, sample.variant),
+        "another": starts.random_query(sample.variant),
         "address": request.get_full_path(),
     }
     if sample.spec is None:
@@ -134,7 +134,7 @@ def play(request: HttpRequest, name: str) -> HttpResponse:
     """An action, a hint or a restart. Returns the game as a partial, or a redirect to it."""
     try:
         sample = _sample(request, name, request.POST)
-    except NoSuchWorld as problem:
+    except NoSuchVariant as problem:
         raise Http404(str(problem)) from None
     if sample.spec is None:
         raise Http404("This environment cannot be shown.")
@@ -145,7 +145,7 @@ def play(request: HttpRequest, name: str) -> HttpResponse:
         return redirect(_page_of(sample))
     game, message = _apply(request, start)
     if request.headers.get("HX-Request"):
-        context: dict[str, Any] = {"sample": sample, "another": starts.random_query(sample.world)}
+        context: dict[str, Any] = {"sample": sample, "another": starts.random_query(sample.variant)}
         return render(request, "pages/_game.html", context | _game(request, start, game, message))
     if message:
         messages.warning(request, message)

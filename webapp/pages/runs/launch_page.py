@@ -217,12 +217,12 @@ def launch_page(
     if origin.source is None:
         preset = catalogue.preset_of(origin.chosen)
         name = values["environment"]["name"]
-        world = str(values["environment"]["settings"].get("id") or "")
-        kept = {"environment": name} | ({"id": world} if world else {})
+        variant = str(values["environment"]["settings"].get("id") or "")
+        kept = {"environment": name} | ({"id": variant} if variant else {})
         context |= {
             "environment_query": "" if name == preset.environment else f"&{urlencode(kept)}",
-            "worlds": envs.worlds(name),
-            "world": world or _default_world(name),
+            "variants": envs.variants(name),
+            "variant": variant or _default_variant(name),
             "preset": preset,
             "cards": catalogue.environment_cards(preset),
             "other_environments": catalogue.other_environments(),
@@ -232,9 +232,9 @@ def launch_page(
     return render(request, "runs/launch.html", context | facts)
 
 
-def _default_world(name: str) -> str:
-    """The world that an adapter plays unless its settings say otherwise; empty for other environments."""
-    field = envs.settings_model(name).model_fields.get("id") if envs.worlds(name) else None
+def _default_variant(name: str) -> str:
+    """The variant that an adapter plays unless its settings say otherwise; empty for other environments."""
+    field = envs.settings_model(name).model_fields.get("id") if envs.variants(name) else None
     return str(field.default) if field else ""
 
 

@@ -44,7 +44,7 @@ from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch import catalogue, experiment, fields, form, plain_yaml, relevance, variations
 from webapp.runs.launch.creation import SchedulingOptions, do_create_group, do_create_run, free_name
 from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
-from webapp.runs.launch.texts import ENVIRONMENT, WORLD
+from webapp.runs.launch.texts import ENVIRONMENT, VARIANT
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.teams.access import signed_in
@@ -142,7 +142,7 @@ def _blank(request: HttpRequest) -> HttpResponse:
     environment = query.get("environment", "")
     values, question = origin.base.model_dump(), ""
     if environment in envs.names() and values["environment"]["name"] != environment:
-        settings = _world_settings(request, environment, query.get("id", ""))
+        settings = _variant_settings(request, environment, query.get("id", ""))
         values["environment"] |= {"name": environment, "settings": settings}
         values["rollout"] |= recommended_budgets(environment, settings)
     elif environment and environment not in envs.names():
@@ -159,16 +159,16 @@ def _blank(request: HttpRequest) -> HttpResponse:
     return launch_page(request, origin, values, _problems(request, values), question=question)
 
 
-def _world_settings(request: HttpRequest, environment: str, world: str) -> dict[str, Any]:
-    """Settings of an adapter that choose the world of that id; none, with a message, if it cannot be played."""
-    if not world or not envs.worlds(environment):
+def _variant_settings(request: HttpRequest, environment: str, variant: str) -> dict[str, Any]:
+    """Settings of an adapter that choose the variant of that id; none, with a message, if it cannot be played."""
+    if not variant or not envs.variants(environment):
         return {}
     try:
-        envs.spec(environment, {"id": world})
+        envs.spec(environment, {"id": variant})
     except ValidationError as error:
         messages.warning(request, "; ".join(text for _, text in validation_errors(error)))
         return {}
-    return {"id": world}
+    return {"id": variant}
 
 
 @login_required
@@ -233,16 +233,16 @@ def launch_exports(request: HttpRequest) -> HttpResponse:
 def launch_environment(request: HttpRequest) -> HttpResponse:
     """Settings of the chosen environment, at their defaults, and its budgets in place of those before.
 
-    With a world of an adapter only its budgets.
+    With a variant of an adapter only its budgets.
     """
     origin = launch_base(request, request.GET)
-    name, world = request.GET.get(ENVIRONMENT, ""), request.GET.get(WORLD)
+    name, variant = request.GET.get(ENVIRONMENT, ""), request.GET.get(VARIANT)
     context = {
-        "environment_settings": fields.environment_settings(name, {}, {}) if world is None else [],
-        "budgets": fields.budget_settings(_budgets(name, {"id": world} if world else {}), origin.base),
+        "environment_settings": fields.environment_settings(name, {}, {}) if variant is None else [],
+        "budgets": fields.budget_settings(_budgets(name, {"id": variant} if variant else {}), origin.base),
         "base_word": "was" if origin.source else "preset",
     }
-    template = "runs/_environment_change.html" if world is None else "runs/_world_budgets.html"
+    template = "runs/_environment_change.html" if variant is None else "runs/_variant_budgets.html"
     return render(request, template, context)
 
 

@@ -20,7 +20,7 @@ from webapp.runs.launch.number_limits import help_with_limits
 from webapp.runs.launch.texts import (
     ENVIRONMENT,
     SETTINGS,
-    WORLD,
+    VARIANT,
     Kind,
     base_type,
     choices_of,
@@ -153,8 +153,8 @@ def environment_settings(
     if name not in envs.names():
         return []
     settings = _settings(envs.settings_model(name), f"{SETTINGS}.", values, dict(base), errors or {})
-    worlds = tuple(envs.worlds(name))
-    return [replace(each, choices=worlds) if worlds and each.name == WORLD else each for each in settings]
+    variants = tuple(envs.variants(name))
+    return [replace(each, choices=variants) if variants and each.name == VARIANT else each for each in settings]
 
 
 def budget_settings(budgets: Mapping[str, int], base: RunConfig) -> list[Setting]:

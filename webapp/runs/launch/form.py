@@ -20,7 +20,7 @@ from webapp.runs.launch import plain_yaml
 from webapp.runs.launch.fields import full_labels, leaves, names, with_labels
 from webapp.runs.launch.layout import ESSENTIALS
 from webapp.runs.launch.number_limits import LIMIT_ERRORS, NUMBER_ERRORS, number_wanted
-from webapp.runs.launch.texts import SETTINGS, WORLD, base_type, kind_of, pairs, text_to_data
+from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, kind_of, pairs, text_to_data
 from webapp.runs.models import Run
 
 
@@ -120,8 +120,8 @@ def problems_of(error: ValueError) -> list[tuple[str, str]]:
 
 
 def _of_all_settings(model: type[BaseModel]) -> str:
-    """The field that shows a problem of an environment's settings together: that of the world, or their first one."""
-    return WORLD if "id" in model.model_fields else f"{SETTINGS}.{next(iter(model.model_fields), '')}"
+    """The field that shows a problem of an environment's settings together: that of the variant, or their first one."""
+    return VARIANT if "id" in model.model_fields else f"{SETTINGS}.{next(iter(model.model_fields), '')}"
 
 
 def _put(data: dict[str, Any], name: str, value: Any) -> None:

@@ -11,13 +11,13 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from envs.adapters.world_arguments import LIST_SEPARATOR
+from envs.adapters.variant_arguments import LIST_SEPARATOR
 from webapp.runs.launch import plain_yaml
 
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
-WORLD = f"{SETTINGS}.id"
-"""Setting of an adapter that chooses the world."""
+VARIANT = f"{SETTINGS}.id"
+"""Setting of an adapter that chooses the variant."""
 TEXTAREA_FIELDS = ("environment.instruction", "environment.mix", "rollout.system")
 """Multi-line texts."""
 

@@ -31,7 +31,7 @@ def test_it_finds_runs_by_title_tag_and_environment(people: People, run: Run) ->
 
 
 def test_it_finds_environments_and_teams_of_the_user(people: People) -> None:
-    assert found(people.owner, "frozen") == {"Environments": ["FrozenLake"]}
+    assert found(people.owner, "frozen")["Environments"] == ["FrozenLake", "FrozenLake-v1", "FrozenLake8x8-v1"]
     assert found(people.owner, "agents")["Teams"] == ["Agents"]
     assert "Teams" not in found(people.owner, "elsewhere")
 

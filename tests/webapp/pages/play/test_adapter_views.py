@@ -1,4 +1,4 @@
-"""Worlds of an adapter on the pages of environments and in the command palette: listed, found, played by their id."""
+"""Variants of an adapter on the pages of environments and in the command palette: listed, found, played by their id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webapp.trajectories.models import Group, Trajectory
 
 __all__ = ["who"]
 
-TAXI = next(world for world in envs.worlds("Gymnasium") if world.startswith("Taxi-"))
+TAXI = next(variant for variant in envs.variants("Gymnasium") if variant.startswith("Taxi-"))
 HTMX = {"HX-Request": "true"}
 
 
@@ -49,14 +49,16 @@ def data_of(page: str) -> dict[str, Any]:
     return data
 
 
-def test_the_list_has_one_entry_with_all_worlds(who: Visitors) -> None:
+def test_the_list_has_one_entry_with_all_variants(who: Visitors) -> None:
     page = text_of(who.viewer.get("/environments"))
     assert page.count('id="Gymnasium"') == 1
-    for world in envs.worlds("Gymnasium"):
-        assert f'href="/environments/Gymnasium?id={world}"' in page
+    for variant in envs.variants("Gymnasium"):
+        assert f'href="/environments/Gymnasium?id={variant}"' in page
 
 
-def test_an_adapter_without_its_package_says_how_to_install_it(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_without_its_package_names_the_extra_to_install(
+    who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registry, "is_installed", lambda name: name == "Gymnasium")
     page = text_of(who.viewer.get("/environments"))
     assert "pip install reasoning-gym" in page
@@ -66,7 +68,7 @@ def test_an_adapter_without_its_package_says_how_to_install_it(who: Visitors, mo
     assert "TextArena needs the package textarena" in page
 
 
-def test_a_world_has_a_page_with_its_rules_and_budgets(who: Visitors) -> None:
+def test_a_variant_has_a_page_with_its_rules_and_budgets(who: Visitors) -> None:
     spec = envs.spec("Gymnasium", {"id": TAXI})
     page = text_of(who.viewer.get(f"/environments/Gymnasium?id={TAXI}"))
     assert f"<h1>{spec.title}</h1>" in page
@@ -76,7 +78,7 @@ def test_a_world_has_a_page_with_its_rules_and_budgets(who: Visitors) -> None:
     assert f"/runs/new?environment=Gymnasium&id={TAXI}" in text_of(who.owner.get(f"/environments/Gymnasium?id={TAXI}"))
 
 
-def test_a_game_in_a_world_is_that_of_the_package(who: Visitors) -> None:
+def test_a_game_in_a_variant_is_that_of_the_package(who: Visitors) -> None:
     env = envs.make("Gymnasium", {"id": TAXI})
     env.reset(seed=7)
     for number, action in enumerate(["North", "East", "Pickup"]):
@@ -86,20 +88,20 @@ def test_a_game_in_a_world_is_that_of_the_package(who: Visitors) -> None:
         assert data_of(page)["board"] == env.board().model_dump(exclude_none=True)
         assert data_of(page)["taken"] == number + 1
     assert f'name="id" value="{TAXI}"' in page
-    assert re.search(rf"\?id={TAXI}&prompt=\d+", page), "another puzzle of the same world"
+    assert re.search(rf"\?id={TAXI}&prompt=\d+", page), "another puzzle of the same variant"
     again = text_of(who.owner.get(f"/environments/Gymnasium?id={TAXI}"))
-    assert data_of(again)["taken"] == 3, "the newest game of that world"
+    assert data_of(again)["taken"] == 3, "the newest game of that variant"
     other = text_of(who.owner.get("/environments/Gymnasium?id=FrozenLake-v1"))
     assert data_of(other)["taken"] == 0
     assert data_of(text_of(who.owner.get("/environments/Gymnasium")))["taken"] == 3
 
 
-def test_a_game_without_scripts_returns_to_its_world(who: Visitors) -> None:
+def test_a_game_without_scripts_returns_to_its_variant(who: Visitors) -> None:
     answer = who.owner.post("/environments/Gymnasium/play", {"id": TAXI, "seed": "7", "action": "North"})
     assert answer["Location"] == f"/environments/Gymnasium?id={TAXI}&seed=7#game"
 
 
-def test_an_unknown_world_is_refused_with_near_matches(who: Visitors) -> None:
+def test_an_unknown_variant_is_refused_with_near_matches(who: Visitors) -> None:
     answer = who.owner.get("/environments/Gymnasium?id=Taxi-v0", follow=True)
     assert answer.redirect_chain[-1][0] == "/environments"
     assert f"did you mean {TAXI}" in text_of(answer)
@@ -109,7 +111,7 @@ def test_an_unknown_world_is_refused_with_near_matches(who: Visitors) -> None:
     ]
 
 
-def test_a_saved_game_of_a_world_that_is_gone_gives_way(who: Visitors) -> None:
+def test_a_saved_game_of_a_variant_that_is_gone_gives_way(who: Visitors) -> None:
     session = who.owner.session
     session["games"] = {"Gymnasium?id=gone%2FWalk-v0&seed=7": {"actions": [], "hints": 0, "hint_at": -1}}
     session.save()
@@ -118,7 +120,7 @@ def test_a_saved_game_of_a_world_that_is_gone_gives_way(who: Visitors) -> None:
     assert "has no 'gone/Walk-v0'" in page
 
 
-def test_the_start_of_a_trajectory_is_in_the_world_of_its_run(run: Run, who: Visitors) -> None:
+def test_the_start_of_a_trajectory_is_in_the_variant_of_its_run(run: Run, who: Visitors) -> None:
     play(run)
     trajectory = Trajectory.objects.filter(run=run).first()
     assert trajectory is not None
@@ -130,10 +132,10 @@ def test_the_start_of_a_trajectory_is_in_the_world_of_its_run(run: Run, who: Vis
     assert who.outsider.get(f"/environments/Gymnasium?of={trajectory.slug}").status_code == 404
 
 
-def test_the_palette_finds_worlds(who: Visitors) -> None:
+def test_the_palette_finds_variants(who: Visitors) -> None:
     groups = who.owner.get("/palette.json?q=taxi").json()["groups"]
     (items,) = [group["items"] for group in groups if group["title"] == "Environments"]
-    expected = {"title": TAXI, "detail": "World of Gymnasium", "href": f"/environments/Gymnasium?id={TAXI}"}
+    expected = {"title": TAXI, "detail": "Variant of Gymnasium", "href": f"/environments/Gymnasium?id={TAXI}"}
     assert expected in items
     groups = who.owner.get("/palette.json?q=gymnasium").json()["groups"]
     (items,) = [group["items"] for group in groups if group["title"] == "Environments"]

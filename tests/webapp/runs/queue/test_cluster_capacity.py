@@ -132,7 +132,7 @@ def test_whatever_can_be_placed_is_held(
 
 
 @pytest.mark.django_db
-def test_a_run_with_actors_waits_for_its_cluster_and_says_for_what(people: People) -> None:
+def test_a_run_with_actors_waits_for_its_cluster_with_a_reason(people: People) -> None:
     run = waits(people, rollout_actors=6, learners=2)
     assert words(run) == "Waiting for a worker that stands for a Ray cluster; none is running"
     worker("plain@here", queues=["training", "cpu", "cluster"])

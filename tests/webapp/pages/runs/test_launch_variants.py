@@ -1,4 +1,4 @@
-"""Launch form of an adapter: it offers the worlds, and takes the budgets of the chosen one."""
+"""Launch form of an adapter: it offers the variants, and takes the budgets of the chosen one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import envs
-from envs.adapters.world_arguments import Arguments
+from envs.adapters.variant_arguments import Arguments
 from tests.webapp.fragments import compact
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.pages.runs.test_launch_views import fields_of, state_of
@@ -18,8 +18,8 @@ from webapp.runs.models import Run
 
 __all__ = ["who"]
 
-TAXI = next(world for world in envs.worlds("Gymnasium") if world.startswith("Taxi-"))
-WORLD = "environment.settings.id"
+TAXI = next(variant for variant in envs.variants("Gymnasium") if variant.startswith("Taxi-"))
+VARIANT = "environment.settings.id"
 
 
 def page_of(who: Visitors, address: str) -> str:
@@ -29,30 +29,30 @@ def page_of(who: Visitors, address: str) -> str:
 
 
 @pytest.mark.parametrize("preset", ["", "&preset=sokoban-starpo_s-pocket"])
-def test_an_adapter_is_chosen_and_offers_its_worlds(preset: str, who: Visitors) -> None:
+def test_an_adapter_is_chosen_and_offers_its_variants(preset: str, who: Visitors) -> None:
     page = page_of(who, f"/runs/new?environment=Gymnasium{preset}")
     fields = fields_of(page)
     assert fields["environment.name"] == "Gymnasium"
-    assert fields[WORLD] == "FrozenLake-v1"
+    assert fields[VARIANT] == "FrozenLake-v1"
     assert (fields["rollout.max_turns"], fields["rollout.max_actions"]) == ("20", "100")
-    choice = page[page.index('class="world-choice"') :]
+    choice = page[page.index('class="variant-choice"') :]
     assert 'value="FrozenLake-v1"' in choice[: choice.index("<datalist")]
-    for world in envs.worlds("Gymnasium"):
-        assert page.count(f'<option value="{world}">') == 2, "in the first step and at the setting"
+    for variant in envs.variants("Gymnasium"):
+        assert page.count(f'<option value="{variant}">') == 2, "in the first step and at the setting"
 
 
 def test_an_environment_of_our_own_offers_none(who: Visitors) -> None:
     page = page_of(who, "/runs/new?environment=Sokoban&id=Taxi")
-    assert "world-choice" not in page
-    assert WORLD not in page
+    assert "variant-choice" not in page
+    assert VARIANT not in page
 
 
-def test_a_world_in_the_address_brings_its_budgets_and_is_kept(who: Visitors) -> None:
+def test_a_variant_in_the_address_brings_its_budgets_and_is_kept(who: Visitors) -> None:
     page = page_of(who, f"/runs/new?environment=Gymnasium&id={TAXI}")
     fields = fields_of(page)
-    assert fields[WORLD] == TAXI
+    assert fields[VARIANT] == TAXI
     assert (fields["rollout.max_turns"], fields["rollout.max_actions"]) == ("40", "200")
-    assert f"&amp;environment=Gymnasium&amp;id={TAXI}" in page, "another algorithm in the same world"
+    assert f"&amp;environment=Gymnasium&amp;id={TAXI}" in page, "another algorithm in the same variant"
     response = who.owner.post("/runs/new", fields)
     assert response.status_code == 302
     run = Run.objects.order_by("-pk")[0]
@@ -62,16 +62,16 @@ def test_a_world_in_the_address_brings_its_budgets_and_is_kept(who: Visitors) ->
     assert run.title.startswith(f"Gymnasium {TAXI} · ")
 
 
-def test_an_unknown_world_is_refused_with_near_matches(who: Visitors) -> None:
+def test_an_unknown_variant_is_refused_with_near_matches(who: Visitors) -> None:
     page = html.unescape(page_of(who, "/runs/new?environment=Gymnasium&id=Taxi-v0"))
     assert f"did you mean {TAXI}" in page
-    assert fields_of(page)[WORLD] == "FrozenLake-v1"
-    fields = fields_of(page_of(who, "/runs/new?environment=Gymnasium")) | {WORLD: "Taxi-v0"}
+    assert fields_of(page)[VARIANT] == "FrozenLake-v1"
+    fields = fields_of(page_of(who, "/runs/new?environment=Gymnasium")) | {VARIANT: "Taxi-v0"}
     answer = who.owner.post("/runs/new/check", fields).content.decode()
     assert f"did you mean {TAXI}" in state_of(html.unescape(answer))["errors"]["f-environment-settings-id"]
 
 
-def test_arguments_that_the_world_refuses_are_shown_at_its_field(who: Visitors) -> None:
+def test_arguments_that_the_variant_refuses_are_shown_at_its_field(who: Visitors) -> None:
     fields = fields_of(page_of(who, "/runs/new?environment=Gymnasium"))
     answer = who.owner.post("/runs/new/check", fields | {"environment.settings.arguments": "map_nam=8x8"})
     assert "cannot be made" in state_of(answer.content.decode())["errors"]["f-environment-settings-id"]
@@ -79,12 +79,12 @@ def test_arguments_that_the_world_refuses_are_shown_at_its_field(who: Visitors) 
     assert state_of(answer.content.decode())["errors"] == {}
 
 
-def test_another_world_brings_its_budgets(who: Visitors) -> None:
-    query = {"preset": "sokoban-starpo_s-pocket", "environment.name": "Gymnasium", WORLD: "Blackjack-v1"}
+def test_another_variant_brings_its_budgets(who: Visitors) -> None:
+    query = {"preset": "sokoban-starpo_s-pocket", "environment.name": "Gymnasium", VARIANT: "Blackjack-v1"}
     answer = compact(who.owner.get("/runs/new/environment", query).content.decode())
     assert "max turns 10, max actions per turn 1, max actions 10" in answer
     assert len(re.findall("hx-swap-oob", answer)) == 3
-    unknown = who.owner.get("/runs/new/environment", query | {WORLD: "Nothing-v0"}).content.decode()
+    unknown = who.owner.get("/runs/new/environment", query | {VARIANT: "Nothing-v0"}).content.decode()
     assert not unknown.strip()
 
 

@@ -1,4 +1,4 @@
-"""Texts, boards and names of actions of Gymnasium's own small worlds: toy text and classic control."""
+"""Texts, boards and names of actions of Gymnasium's own small variants: toy text and classic control."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Board = GridBoard | TextBoard
 
 
 @dataclass(frozen=True)
-class WorldKind:
+class VariantKind:
     """What is known about an environment class of Gymnasium.
 
     Attributes:
@@ -172,14 +172,14 @@ def _task(text: str) -> Callable[[Any], str]:
     return lambda _: text
 
 
-KINDS: dict[str, WorldKind] = {
-    "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv": WorldKind(
+KINDS: dict[str, VariantKind] = {
+    "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv": VariantKind(
         ("Left", "Down", "Right", "Up"), "reward", _ice_task, _ice_text, _ice_board, _meanings(ICE)
     ),
-    "gymnasium.envs.toy_text.cliffwalking:CliffWalkingEnv": WorldKind(
+    "gymnasium.envs.toy_text.cliffwalking:CliffWalkingEnv": VariantKind(
         ("Up", "Right", "Down", "Left"), "termination", _cliff_task, _cliff_text, _cliff_board, _meanings(CLIFF)
     ),
-    "gymnasium.envs.toy_text.taxi:TaxiEnv": WorldKind(
+    "gymnasium.envs.toy_text.taxi:TaxiEnv": VariantKind(
         ("South", "North", "East", "West", "Pickup", "Dropoff"),
         "reward",
         _taxi_task,
@@ -187,22 +187,22 @@ KINDS: dict[str, WorldKind] = {
         _taxi_board,
         {"T": "taxi", "|": "wall", ":": "open border", "R, G, Y, B": "stops"},
     ),
-    "gymnasium.envs.toy_text.blackjack:BlackjackEnv": WorldKind(
+    "gymnasium.envs.toy_text.blackjack:BlackjackEnv": VariantKind(
         ("Stick", "Hit"), "reward", _cards_task, _cards_text, actions_per_turn=1, most_actions=10
     ),
-    "gymnasium.envs.classic_control.cartpole:CartPoleEnv": WorldKind(
+    "gymnasium.envs.classic_control.cartpole:CartPoleEnv": VariantKind(
         ("Left", "Right"),
         "time_limit",
         _task("Push the cart left or right so that its pole stays upright and the cart near the middle."),
         _numbers("position", "speed", "angle", "angular speed"),
     ),
-    "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": WorldKind(
+    "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": VariantKind(
         ("Left", "Coast", "Right"),
         "termination",
         _task("Swing the car out of the valley to the flag on the right, at position 0.5."),
         _numbers("position", "speed"),
     ),
-    "gymnasium.envs.classic_control.acrobot:AcrobotEnv": WorldKind(
+    "gymnasium.envs.classic_control.acrobot:AcrobotEnv": VariantKind(
         ("Negative", "None", "Positive"),
         "termination",
         _task("Apply torque between the two links so that the free end swings above the line."),
