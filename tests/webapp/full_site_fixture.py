@@ -131,6 +131,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "alert-test",
         "alert-switch",
         "alert-secret",
+        "alert-former-secrets",
         "alert-delete",
         "delivery",
         "delivery-again",
