@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from django.db import connection
 
-from envs.lost_reasons import LOST_REASONS
+from envs.lost_reasons import lost_reason
 from tests.webapp.explorer.scripted_run import write_story
 from webapp.runs.models import Run
 from webapp.trajectories.end_reasons import END_REASONS, LOST, end_reason, suggested
@@ -75,6 +75,7 @@ def test_the_migration_finds_the_codes_of_the_ingest_in_batches(
     Trajectory.objects.filter(pk=kept).update(end_reason=wanted[1][1])
     assert list(Trajectory.objects.order_by("pk").values_list("pk", "end_reason", "lost_turn")) == wanted
     patterns = dict(re.findall(r"~ '\^(.*?)' THEN '(\w+)'", migration.CODES))
-    assert {reason.code for reason in LOST_REASONS} == set(patterns.values())
-    assert {code: text for text, code in patterns.items()} == {one.code: one.sentences.pattern for one in LOST_REASONS}
-    assert set(LOST) == set(patterns.values()) | {"lost"}
+    for pattern, code in patterns.items():  # later wordings may join a reason, but none of the stored ones leaves it
+        sentence = re.sub(r"\(([^|)]*)[^)]*\)\??", r"\1", pattern)
+        assert lost_reason(sentence).code == code
+    assert set(LOST) >= set(patterns.values()) | {"lost"}
