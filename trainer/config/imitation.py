@@ -67,10 +67,10 @@ WARMUP_COURSES: dict[Course, dict[str, float]] = {
         "batch": 32,
         "learning_rate": 2e-3,
     },
-    "frozen_lake": _steps(4000, 200, batch=8, learning_rate=1e-3),
+    "frozen_lake": _steps(4000, 300, batch=8),
     "bandit": _steps(4000, 0, batch=16),
     "countdown": _steps(2000, 0, batch=16),
-    "webshop": _steps(1600, 0, batch=8),
+    "webshop": {"copying_steps": 300, **_steps(1400, 0, batch=8)},
 }
 """Courses of the warm-up, with the defaults of the settings in which they differ."""
 
@@ -86,6 +86,14 @@ class WarmupConfig(Section):
         "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment. It "
         "decides about the steps and the noise where those are empty.",
         added=True,
+    )
+    copying_steps: int | None = setting(
+        None,
+        "Optimiser steps on random tokens to copy, before all others; empty: as many as the course takes.",
+        unit="steps",
+        added=True,
+        ge=0,
+        le=100_000,
     )
     single_state_steps: int | None = setting(
         None,

@@ -15,7 +15,13 @@ import numpy as np
 
 from trainer.config.imitation import Course as CourseName
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
-from trainer.imitation.course_plans import plan_either_arm, plan_expression_search, plan_shopping, plan_walk
+from trainer.imitation.course_plans import (
+    LAKE_PRACTICE,
+    plan_either_arm,
+    plan_expression_search,
+    plan_shopping,
+    plan_walk,
+)
 from trainer.imitation.demonstrators import Demonstrator, random_action, random_click, shuffled_equation
 from trainer.policy import pocket
 
@@ -32,21 +38,25 @@ class Course:
     """Environments whose words the tokenizer learns. Fixed, so that it is independent of installed packages."""
     demonstrator: Callable[[np.random.Generator], Demonstrator] | None = None
     """Makes the demonstrator of the course's only environment for one demonstration; None: each environment's own."""
+    practice: Callable[[np.random.Generator], Demonstrator] | None = None
+    """Makes that of single states, if it is another."""
     vary: Callable[[np.random.Generator], dict[str, Any]] | None = None
     """Draws settings of the environment for each demonstration."""
-    continues_general: bool = False
-    """Whether the policy starts as the shipped general one, with its tokenizer: it can already find things on a grid,
-    which takes a policy of this size longer to learn than anything else. `tokens` and `shape` are then that one's."""
     task_in_every_prompt: bool = False
     """Whether single states follow the task: so they do in play of one turn, or with a context window of one."""
     tokens: int = pocket.VOCABULARY
     """Size of the tokenizer's vocabulary."""
+    distances: tuple[int, ...] = ()
+    """How many tokens back heads of the first layer look at the start, see pocket.look_back."""
+    copies: bool = False
+    """Whether the model starts with an induction head, see pocket.induction_head."""
     shape: Mapping[str, int] = field(default_factory=dict)
     """Changes of the model's configuration."""
 
-    def demonstrator_for(self, seed: int) -> Demonstrator | None:
-        """The demonstrator for the demonstration of this seed."""
-        return self.demonstrator and self.demonstrator(np.random.default_rng([seed, 2]))
+    def demonstrator_for(self, seed: int, *, single_state: bool = False) -> Demonstrator | None:
+        """The demonstrator for the demonstration of this seed: of a dialogue or of a single state."""
+        makes = self.practice if single_state and self.practice else self.demonstrator
+        return makes and makes(np.random.default_rng([seed, 2]))
 
     def varied(self, config: RunConfig, seed: int) -> RunConfig:
         """The configuration with the environment's settings drawn for the demonstration of this seed."""
@@ -102,6 +112,9 @@ def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
 COUNTDOWN = {"max_numbers": 3, "largest": 12, "max_target": 24, "operators": "+-"}
 """Problems of the pocket presets: three small numbers to add and subtract."""
 
+WEBSHOP = {"hints": "-", "results_per_page": 4, "longest_text": 600}
+"""The shop of the pocket presets: pages that a policy of this size can read."""
+
 COURSES: dict[CourseName, Course] = {
     "general": Course(
         tasks=_general,
@@ -111,8 +124,9 @@ COURSES: dict[CourseName, Course] = {
         tasks=_only("FrozenLake", max_turns=10, max_actions_per_turn=1, max_actions=10),
         vocabulary=("FrozenLake",),
         demonstrator=lambda rng: Demonstrator(partial(plan_walk, rng=rng), random_action),
+        practice=lambda rng: Demonstrator(partial(plan_walk, rng=rng, strategies=LAKE_PRACTICE), random_action),
         vary=lambda rng: {"frozen": float(rng.uniform(0.5, 0.9))},  # more holes, which are what has to be read
-        continues_general=True,
+        distances=(1, 5),  # a row of the lake and its line break are five tokens
     ),
     "bandit": Course(
         tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
@@ -131,10 +145,11 @@ COURSES: dict[CourseName, Course] = {
         task_in_every_prompt=True,
     ),
     "webshop": Course(
-        tasks=_only("WebShop", {"hints": "-"}, max_turns=9, max_actions_per_turn=1, max_actions=9, context_turns=1),
+        tasks=_only("WebShop", WEBSHOP, max_turns=9, max_actions_per_turn=1, max_actions=9, context_turns=1),
         vocabulary=("WebShop",),
         demonstrator=lambda rng: Demonstrator(partial(plan_shopping, rng=rng), random_click),
         task_in_every_prompt=True,
         tokens=1280,
+        copies=True,
     ),
 }

@@ -12,12 +12,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 import envs
 from trainer.config.run import RolloutConfig, RunConfig, WarmupConfig
+from trainer.imitation.copying import copyable_tokens, copying_batch, copying_loss
 from trainer.imitation.courses import COURSES, Course
 from trainer.imitation.demonstrations import (
     Demonstration,
@@ -88,7 +90,7 @@ def learning_rate(step: int, steps: int, peak: float) -> float:
 
 
 def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
-    """Build and train tokenizer and model: on single states, then on whole dialogues, then briefly on noisy ones.
+    """Build and train tokenizer and model: on texts to copy, single states, dialogues, then briefly on noisy ones.
 
     `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
     """
@@ -99,21 +101,24 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     dialogue = partial(_dialogue, course, chat)
     good = partial(_within_window, partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE))
     noisy = partial(_within_window, partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0))
-    stages: list[tuple[int, int, float, DemonstrationSource]] = [
+    sources: list[tuple[int, int, float, DemonstrationSource]] = [
         (settings.single_state_steps or 0, 2 * size, 1.0, partial(_single_state, course, chat)),
         (settings.steps or 0, size, 0.5, good),
         (settings.refine_steps or 0, size, 0.5, good),
         (settings.noisy_steps or 0, size, 0.2, noisy),
     ]
-    total, done = sum(stage[0] for stage in stages), 0
-    for number, (steps, batch, share, source) in enumerate(stages):
+    losses = [(settings.copying_steps or 0, 1.0, _copying_losses(model, tokenizer, settings.seed))]
+    for number, (steps, batch, share, source) in enumerate(sources):
+        demonstrations = demonstration_stream(course.tasks(RolloutConfig()), derive(settings.seed, number), source)
+        losses.append((steps, share, _response_losses(model, tokenizer, _batches(demonstrations, batch))))
+    total, done = sum(steps for steps, _, _ in losses), 0
+    for steps, share, stage in losses:
         peak = (settings.learning_rate or 0.0) * share
         optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
-        demonstrations = demonstration_stream(course.tasks(RolloutConfig()), derive(settings.seed, number), source)
-        for step, demonstrated in zip(range(steps), _batches(demonstrations, batch), strict=False):
+        for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, peak)
-            loss = response_loss(model, demonstrated, tokenizer.pad_token_id)
+            loss = next(stage)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -123,19 +128,31 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     return model, tokenizer
 
 
+def _copying_losses(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Tensor]:
+    tokens, rng = copyable_tokens(tokenizer), np.random.default_rng([seed, 3])
+    while True:
+        yield copying_loss(model, copying_batch(tokens, rng))
+
+
+def _response_losses(
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, batches: Iterator[list[Demonstration]]
+) -> Iterator[Tensor]:
+    for demonstrated in batches:
+        yield response_loss(model, demonstrated, tokenizer.pad_token_id)
+
+
 def _at_start(course: Course, seed: int) -> tuple[PreTrainedTokenizerFast, Qwen2ForCausalLM]:
-    """Tokenizer and model before the first step: new ones, or those of the general policy."""
-    if course.continues_general:
-        folder = shipped_folder("general")
-        known = AutoTokenizer.from_pretrained(folder)
-        assert isinstance(known, PreTrainedTokenizerFast)
-        return known, Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    """Tokenizer and model before the first step."""
     tokenizer = pocket.build_tokenizer(corpus(course, seed), course.tokens)
-    return tokenizer, pocket.build_model(tokenizer, seed, **course.shape)
+    model = pocket.build_model(tokenizer, seed, **course.shape)
+    pocket.look_back(model, course.distances)
+    if course.copies:
+        pocket.induction_head(model, seed)
+    return tokenizer, model
 
 
 def _single_state(course: Course, chat: ChatFormat, config: RunConfig, seed: int) -> Demonstration:
-    varied, demonstrator = course.varied(config, seed), course.demonstrator_for(seed)
+    varied, demonstrator = course.varied(config, seed), course.demonstrator_for(seed, single_state=True)
     return single_state_demonstration(varied, chat, seed, demonstrator, with_task=course.task_in_every_prompt)
 
 

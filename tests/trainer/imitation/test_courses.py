@@ -71,7 +71,7 @@ def crossed(strategy: str, lakes: int = 300) -> float:
         env, rng = envs.make("FrozenLake"), np.random.default_rng(seed)
         env.reset(seed=seed)
         for _ in range(10):
-            _, _, ended, _, info = env.step(plan_walk(env, 1, rng=rng, strategy=strategy).actions[0])
+            _, _, ended, _, info = env.step(plan_walk(env, 1, rng=rng, strategies={strategy: 1.0}).actions[0])
             if ended:
                 successes += info["success"]
                 break
@@ -199,4 +199,29 @@ def test_purchases_follow_what_the_pages_show_and_care_pays_off() -> None:
     for answers, states, *_ in [*careful, *careless]:
         assert answers[0].startswith("search[")
         assert answers[-1] == "click[buy now]"
-        assert all(answer in state.lower() for answer, state in zip(answers[1:], states[1:], strict=True))
+        for answer, state in zip(answers[1:], states[1:], strict=True):
+            assert answer.replace("[ ", "[") in state.lower(), "chosen options begin with the space of the request"
+
+
+def shop_at(*actions: str) -> tuple[str, str]:
+    """Thought and answer of a diligent shopper after these actions."""
+    env = envs.make("WebShop", {"hints": "-"})
+    env.reset(seed=1)
+    for action in actions:
+        env.step(action)
+    plan = plan_shopping(env, 1, rng=np.random.default_rng(0), diligence=1.0)
+    return plan.thought, plan.actions[0]
+
+
+def test_thoughts_in_the_shop_name_what_is_wanted_of_every_group_of_options() -> None:
+    product = ("search[reef safe lip balms]", "click[es0278]")
+    assert shop_at(*product) == ("flavor cherry open. size 4 pack open. I choose cherry.", "click[ cherry]")
+    one = shop_at(*product, "click[ cherry]")
+    assert one == ("flavor cherry chosen. size 4 pack open. I choose 4 pack.", "click[ 4 pack]")
+    both = shop_at(*product, "click[ cherry]", "click[4 pack]")
+    assert both == ("flavor cherry chosen. size 4 pack chosen. All chosen.", "click[buy now]")
+
+
+def test_pages_without_a_next_step_are_left() -> None:
+    assert shop_at("search[zzzz]") == ("I go back.", "click[back to search]")
+    assert shop_at("search[reef safe lip balms]", "click[es0278]", "click[description]")[1] == "click[< prev]"

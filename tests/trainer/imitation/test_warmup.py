@@ -10,13 +10,13 @@ from trainer.config.imitation import WARMUP_COURSES, Course
 from trainer.config.run import WarmupConfig
 from trainer.imitation import warmup
 from trainer.imitation.courses import COURSES
-from trainer.paths import POCKET_CHECKPOINT
+from trainer.paths import POCKET_CHECKPOINT, shipped_folder
 from trainer.policy import pocket
 
 
 def test_the_shipped_policy_uses_the_default_settings() -> None:
     record = json.loads((POCKET_CHECKPOINT / warmup.RECORD).read_text())
-    assert {"course": "general", **record["settings"]} == WarmupConfig().resolved().model_dump()
+    assert {"course": "general", "copying_steps": None, **record["settings"]} == WarmupConfig().resolved().model_dump()
     assert record["digest"] == warmup.digest(WarmupConfig())
     assert record["command"] == "python -m trainer build-pocket"
 
@@ -38,6 +38,17 @@ def test_empty_settings_are_those_of_the_course(course: Course) -> None:
     explicit = WarmupConfig(course=course, **WARMUP_COURSES[course])
     assert warmup.digest(explicit) == warmup.digest(settings)
     assert warmup.digest(WarmupConfig(course=course, noise=0.123)) != warmup.digest(settings)
+
+
+@pytest.mark.parametrize("course", COURSES)
+def test_the_shipped_policies_are_those_of_the_courses(course: Course) -> None:
+    folder = warmup.shipped(WarmupConfig(course=course))
+    assert folder is not None, f"build it: python -m trainer build-pocket --set course={course}"
+
+
+def test_all_shipped_weights_together_are_small() -> None:
+    folders = [shipped_folder(course) for course in COURSES]
+    assert sum((folder / "model.safetensors").stat().st_size for folder in folders) < 16_000_000
 
 
 def test_every_course_has_a_digest_of_its_own() -> None:

@@ -1,0 +1,72 @@
+"""Practice in copying: random tokens, and spans of them repeated.
+
+Thoughts and answers quote what the prompt shows. Demonstrations teach this late, for most of their tokens can be
+written without it; random tokens cannot be continued in any other way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+
+TOKENS = 2048
+"""Tokens of a batch."""
+_LENGTHS = (64, 512)
+"""Lengths of texts, from the shortest to below the second, drawn log-uniformly: short ones are learnt first."""
+_RANDOM = 0.5
+"""Share of random tokens at the start of a text; spans of them follow."""
+_SPAN = (4, 17)
+"""Lengths of spans, from the shortest to below the second."""
+
+
+@dataclass(frozen=True)
+class CopyingBatch:
+    """Practice texts of equal length."""
+
+    ids: Tensor
+    """(batch, length) token ids."""
+    copied: Tensor
+    """(batch, length) bool: tokens that follow from those before them, namely all of a span but its first."""
+
+
+def copyable_tokens(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """The ids of all tokens but the special ones."""
+    return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
+
+
+def copying_batch(tokens: list[int], rng: np.random.Generator, length: int | None = None) -> CopyingBatch:
+    """Draw practice texts of one length (default: drawn) from these token ids, about `TOKENS` tokens in all."""
+    shortest, longest = _LENGTHS
+    length = length or int(shortest * (longest / shortest) ** rng.random())
+    size, text = TOKENS // length, int(length * _RANDOM)
+    ids = rng.choice(tokens, size=(size, length))
+    copied = np.zeros((size, length), dtype=bool)
+    for row in range(size):
+        end = text
+        while end < length:
+            span = min(int(rng.integers(*_SPAN)), length - end)
+            start = int(rng.integers(text - span + 1))
+            ids[row, end : end + span] = ids[row, start : start + span]
+            copied[row, end + 1 : end + span] = True
+            end += span
+    return CopyingBatch(torch.from_numpy(ids), torch.from_numpy(copied))
+
+
+def copying_loss(model: Qwen2ForCausalLM, batch: CopyingBatch) -> Tensor:
+    """Mean cross-entropy of the copied tokens, nats."""
+    hidden = model.base_model(input_ids=batch.ids).last_hidden_state
+    copied = batch.copied[:, 1:]
+    logits = model.lm_head(hidden[:, :-1][copied])
+    return torch.nn.functional.cross_entropy(logits.float(), batch.ids[:, 1:][copied])
+
+
+def share_copied(model: Qwen2ForCausalLM, batch: CopyingBatch) -> float:
+    """Share of copied tokens, 0 to 1, that the model finds the most probable."""
+    with torch.no_grad():
+        written = model(input_ids=batch.ids).logits[:, :-1].argmax(-1)
+    copied = batch.copied[:, 1:]
+    return float((written[copied] == batch.ids[:, 1:][copied]).float().mean())
