@@ -199,9 +199,9 @@ class CallRecord(BaseModel):
 
 
 class ToolStepInfo(StepInfo):
-    """`StepInfo` of an environment with tools."""
+    """`StepInfo` of an action that was a call of a tool. Batches of environments (`envs.vector`) leave the call out."""
 
-    call: CallRecord | None = Field(default=None, description="The call that the action was; None for an answer.")
+    call: CallRecord
 
 
 def checked_info(info: dict[str, Any]) -> dict[str, Any]:

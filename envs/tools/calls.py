@@ -73,6 +73,16 @@ def read_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
     return None
 
 
+def compact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
+    """The call as text, without quotation marks where it is read as the same call: `calculator(12 * 7)`."""
+    if len(call.arguments) == 1:
+        (value,) = call.arguments.values()
+        brief = f"{call.name}({value})"
+        if isinstance(value, str) and "||" not in value and readable_call(brief, tools) == call:
+            return brief
+    return call.text()
+
+
 def readable_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
     """The call that a text is; None for a text that is no call, or cannot be read as one."""
     try:
