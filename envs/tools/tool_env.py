@@ -23,6 +23,7 @@ from envs.tools.tool import MAX_RESULT, Tool, Toolbox
 
 MAX_QUESTION = 20_000
 RIGHT, WRONG = "Correct!", "Incorrect."
+UNREADABLE = "unreadable call"
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?")
 _SHOWN = 400
 """Characters of an answer on the board."""
@@ -165,9 +166,15 @@ class ToolEnv(TextEnv):
         return self._calls[-1].result if self._calls else self.task.question
 
     def board(self) -> TextBoard:
-        """The question, all calls with their results, and the answer with its verdict."""
+        """The question, the last call with its result, and the answer with its verdict."""
         parts = [self.task.question]
-        parts += [f"{'✗' if call.failed else '▸'} {_headline(call)}\n{call.result}" for call in self._calls]
+        if len(self._calls) > 1:
+            parts.append(f"{len(self._calls) - 1} earlier call{'s' if len(self._calls) > 2 else ''}")
+        for call in self._calls[-1:]:
+            headline = (
+                compact_text(ToolCall(call.tool, call.arguments), self._toolbox.specs) if call.tool else UNREADABLE
+            )
+            parts.append(f"{'✗' if call.failed else '▸'} {headline}\n{call.result}")
         if self._answer is not None:
             shown = self._answer if len(self._answer) <= _SHOWN else f"{self._answer[:_SHOWN]}…"
             parts.append(f"Answer: {shown}\n{RIGHT if self._solved else WRONG}")
@@ -205,7 +212,3 @@ class ToolEnv(TextEnv):
     def _info(self, *, effective: bool, call: CallRecord | None = None) -> dict[str, Any]:
         info = StepInfo(success=self._solved, effective=effective, valid=True)
         return info.model_dump() if call is None else ToolStepInfo(**info.model_dump(), call=call).model_dump()
-
-
-def _headline(call: CallRecord) -> str:
-    return ToolCall(call.tool, call.arguments).text() if call.tool else "a call that cannot be read"
