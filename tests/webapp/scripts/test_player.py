@@ -168,7 +168,7 @@ def test_groups_and_attempts_count_from_one() -> None:
         ("<think>I push.</think><answer>Left || R", "I push.", "Left || R"),
         ("I push.</think><answer>Left</answer>", "I push.", "Left"),
         ("<answer>Up", "", "Up"),
-        ("Look.</think>\n<tool_call>{\"na", "Look.", "<tool_call>{\"na"),
+        ('Look.</think>\n<tool_call>{"na', "Look.", '<tool_call>{"na'),
         ("Look.</think><ans", "Look.", ""),
     ],
 )
