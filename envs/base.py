@@ -15,6 +15,29 @@ class EnvSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ToolSpec(BaseModel):
+    """A tool that an agent can call: name, description, and the arguments as a JSON schema of type object."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
+    description: str
+    parameters: dict[str, Any] = Field(description="JSON schema of the arguments, of type object.")
+
+    @property
+    def properties(self) -> dict[str, dict[str, Any]]:
+        """Argument → its schema, in the order of the definition."""
+        properties = self.parameters.get("properties")
+        if not isinstance(properties, dict):
+            return {}
+        return {name: schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
+
+    def definition(self) -> dict[str, Any]:
+        """The definition as chat templates and APIs take it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
 class EnvSpec(BaseModel):
     """Static description of an environment, for policies and viewers.
 
@@ -36,6 +59,7 @@ class EnvSpec(BaseModel):
     max_actions_per_turn: int = Field(gt=0, description="Default number of actions executed per turn.")
     max_actions: int = Field(gt=0, description="Default budget of actions per trajectory.")
     success: str = Field(description="Success condition in words.")
+    tools: tuple[ToolSpec, ...] = Field((), description="Tools whose calls are actions, besides answers.")
 
 
 Tone = Literal["floor", "wall", "goal", "danger", "good", "bad", "piece", "player"]
@@ -161,6 +185,28 @@ class StepInfo(BaseModel):
     effective: bool = Field(description="The action changed the state.")
     valid: bool = Field(description="The action is one of the environment's.")
     actual: str | None = Field(default=None, description="The action that was executed, where it differs (a slip).")
+
+
+class CallRecord(BaseModel):
+    """A call of a tool and its result. `tool` is empty where the call cannot be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    result: str = Field(description="What the policy reads: the result, or why there is none.")
+    failed: bool = Field(default=False, description="There is no result: a bad call, or an error of the tool.")
+
+
+class ToolStepInfo(StepInfo):
+    """`StepInfo` of an action that was a call of a tool. Batches of environments (`envs.vector`) leave the call out."""
+
+    call: CallRecord
+
+
+def checked_info(info: dict[str, Any]) -> dict[str, Any]:
+    """The info dictionary of a reset or step, validated. Raises ValidationError."""
+    return (ToolStepInfo if "call" in info else StepInfo).model_validate(info).model_dump()
 
 
 class TextEnv(gymnasium.Env[str, str]):

@@ -32,6 +32,10 @@ BUILT_IN = {
     "WebShop": "envs.webshop.webshop_env:WebShop",
     "Countdown": "envs.countdown:Countdown",
     "MetaMathQA": "envs.metamathqa:MetaMathQA",
+    "ToolCalculator": "envs.tools.calculator_env:ToolCalculator",
+    "ToolPython": "envs.tools.python_env:ToolPython",
+    "ToolSearch": "envs.tools.search_env:ToolSearch",
+    "ToolMCP": "envs.tools.mcp_env:ToolMCP",
 }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import envs
-from envs.base import StepInfo, TextEnv
+from envs.base import TextEnv, checked_info
 
 COMMAND = struct.Struct("!cQ")
 """Command to the host: a letter (Start with the child's socket attached, Kill, Wait, Forget), number of a child."""
@@ -90,7 +90,7 @@ def view(env: TextEnv) -> dict[str, Any]:
 def reset(env: TextEnv, seed: int | None, options: dict[str, Any] | None) -> dict[str, Any]:
     """Reset; the reply includes the description, which an environment may change at a reset."""
     _, info = env.reset(seed=seed, options=options)
-    return view(env) | {"info": StepInfo.model_validate(info).model_dump(), "env_spec": env.env_spec.model_dump()}
+    return view(env) | {"info": checked_info(info), "env_spec": env.env_spec.model_dump()}
 
 
 def step(env: TextEnv, action: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def step(env: TextEnv, action: str) -> dict[str, Any]:
         "reward": float(reward),
         "terminated": bool(terminated),
         "truncated": bool(truncated),
-        "info": StepInfo.model_validate(info).model_dump(),
+        "info": checked_info(info),
     }
 
 

@@ -32,7 +32,10 @@
  * @property {string|null} [actual]
  * @property {Board|null} [board]
  * @property {Hint|null} [hint]
+ * @property {CallRecord|null} [call] the call of a tool that the action was
  */
+
+/** A call of a tool; the tool is empty where the call could not be read. @typedef {{tool: string, arguments?: Record<string, unknown>, result: string, failed?: boolean}} CallRecord */
 
 /**
  * @typedef {object} Turn

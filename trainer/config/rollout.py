@@ -6,11 +6,12 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import date
 from math import isfinite
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import field_validator
 
 from envs.text_roles import TextRole
+from envs.tools.call_formats import CallFormat
 from trainer.config.base import Section, setting
 from trainer.config.environment import BUDGETS
 
@@ -106,6 +107,12 @@ class RolloutConfig(Section):
         TEMPLATE_DATE,
         "Date that chat templates with one write into the prompt (Llama 3, SmolLM3), as YYYY-MM-DD. It is the same on "
         "every day, so that a run continued tomorrow reads the same prompt.",
+        added=True,
+    )
+    tool_calls: CallFormat | Literal["auto"] = setting(
+        "auto",
+        "How tools are called, in environments that have some: in the format of a family of models (hermes: also Qwen; "
+        "llama; mistral), or as an answer. auto: by the model's chat template; the pocket policy uses answers.",
         added=True,
     )
     max_staleness: int = setting(

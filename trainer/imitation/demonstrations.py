@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import envs
+from envs.tools.call_formats import render_calls
+from envs.tools.calls import readable_call
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
 from trainer.imitation.demonstrators import Demonstrator, TurnPlan, demonstrator_of
@@ -23,8 +25,16 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 
-def response_text(plan: TurnPlan) -> str:
-    """The plan as a sampled response, after the forced `<think>`."""
+def response_text(plan: TurnPlan, chat: ChatFormat | None = None) -> str:
+    """The plan as a sampled response, after the forced `<think>`.
+
+    `chat`, with the environment's tools, has calls written in the format of the model's family.
+    """
+    if chat is not None and chat.tools:
+        tools = {tool.name: tool for tool in chat.tools}
+        calls = [call for action in plan.actions if (call := readable_call(action, tools)) is not None]
+        if calls:
+            return f"{plan.thought}{THINK_END}{render_calls(calls, chat.call_format)}"
     return f"{plan.thought}{THINK_END}{ANSWER}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
 
 
@@ -77,15 +87,15 @@ def demonstrate(
         mistaken = rng.random() < mistake_rate
         share = 0.7 if mistaken else noise
         actions = [player.mistake(env, rng) if rng.random() < share else action for action in plan.actions]
-        ids = chat.tokenizer.encode(response_text(TurnPlan(plan.thought, actions)), add_special_tokens=False)
+        text = response_text(TurnPlan(plan.thought, actions), episode.chat)
+        ids = chat.tokenizer.encode(text, add_special_tokens=False)
         ids.append(chat.eos_id)
         if not mistaken:
             taught.add(len(trajectory.turns))
         episode.receive(SampledResponse(ids, [0.0] * len(ids), [0.0] * len(ids), True))
         if trajectory.lost_at is not None:
             break
-    task = opening_message(env.env_spec, config.rollout, config.environment)
-    return Demonstration(trajectory, frozenset(taught), task)
+    return Demonstration(trajectory, frozenset(taught), episode.task)
 
 
 def single_turn(demonstration: Demonstration, turn: int) -> Demonstration:
@@ -136,9 +146,10 @@ def single_state_demonstration(
         actions_left=int(rng.integers(1, rollout.max_actions + 1)),
         last_reward=last_reward,
     )
-    ids = chat.tokenizer.encode(response_text(plan), add_special_tokens=False)
+    chat = chat.with_tools(env.env_spec.tools)
+    ids = chat.tokenizer.encode(response_text(plan, chat), add_special_tokens=False)
     trajectory = Trajectory(id=f"lesson-{seed}", group=0, member=0)
-    task = opening_message(env.env_spec, rollout, config.environment) if with_task else ""
+    task = opening_message(env.env_spec, rollout, config.environment, chat) if with_task else ""
     trajectory.append_prompt(chat.opening(task + state))
     trajectory.append_response([*ids, chat.eos_id], [0.0] * (len(ids) + 1), [0.0] * (len(ids) + 1), 0)
     return Demonstration(trajectory, frozenset({0} if plan.actions else ()))

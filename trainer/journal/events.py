@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from envs.base import Board, Claim, Hint
+from envs.base import Board, CallRecord, Claim, Hint, ToolSpec
 from trainer.journal import token_arrays
 from trainer.journal.token_arrays import Unlearned
 from trainer.metrics import registry
@@ -93,6 +93,9 @@ class GroupStarted(Event):
     board: Board
     hint: Hint | None = None
     members: list[str] = Field(description="Ids of the trajectories, unique within the run.")
+    tools: list[ToolSpec] | None = Field(
+        default=None, description="Tools that the policy calls in its family's own format."
+    )
 
 
 class ActionRecord(BaseModel):
@@ -110,6 +113,7 @@ class ActionRecord(BaseModel):
     actual: str | None = Field(default=None, description="What the dynamics did instead (a slip).")
     board: Board | None = Field(default=None, description="After the action, if executed.")
     hint: Hint | None = Field(default=None, description="After the action, if executed and there is a solver.")
+    call: CallRecord | None = Field(default=None, description="The call of a tool that the action was, and its result.")
 
 
 class Turn(Event):

@@ -23,6 +23,7 @@ from trainer.paths import default_cache
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import load
 from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.tool_turns import message_role
 from trainer.rollout.trajectory import Trajectory
 
 _CONTEXT_FULL = "filled the policy's context"  # an end that is no failure of the environment
@@ -177,7 +178,8 @@ def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[
             trajectory.failed = error is not None and _CONTEXT_FULL not in error
             if name in record.tokens:
                 context_turns = shares_of(config)[environment].config.rollout.context_turns
-                _restore_tokens(trajectory, record.tokens[name], group.prompt, chat, context_turns)
+                bound = chat.with_tools(group.tools or ())
+                _restore_tokens(trajectory, record.tokens[name], group.prompt, bound, context_turns)
             played.append(trajectory)
     return played
 
@@ -199,7 +201,8 @@ def _restore_tokens(
         if index == 0:
             trajectory.append_prompt(chat.opening(task + turn.state))
         else:
-            trajectory.append_prompt(chat.between(turn.state, ended=not trajectory.turns[index - 1].truncated))
+            before = trajectory.turns[index - 1]
+            trajectory.append_prompt(chat.between(turn.state, ended=not before.truncated, role=message_role(before)))
         first = index + 1 - context_turns if context_turns and index else 0
         if first > 0:
             trajectory.prompts[index] = _window(trajectory, trajectory.turns[first : index + 1], task, chat)
@@ -213,5 +216,6 @@ def _window(trajectory: Trajectory, turns: Sequence[Turn], task: str, chat: Chat
     """The prompt of the last of the turns, where only these are shown."""
     ids = chat.opening(task + turns[0].state)
     for turn, following in pairwise(turns):
-        ids += trajectory.response(turn.turn) + chat.between(following.state, ended=not turn.truncated)
+        ids += trajectory.response(turn.turn)
+        ids += chat.between(following.state, ended=not turn.truncated, role=message_role(turn))
     return ids

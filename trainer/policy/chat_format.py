@@ -7,12 +7,15 @@ corrupt it, and no special token has to be searched for.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from envs.base import ToolSpec
+from envs.tools.call_formats import CallFormat, detect_format
 from trainer.config.rollout import SYSTEM, TEMPLATE_DATE, RolloutConfig
 
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
@@ -39,6 +42,10 @@ def _template_of(tokenizer: Any) -> str:
     return template
 
 
+Role = Literal["user", "tool"]
+"""Of the message between two responses: a state, or the results of calls."""
+
+
 class ChatFormat:
     """Format of turns of one tokenizer, derived from its chat template.
 
@@ -52,11 +59,20 @@ class ChatFormat:
         system: the system message; empty = none. A template without a system role gets it in the first user message.
         variables: of the chat template, besides those of transformers.
         day: the date for templates that write one, as YYYY-MM-DD.
+        call_format: in which tools are called; `auto` = by the template.
     Raises:
         TemplateError: the template cannot format dialogues, or the system message contains one of its special tokens.
+    Attributes:
+        tools: that a response may call in the format of the model's family, see `with_tools`.
+        call_format: of those calls; in the format `answer`, calls are answers, and this format treats them as such.
+        renders_tools: the template writes the definitions of `tools` and has messages of the role tool.
     """
 
-    _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
+    _MARK_ASSISTANT, _MARK_USER, _MARK_CALL = "ASSISTANT-TURN-HERE", "USER-TURN-HERE", "TOOL-CALL-HERE"
+    _CALL_ID = "call00000"  # nine letters and digits, as Mistral's templates demand
+    tools: tuple[ToolSpec, ...] = ()
+    call_format: CallFormat = "answer"
+    renders_tools = False
 
     def __init__(
         self,
@@ -66,6 +82,7 @@ class ChatFormat:
         system: str = SYSTEM,
         variables: Mapping[str, Any] | None = None,
         day: str = TEMPLATE_DATE,
+        call_format: CallFormat | Literal["auto"] = "auto",
     ) -> None:
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
         self._template = dated(_template_of(tokenizer), date.fromisoformat(day))
@@ -84,7 +101,9 @@ class ChatFormat:
             raise TemplateError("the model's chat template drops messages: it cannot build dialogues of several turns")
         # The template closes the assistant's turn with its end token, which the policy samples itself unless cut.
         self.eos_id, self._before_user = self._split_end(before_user)
-        self.forced = self._forced(think)
+        self._think = think
+        self.forced = self._forced(think, ANSWER)
+        self.call_format = detect_format(self._template) if call_format == "auto" else call_format
 
     @classmethod
     def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig) -> Self:
@@ -95,17 +114,32 @@ class ChatFormat:
             system=rollout.system,
             variables=rollout.chat_template_kwargs,
             day=rollout.template_date,
+            call_format=rollout.tool_calls,
         )
 
-    def _forced(self, think: bool) -> str:
+    def with_tools(self, tools: Sequence[ToolSpec]) -> Self:
+        """The format of dialogues with these tools: this one without any, and where calls are written as answers.
+
+        Otherwise responses contain calls in the format of the model's family or an answer, so that without a thought
+        no tag is forced. Where the template supports tools, it writes their definitions, and results have a role of
+        their own; else both are plain text in the user's messages.
+        """
+        if not tools or self.call_format == "answer":
+            return self
+        bound = copy.copy(self)
+        bound.tools, bound.forced = tuple(tools), self._forced(self._think, "")
+        bound.renders_tools = bound._template_renders_tools()
+        return bound
+
+    def _forced(self, think: bool, answer: str) -> str:
         """The tag that begins each response. Templates of reasoning models open the thought themselves."""
         opened = self._after_user.rstrip().endswith(THINK)
         if think:
             return "" if opened else THINK
         if not opened:
-            return ANSWER
+            return answer
         line = "" if self._after_user.endswith("\n") else "\n"
-        return f"{line}\n{THINK_END}\n\n{ANSWER}"  # an empty thought, as these models write it
+        return f"{line}\n{THINK_END}\n\n{answer}"  # an empty thought, as these models write it
 
     def _check_system(self) -> None:
         """Raises TemplateError for a special token: encoding would take it for the end of the message."""
@@ -127,10 +161,16 @@ class ChatFormat:
             raise TemplateError("the model's tokenizer has no end-of-sequence token, so a response could never end")
         return int(self.tokenizer.eos_token_id), tail
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def _render(self, messages: list[dict[str, Any]]) -> str:
+        tools = {"tools": [tool.definition() for tool in self.tools]} if self.renders_tools else {}
         try:
             text: str = self.tokenizer.apply_chat_template(
-                messages, chat_template=self._template, tokenize=False, add_generation_prompt=True, **self._variables
+                messages,
+                chat_template=self._template,
+                tokenize=False,
+                add_generation_prompt=True,
+                **tools,
+                **self._variables,
             )
         except Exception as error:  # templates may raise any error, e.g. "System role not supported"
             if messages[0]["role"] != "system":
@@ -138,6 +178,37 @@ class ChatFormat:
             merged = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
             return self._render([merged, *messages[2:]])
         return text
+
+    def _template_renders_tools(self) -> bool:
+        """Whether the template writes the definitions and the results of calls."""
+        trial = copy.copy(self)
+        trial.renders_tools = True
+        try:
+            opening = trial._render([{"role": "user", "content": "x"}])
+            result = trial._results("RESULT-HERE")
+        except TemplateError:
+            return False
+        return all(tool.name in opening for tool in self.tools) and "RESULT-HERE" in result
+
+    def _results(self, content: str) -> str:
+        """The text between the end token of a response with calls and the next response, with the calls' results.
+
+        The template is rendered with the content itself, since some templates quote it. Raises TemplateError.
+        """
+        function = {"name": self.tools[0].name, "arguments": {"x": self._MARK_CALL}}
+        call = {"id": self._CALL_ID, "type": "function", "function": function}
+        rendered = self._render(
+            [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "content": "", "tool_calls": [call]},
+                {"role": "tool", "name": self.tools[0].name, "tool_call_id": self._CALL_ID, "content": content},
+            ]
+        )
+        _, mark, tail = rendered.partition(self._MARK_CALL)
+        _, end, after = tail.partition(self.tokenizer.convert_ids_to_tokens(self.eos_id))
+        if not (mark and end):
+            raise TemplateError("the model's chat template does not render calls of tools")
+        return after
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
@@ -152,15 +223,19 @@ class ChatFormat:
         messages = [*self.system_messages(), {"role": "user", "content": user}]
         return self._encode(self._render(messages) + self.forced)
 
-    def between(self, user: str, *, ended: bool) -> list[int]:
-        """Token ids that follow a response and carry the next user message.
+    def between(self, user: str, *, ended: bool, role: Role = "user") -> list[int]:
+        """Token ids that follow a response and carry the next message.
 
         Args:
-            user: the next user message.
+            user: the next message.
+            role: `tool` for results of calls; the user's where the template has no such role.
             ended: whether the response's last sampled token is the end token; if it was cut, the end token is added
                 here, neither sampled nor trained on.
         """
-        text = self._before_user + user + self._after_user + self.forced
+        if role == "tool" and self.renders_tools:
+            text = self._results(user) + self.forced
+        else:
+            text = self._before_user + user + self._after_user + self.forced
         return self._encode(text) if ended else [self.eos_id, *self._encode(text)]
 
     def decode(self, ids: list[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from envs.base import TextEnv
+from envs.base import CallRecord, TextEnv
 from envs.pool import failure_message
 from trainer.journal.events import ActionRecord, LostAt
 from trainer.rollout.trajectory import Trajectory
@@ -65,6 +65,7 @@ class ActionExecutor:
             reward=float(reward),
             effective=bool(info["effective"]),
             actual=info.get("actual"),
+            call=CallRecord.model_validate(call) if (call := info.get("call")) else None,
             board=board,
             hint=hint,
         )

@@ -20,6 +20,7 @@ from trainer.policy.chat_format import THINK_END, ChatFormat
 from trainer.rollout.actions import ActionExecutor
 from trainer.rollout.prompts import opening_message, state_message
 from trainer.rollout.response_parser import ParsedResponse, parse_response
+from trainer.rollout.tool_turns import call_results, message_role, parse_tool_response
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -38,7 +39,7 @@ class Episode:
     Args:
         env: after its reset.
         config: the run's settings for this environment.
-        chat: formats prompts and decodes responses.
+        chat: formats prompts and decodes responses; bound to the environment's tools.
         trajectory: empty; filled turn by turn.
         context: context length in tokens.
     Raises:
@@ -47,7 +48,8 @@ class Episode:
     """
 
     def __init__(self, env: TextEnv, config: RunConfig, chat: ChatFormat, trajectory: Trajectory, context: int) -> None:
-        self.env, self.rollout, self.rewards, self.chat = env, config.rollout, config.rewards, chat
+        self.env, self.rollout, self.rewards = env, config.rollout, config.rewards
+        self.chat = chat = chat.with_tools(env.env_spec.tools)
         self.trajectory, self.context = trajectory, context
         self._environment = config.environment.name
         self.last_reward: float | None = None
@@ -56,8 +58,8 @@ class Episode:
             self.state = self._state_message()
         except Exception as error:
             raise EnvironmentFailure(failure_message(error)) from error
-        self._task = opening_message(env.env_spec, self.rollout, config.environment)
-        self._next_tokens = chat.opening(self._task + self.state)  # next tokens of the dialogue
+        self.task = opening_message(env.env_spec, self.rollout, config.environment, chat)
+        self._next_tokens = chat.opening(self.task + self.state)  # next tokens of the dialogue
         self._window: list[int] | None = None  # the whole next prompt, where it shows only a part of the dialogue
         if len(self._next_tokens) + self.rollout.max_response_tokens > context:
             raise ContextError(
@@ -156,7 +158,12 @@ class Episode:
         self.trajectory.versions.append(response.version)
         text = self.chat.decode(response.ids)
         self.trajectory.thought_spans.append((start, start + self._thought_tokens(response.ids, text)))
-        parsed = parse_response(text, think=self.rollout.think, max_actions=self.rollout.max_actions_per_turn)
+        think, max_actions = self.rollout.think, self.rollout.max_actions_per_turn
+        if self.chat.tools:
+            call_format = self.chat.call_format
+            parsed = parse_tool_response(text, think=think, max_actions=max_actions, call_format=call_format)
+        else:
+            parsed = parse_response(text, think=think, max_actions=max_actions)
         return parsed, text
 
     def _thought_tokens(self, ids: list[int], text: str) -> int:
@@ -205,7 +212,8 @@ class Episode:
         except Exception as error:  # noqa: BLE001 environments are third-party code; what they raise is recorded
             self.trajectory.fail(failure_message(error))
             return
-        self._next_tokens = self.chat.between(self.state, ended=response.ended)
+        role = message_role(self.trajectory.turns[-1])
+        self._next_tokens = self.chat.between(self.state, ended=response.ended, role=role)
         shown_turns = self.rollout.context_turns
         first = len(self.trajectory.turns) + 1 - shown_turns if shown_turns else 0
         self._window = self._window_from(first) if first > 0 else None
@@ -214,8 +222,9 @@ class Episode:
             self._end_at_full_context()
 
     def _state_message(self) -> str:
+        results = call_results(self.trajectory.turns[-1]) if self.trajectory.turns else ""
         return state_message(
-            self.env.render(),
+            results or self.env.render(),
             turn=len(self.trajectory.turns),
             actions_left=self.actions_left,
             last_reward=self.last_reward,
@@ -225,9 +234,10 @@ class Episode:
         """The task and the dialogue from the state of turn `first` on, with responses as sampled."""
         turns = self.trajectory.turns[first:]
         states = [*(turn.state for turn in turns), self.state]
-        ids = self.chat.opening(self._task + states[0])
+        ids = self.chat.opening(self.task + states[0])
         for turn, state in zip(turns, states[1:], strict=True):
-            ids += self.trajectory.response(turn.turn) + self.chat.between(state, ended=not turn.truncated)
+            ids += self.trajectory.response(turn.turn)
+            ids += self.chat.between(state, ended=not turn.truncated, role=message_role(turn))
         return ids
 
     def _end_at_full_context(self) -> None:

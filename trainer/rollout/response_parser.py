@@ -45,13 +45,13 @@ def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedRes
     if parts is None:
         return ParsedResponse(
             text=full,
-            thought=_clean(response.split(THINK_END)[0]),
+            thought=clean(response.split(THINK_END)[0]),
             answer="",
             actions=(),
             structured=False,
             problem=_structure_problem(full, think),
         )
-    thought, answer = map(_clean, parts)
+    thought, answer = map(clean, parts)
     actions = [part for part in (piece.strip() for piece in answer.split(ACTION_SEPARATOR)) if part]
     if len(actions) > max_actions:
         actions = actions[:max_actions]
@@ -79,7 +79,7 @@ def _split(response: str, think: bool) -> tuple[str, str] | None:
     return None if end < 0 else (thought, response[start:end])
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """The text without tags and surrounding whitespace."""
     for token in _REMOVED:
         text = text.replace(token, "")

@@ -15,7 +15,6 @@ from trainer.engines.sampler import Sampler, SamplingParams, TokenListener
 from trainer.journal.events import Event, GroupStarted
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.episode import Episode
-from trainer.rollout.prompts import opening_message
 from trainer.rollout.trajectory import Trajectory
 
 ListenerFactory = Callable[[Sequence[str], Callable[[int], int]], TokenListener]
@@ -224,7 +223,7 @@ class RolloutRunner:
             rows.episodes.append(episodes[-1])
             rows.seeds.append(seed)
         first, environment = episodes[0] if episodes else None, config.environment
-        task = opening_message(first.env.env_spec, config.rollout, environment) if first else environment.instruction
+        task = first.task if first else environment.instruction
         started = GroupStarted(
             iteration=request.iteration,
             split=request.split,
@@ -236,6 +235,7 @@ class RolloutRunner:
             board=first.board if first else TextBoard(text=str(rows.trajectories[-1].error)),
             hint=first.hint if first else None,
             members=list(plan.members),
+            tools=list(first.chat.tools) or None if first else None,
         )
         return [started, *ends]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -210,3 +211,16 @@ def place(group: int, member: int) -> str:
 def no_formula(text: str) -> str:
     """The text as a cell of a CSV file: spreadsheets would read some beginnings as a formula, or as a command."""
     return f"'{text}" if text[:1] in tuple("=+-@|%\t\r\n") else text
+
+
+def call_text(call: Mapping[str, Any]) -> str:
+    """A call of a tool as text. The only argument, if it is a text, stands without its name and quotation marks."""
+    tool, arguments = call.get("tool"), call.get("arguments") or {}
+    if not tool:
+        return "unreadable call"
+    if len(arguments) == 1 and isinstance(value := next(iter(arguments.values())), str):
+        return f"{tool}({value})"
+    values = (
+        f"{name}={json.dumps(value, ensure_ascii=False, separators=(',', ':'))}" for name, value in arguments.items()
+    )
+    return f"{tool}({', '.join(values)})"

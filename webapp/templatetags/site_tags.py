@@ -33,6 +33,13 @@ def state_word(state: str) -> str:
 
 
 @register.filter
+def calls(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The calls of tools among the actions of a turn: text, result, and whether it failed."""
+    found = (action["call"] for action in actions if action.get("call"))
+    return [{**call, "text": formatting.call_text(call)} for call in found]
+
+
+@register.filter
 def ordinal(index: int) -> int:
     """An index of the journal, which counts from 0, as people count: from 1."""
     return index + 1

@@ -30,7 +30,8 @@ export function advice(trajectory, positions, index) {
   }
   if (!hint) return "";
   if (hint.distance === 0) return "Solved.";
-  if (position.board.kind === "text" && hint.actions?.length && hint.solvable !== "unknown") return `A correct answer: ${hint.actions[0]}.`;
+  const answers = position.board.kind === "text" && !(Number(hint.distance) > 1); // else a call of a tool comes first
+  if (answers && hint.actions?.length && hint.solvable !== "unknown") return `A correct answer: ${hint.actions[0]}.`;
   if (hint.solvable === "unknown") return hint.reason ? `No solver advice: ${hint.reason}.` : "No solver advice: its search budget was exceeded.";
   const next = hint.actions?.length ? `, next ${hint.actions.join(" or ")}` : "";
   if (hint.distance !== null && hint.distance !== undefined) {

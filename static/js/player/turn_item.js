@@ -5,7 +5,7 @@
 
 import { claimFacts, renderThought } from "./claims.js";
 import { html } from "../ui/dom.js";
-import { number, plural, signed } from "../ui/formatting.js";
+import { callText, number, plural, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
 /** @typedef {import("../types.js").ActionRecord} ActionRecord */
@@ -24,7 +24,7 @@ export function splitResponse(text) {
   const begin = body.indexOf("<answer>");
   const cut = end >= 0 ? end : begin;
   if (cut < 0) return { thought: body.replace(/<\/?[a-z]*$/, "").trimStart(), answer: null };
-  const rest = begin >= 0 ? body.slice(begin + 8) : "";
+  const rest = begin >= 0 ? body.slice(begin + 8) : body.slice(cut + 8); // the call of a tool has no <answer>
   return { thought: body.slice(0, cut).trim(), answer: rest.replace(/<\/?[a-z]*>?$/, "").trim() };
 }
 
@@ -47,6 +47,7 @@ export function renderTurn(turn, { lost, marks }) {
     html("div", { class: "chips" }, turn.actions.length
       ? turn.actions.map((record, index) => chip(turn, record, index, lost, marks.find((mark) => mark.action === index)))
       : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])]),
+    ...renderCalls(turn.actions),
     html("p", { class: "turn-facts soft small number" }, [facts(turn)]),
   ]);
 }
@@ -59,20 +60,34 @@ export function renderTurn(turn, { lost, marks }) {
  * @param {Mark} [mistake]
  */
 function chip(turn, record, index, lost, mistake) {
-  const name = record.name ?? record.text;
+  const name = record.call ? record.call.tool || callText(record.call) : record.name ?? record.text;
   const title = [
     STATUS[record.status],
-    record.status === "executed" && !record.effective ? "nothing moved" : "",
+    record.call?.failed ? "the call failed" : record.status === "executed" && !record.effective ? "nothing moved" : "",
     record.actual ? `slipped: went ${record.actual}` : "",
     mistake ? `${mistake.kind}: ${mistake.sentence.replace(/^Turn [^:]*: /, "")}` : "",
     index === lost && !mistake ? "from here nothing can be won" : "",
     record.status === "executed" ? `reward ${signed(record.reward ?? 0)}` : "",
   ].filter(Boolean).join("; ");
-  const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : mistake ? mistake.glyph : index === lost ? "!" : record.actual ? "↝" : !record.effective ? "·" : "";
+  const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : mistake ? mistake.glyph : index === lost ? "!" : record.actual ? "↝" : record.call?.failed ? "✗" : !record.effective ? "·" : "";
   return html("a", {
     class: `chip ${record.status}${mistake ? ` ${mistake.kind}` : index === lost ? " lost" : ""}${record.status === "executed" && !record.effective ? " idle" : ""}`,
     href: `?turn=${turn.turn + 1}&action=${index + 1}`, "data-step": index, title,
   }, [name, ...(marks ? [html("span", { class: "mark", "aria-hidden": "true" }, [marks])] : []), html("span", { class: "visually-hidden" }, [`, ${title}`])]);
+}
+
+/**
+ * The calls of tools of a turn: each with its result below, as in templates/trajectories/_calls.html.
+ * @param {ActionRecord[]} actions
+ * @returns {HTMLElement[]} nothing without any
+ */
+function renderCalls(actions) {
+  const calls = actions.flatMap((record) => (record.call ? [record.call] : []));
+  const items = calls.map((call) => html("li", { class: call.failed ? "call failed" : "call" }, [
+    html("code", { class: "call-text" }, [callText(call)]),
+    html("pre", { class: "call-result" }, [call.result]),
+  ]));
+  return items.length ? [html("ul", { class: "calls", "aria-label": "Calls" }, items)] : [];
 }
 
 /** @param {Turn} turn */

@@ -230,3 +230,14 @@ export function axisValue(axis, value) {
   if (axis === "tokens" && value >= 1e3) return `${short(value / 1e3)} k`;
   return Number.isInteger(value) ? value.toLocaleString("en") : "";
 }
+
+/**
+ * A call of a tool as text. The only argument, if it is a text, stands without its name and quotation marks.
+ * @param {import("../types.js").CallRecord} call
+ */
+export function callText(call) {
+  if (!call.tool) return "unreadable call";
+  const entries = Object.entries(call.arguments ?? {});
+  if (entries.length === 1 && typeof entries[0][1] === "string") return `${call.tool}(${entries[0][1]})`;
+  return `${call.tool}(${entries.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")})`;
+}

@@ -168,6 +168,8 @@ def test_groups_and_attempts_count_from_one() -> None:
         ("<think>I push.</think><answer>Left || R", "I push.", "Left || R"),
         ("I push.</think><answer>Left</answer>", "I push.", "Left"),
         ("<answer>Up", "", "Up"),
+        ('Look.</think>\n<tool_call>{"na', "Look.", '<tool_call>{"na'),
+        ("Look.</think><ans", "Look.", ""),
     ],
 )
 def test_a_response_being_written_is_split_into_thought_and_answer(text: str, thought: str, answer: str | None) -> None:

@@ -88,6 +88,12 @@ def test_a_text_environment_reports_a_right_answer() -> None:
     assert advice(question, 0) == "A correct answer: 23 + 1 + 18."
 
 
+def test_a_call_of_a_tool_before_the_answer_is_the_next_action() -> None:
+    hint = {"distance": 2, "actions": ["calculator(6 * 7)"]}
+    question = trajectory([], hint) | {"board": {"kind": "text", "text": "What is 6 * 7?"}}
+    assert advice(question, 0).startswith("Best play: 2 actions to go, next calculator(6 * 7).")
+
+
 @pytest.mark.parametrize(
     ("best", "after"),
     [

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainer.config.rollout import SYSTEM
 from trainer.policy.byte_alphabet import BYTE_OF
-from trainer.policy.chat_format import ANSWER, THINK, ChatFormat
+from trainer.policy.chat_format import ANSWER, THINK, ChatFormat, Role
 
 SYSTEM_MARK, USER_MARK, ASSISTANT_MARK, END = 256, 257, 258, 259
 _ROLES = {SYSTEM_MARK: "system", USER_MARK: "user", ASSISTANT_MARK: "assistant"}
@@ -78,8 +78,11 @@ class HostedChat(ChatFormat):
             return self._turn(user)
         return [SYSTEM_MARK, *self.tokens.encode(self.system), END, *self._turn(user)]
 
-    def between(self, user: str, *, ended: bool) -> list[int]:
-        """As in `ChatFormat`. Responses never contain the end token: endpoints report the end without it."""
+    def between(self, user: str, *, ended: bool, role: Role = "user") -> list[int]:
+        """As in `ChatFormat`, with results of calls as messages of the user.
+
+        Responses never contain the end token: endpoints report the end without it.
+        """
         return [END, *self._turn(user)]
 
     def _turn(self, user: str) -> list[int]:

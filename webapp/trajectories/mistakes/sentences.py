@@ -131,11 +131,11 @@ def _better(step: JudgedAction) -> str:
         return ""
     kind = step.before.get("kind")
     best = name_of(step.better[0])
-    if kind == "text":
+    distance = (step.hint_before or {}).get("distance")
+    if kind == "text" and (distance or 0) <= 1:  # else a call of a tool comes first
         return f"A correct answer: {best}."
     if kind == "arms":
         return f"{best} was the better pull."
-    distance = (step.hint_before or {}).get("distance")
     if step.random or distance is None:
         return f"{best} was best."
     distance = int(distance)

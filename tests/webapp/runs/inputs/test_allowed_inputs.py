@@ -201,6 +201,19 @@ def test_environments_read_no_file_that_is_not_listed(environment: Mapping[str, 
         assert found(config(environment={**environment, "settings": empty})) == {}
 
 
+@pytest.mark.django_db
+def test_no_run_starts_a_command_that_a_user_wrote(settings: Settings) -> None:
+    settings.ECHOSCOPE_DATA_FOLDERS = ["/data"]
+    wanted = {"questions": "/data/questions.jsonl"}
+    environment = {"name": "ToolMCP", "settings": {**wanted, "command": "sh -c evil"}}
+    assert list(found(config(environment=environment))) == ["environment.settings.command"]
+    assert found(config(environment={"name": "ToolMCP", "settings": {}})) == {}
+    unlisted = {"path": "/data/documents.jsonl", "questions": "/etc/shadow"}
+    assert list(found(config(environment={"name": "ToolSearch", "settings": unlisted}))) == [
+        "environment.settings.questions"
+    ]
+
+
 @pytest.mark.parametrize(
     "environment, settings, expected",
     [
@@ -209,6 +222,8 @@ def test_environments_read_no_file_that_is_not_listed(environment: Mapping[str, 
         ("Countdown", {"path": None}, False),
         ("WebShop", {"hints": "Look around."}, False),
         ("Bandit", {"low_name": "Heron"}, False),
+        ("ToolMCP", {"command": "sh", "questions": "/q"}, True),
+        ("ToolMCP", {"tools": ["price"]}, False),
     ],
 )
 def test_states_from_files_of_the_worker_are_known(environment: str, settings: dict[str, Any], expected: bool) -> None:

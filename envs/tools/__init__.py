@@ -1,0 +1,1 @@
+"""Tools that an agent calls: definitions, calls as text, execution, and environments that are solved with them."""

@@ -1,0 +1,127 @@
+"""Questions that the tools of an MCP server answer: those of an example server, or of your own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from envs.base import EnvSettings
+from envs.support.rng import SeededRng
+from envs.text_roles import TextRole
+from envs.tools import mcp_example_server
+from envs.tools.calls import ToolCall
+from envs.tools.mcp_client import McpConnection
+from envs.tools.mcp_example_server import PRICES
+from envs.tools.tool import Tool
+from envs.tools.tool_env import Task, ToolEnv, ToolSettings, read_tasks
+
+
+class McpSettings(ToolSettings):
+    """Settings of server and questions."""
+
+    command: Annotated[str, TextRole.OPERATOR] = Field(
+        "", max_length=2000, description="Command that starts the server on stdio; empty = the example server, a shop."
+    )
+    tools: Annotated[list[str], TextRole.PLAIN] = Field(
+        [], max_length=100, description="Names of the server's tools to offer; empty = all."
+    )
+    timeout: float = Field(5.0, ge=0.1, le=60, description="Seconds for the answer to a call.")
+    questions: Annotated[str | None, TextRole.PATH] = Field(
+        None,
+        max_length=1000,
+        description="File of questions, JSONL with the fields question and answer; required with a command.",
+    )
+
+    @field_validator("command")
+    @classmethod
+    def check_command(cls, value: str) -> str:
+        """A command that a shell would split into words."""
+        try:
+            shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"cannot be split into words: {error}") from None
+        return value.strip()
+
+    @model_validator(mode="after")
+    def check_questions(self) -> Self:
+        """Questions are generated only about the example server."""
+        if self.command and not self.questions:
+            raise ValueError("command needs questions: a file of questions that the server's tools answer")
+        return self
+
+
+_connections: dict[tuple[int, str, float], McpConnection] = {}
+"""By process, command and time limit: environments of one process share a server. A sandboxed one has its own."""
+
+
+def connection_to(command: str, timeout: float) -> McpConnection:
+    """The running server of this process, started if necessary. Raises McpError."""
+    key = (os.getpid(), command, timeout)
+    known = _connections.get(key)
+    if known is None or not known.running:
+        words = shlex.split(command) or [sys.executable, "-P", mcp_example_server.__file__]
+        known = _connections[key] = McpConnection(words, timeout)
+    return known
+
+
+class ToolMCP(ToolEnv):
+    """A question and the tools of an MCP server. Server and definitions are known from the first reset on."""
+
+    Settings: ClassVar[type[EnvSettings]] = McpSettings
+    settings: McpSettings
+    about: ClassVar[dict[str, str]] = {
+        "name": "ToolMCP",
+        "title": "Tools: MCP server",
+        "summary": "Answer a question with the tools of an MCP server: a shop, or your own.",
+        "instruction": "Answer the question in as few words as possible. The tools help.",
+    }
+
+    def prepare(self) -> None:
+        """Start the server: a sandbox process allows more time for it here than at a reset."""
+        connection_to(self.settings.command, self.settings.timeout)
+
+    def make_tools(self) -> Sequence[Tool]:
+        return []
+
+    def draw(self, rng: SeededRng) -> Task:
+        if self.settings.questions:
+            return rng.choice(read_tasks(Path(self.settings.questions)))
+        names = rng.sample(list(PRICES), 2)
+        counts = [2 + rng.below(8) for _ in names]
+        wishes = " and ".join(f"{count} {name}s" for count, name in zip(counts, names, strict=True))
+        total = sum(count * PRICES[name] for count, name in zip(counts, names, strict=True))
+        calls = tuple(ToolCall("price", {"item": name}) for name in names)
+        return Task(f"How many coins do {wishes} cost?", str(total), calls)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        self._offer(_Tools(self.settings).listed())
+        return super().reset(seed=seed, options=options)
+
+    def close(self) -> None:
+        """End the server that environments of this process share; the next reset starts it again."""
+        key = (os.getpid(), self.settings.command, self.settings.timeout)
+        if (known := _connections.pop(key, None)) is not None:
+            known.close()
+
+
+class _Tools:
+    """The server's tools, found anew at each call, so that a copy of the environment needs no server of its own."""
+
+    def __init__(self, settings: McpSettings) -> None:
+        self.settings = settings
+
+    def listed(self) -> list[Tool]:
+        tools = self._connection().tools(self.settings.tools)
+        return [Tool(tool.spec, self._caller(tool.spec.name)) for tool in tools]
+
+    def _connection(self) -> McpConnection:
+        return connection_to(self.settings.command, self.settings.timeout)
+
+    def _caller(self, name: str) -> Any:
+        return lambda **arguments: self._connection().call(name, arguments)

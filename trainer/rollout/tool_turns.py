@@ -1,0 +1,55 @@
+"""Turns with calls of tools in a model family's own format: parsing of responses, and the message with the results."""
+
+from __future__ import annotations
+
+from envs.tools.call_formats import CallFormat, parse_calls
+from trainer.journal.events import Turn
+from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK, THINK_END, Role
+from trainer.rollout.response_parser import ParsedResponse, clean
+
+
+def parse_tool_response(response: str, *, think: bool, max_actions: int, call_format: CallFormat) -> ParsedResponse:
+    """Parse thought and calls, or the answer, of a sampled response. Never raises.
+
+    After the thought, calls in the family's format are the actions; without any, `<answer>` has the only one. An answer
+    beside calls is ignored: their results are not known yet.
+
+    Args:
+        response: the decoded sampled tokens, without the forced opening tag.
+        think: whether the prompt ended with `<think>`.
+        max_actions: calls beyond this many are dropped first.
+        call_format: of the model's family.
+    """
+    thought, closed, rest = response.partition(THINK_END) if think else ("", THINK_END, response)
+    full = (THINK if think else "") + response
+    if not closed:
+        return _without_actions(full, thought, "the thought is not closed with </think>")
+    calls = tuple(parse_calls(rest, call_format)[:max_actions])
+    if calls:
+        return ParsedResponse(full, clean(thought), "\n".join(calls), calls, structured=True, problem=None)
+    _, opened, tail = rest.partition(ANSWER)
+    answer, ended, _ = tail.partition(ANSWER_END)
+    if not opened:
+        return _without_actions(full, thought, "there is neither a call nor an <answer>")
+    if not ended:
+        return _without_actions(full, thought, "the answer is not closed with </answer>")
+    answer = clean(answer)
+    problem = None if answer else "the answer is empty"
+    return ParsedResponse(full, clean(thought), answer, (answer,) if answer else (), structured=True, problem=problem)
+
+
+def _without_actions(full: str, thought: str, problem: str) -> ParsedResponse:
+    return ParsedResponse(full, clean(thought), "", (), structured=False, problem=problem)
+
+
+def message_role(turn: Turn) -> Role:
+    """The role of the message after a turn: that of results if the turn called a tool."""
+    return "tool" if any(action.call for action in turn.actions) else "user"
+
+
+def call_results(turn: Turn) -> str:
+    """The results of a turn with several calls, numbered; empty with fewer, where the state is the result."""
+    calls = [action.call for action in turn.actions if action.call]
+    if len(calls) < 2:
+        return ""
+    return "\n".join(f"{number}. {call.tool}: {call.result}" for number, call in enumerate(calls, 1))
