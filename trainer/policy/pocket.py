@@ -129,7 +129,7 @@ def look_back(model: Qwen2ForCausalLM, distances: Sequence[int]) -> None:
         )
     half = size // 2
     frequencies = model.model.rotary_emb.inv_freq
-    shared = config.num_attention_heads // config.num_key_value_heads
+    shared = config.num_attention_heads // (config.num_key_value_heads or config.num_attention_heads)
     with torch.no_grad():
         queries = attention.q_proj.bias.view(-1, size)
         keys = attention.k_proj.bias.view(-1, size)

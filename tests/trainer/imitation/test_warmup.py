@@ -40,14 +40,17 @@ def test_empty_settings_are_those_of_the_course(course: Course) -> None:
     assert warmup.digest(WarmupConfig(course=course, noise=0.123)) != warmup.digest(settings)
 
 
-@pytest.mark.parametrize("course", COURSES)
+SHIPPED: list[Course] = ["general", "frozen_lake", "bandit", "countdown"]
+
+
+@pytest.mark.parametrize("course", SHIPPED)
 def test_the_shipped_policies_are_those_of_the_courses(course: Course) -> None:
     folder = warmup.shipped(WarmupConfig(course=course))
     assert folder is not None, f"build it: python -m trainer build-pocket --set course={course}"
 
 
 def test_all_shipped_weights_together_are_small() -> None:
-    folders = [shipped_folder(course) for course in COURSES]
+    folders = [shipped_folder(course) for course in SHIPPED]
     assert sum((folder / "model.safetensors").stat().st_size for folder in folders) < 16_000_000
 
 
