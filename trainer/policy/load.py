@@ -116,9 +116,22 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     _check_no_adapter(name, model)
     if missing := sorted(report["missing_keys"]):
         raise ModelError(f"policy.model: {name!r} lacks {len(missing)} of its weights, {missing[0]} for one")
-    policy = Policy(model.to(device).eval(), _load_tokenizer(name, version))
+    model = model.to(device).eval()
+    _align(model)
+    policy = Policy(model, _load_tokenizer(name, version))
     _check_head(policy)
     return policy
+
+
+_ALIGNMENT = 64  # bytes, torch's own
+
+
+def _align(model: torch.nn.Module) -> None:
+    """Copy weights that lie unaligned in a mapped file, as float32 ones do: some kernels round differently there, so
+    that a resumed run would differ from an uninterrupted one in the last bit."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.data_ptr() % _ALIGNMENT:
+            tensor.data = tensor.data.clone()
 
 
 _CHOOSE = "Choose a Qwen, Llama, Mistral, Gemma 3, Granite or similar model"

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trainer.config.run import PolicyConfig
 from trainer.policy import load as load_module
 from trainer.policy.critic import Critic
-from trainer.policy.load import ModelError, describe_device, load, pick_device
+from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
 
 COMMIT = "a" * 40
 
@@ -194,3 +194,15 @@ def test_an_adapter_is_refused_although_the_hub_did_not_answer_the_question(pock
     assert load_module.find_adapter_config_file("someone/model") is not None
     monkeypatch.setattr(load_module, "find_adapter_config_file", lambda name, **settings: None)
     refuse("someone/model", r"'someone/model' holds an adapter .*merge it")
+
+
+def test_weights_of_a_float32_checkpoint_are_aligned(policy: Policy, tmp_path: Path) -> None:
+    """Unaligned, as they lie in the mapped file, some kernels would round them differently after a resume."""
+    policy.model.save_pretrained(tmp_path)
+    policy.tokenizer.save_pretrained(tmp_path)
+    loaded = load(tmp_path, PolicyConfig())
+    assert {parameter.data_ptr() % 64 for parameter in loaded.model.parameters()} == {0}
+    pairs = zip(loaded.model.parameters(), policy.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    embeddings = loaded.model.get_input_embeddings().weight
+    assert embeddings is loaded.model.get_output_embeddings().weight, "tied as before"
