@@ -11,7 +11,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import envs
-from envs.registry import BUILT_IN
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.engines.sampler import SampledResponse
 from trainer.policy import pocket
@@ -52,9 +51,16 @@ SPACED = (  # an older style: no role tokens, a space before the end token, the 
 OPENS_THOUGHT = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
 
 
+ENVIRONMENTS = (
+    *("Sokoban", "LargeSokoban", "SokobanNewVocab", "Boxoban", "FrozenLake"),
+    *("Bandit", "BanditRev", "BanditTest", "WebShop", "Countdown", "MetaMathQA"),
+)
+"""Named here, so that a new environment does not change the tokens of every test's dialogues."""
+
+
 def corpus() -> Iterator[str]:
-    """Prompts and answers of the built-in environments, enough to train a tokenizer."""
-    for name in BUILT_IN:
+    """Prompts and answers of some environments, enough to train a tokenizer."""
+    for name in ENVIRONMENTS:
         yield from [opening_message(envs.spec(name), RolloutConfig())] * 5
     yield from ["Turn 1:\n######\n#_PXO#\nActions left: 10\nReward: -0.1\nI am at 3,4. Push Left from 2,5."] * 20
 

@@ -36,7 +36,9 @@ SMALL = 20_000_000
 """Parameters below which the initial policy is always kept, to measure the distance from it."""
 MAX_SHARE = 0.92
 """Share of the free memory above which a warning is given, and which sampling in chunks stays below."""
-OPENING_TOKENS = 192
+OPENING_TOKENS = {"ToolPython": 320, "ToolSearch": 320, "ToolMCP": 640}
+"""Typical maximum of the tokens of the opening message by environment; definitions of tools make it longer."""
+DEFAULT_OPENING_TOKENS = 192
 STATE_TOKENS = {"WebShop": 1536}
 """Typical maximum of the tokens of a state by environment, with the framing of its turn."""
 DEFAULT_STATE_TOKENS = 128
@@ -174,12 +176,11 @@ def dialogue_tokens(config: RunConfig, shape: ModelShape) -> int:
 
 def dialogue_lengths(config: RunConfig, shape: ModelShape) -> list[int]:
     """Tokens of the longest dialogue after each of its turns."""
-    rollout = config.rollout
-    turn = rollout.max_response_tokens + max(
-        STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in config.environment.names
-    )
+    rollout, names = config.rollout, config.environment.names
+    opening = max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in names)
+    turn = rollout.max_response_tokens + max(STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in names)
     turns = min(rollout.max_turns, rollout.context_turns or rollout.max_turns)
-    return [min(shape.context, OPENING_TOKENS + number * turn) for number in range(1, turns + 1)]
+    return [min(shape.context, opening + number * turn) for number in range(1, turns + 1)]
 
 
 def reserved_tokens(config: RunConfig, shape: ModelShape) -> int:
