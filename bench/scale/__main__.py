@@ -3,22 +3,25 @@
     python -m bench.scale                  # 1 to 16 actors, overlap with updates, weights: about ten minutes
     python -m bench.scale --parts weights  # one of scaling, asynchrony, weights
     python -m bench.scale --quick          # up to 2 actors, short rollouts
+    python -m bench.scale kills --kills 20 --folder F     # runs on three nodes whose processes are killed at random
     python -m bench.scale record JOURNAL --source TEXT    # take the latencies of another run
 
 Actors, journal, driver, messages and weights are those of a real run; only sampling is simulated. So its figures say
-what Ray and the driver cost, not how fast an engine is.
+what Ray and the driver cost, not how fast an engine is. Runs with kills sample with the pocket policy.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.scale import asynchronous, recorded_latencies, rollout_scaling, weight_transfer
+from bench.scale import asynchronous, random_kills, recorded_latencies, rollout_scaling, weight_transfer
 from bench.scale.simulated_pool import SimulatedPool, config, simulated_pool
 from trainer.config.run import RunConfig
 from trainer.studies import machine
@@ -32,12 +35,15 @@ _SIZES = (500_000, 10_000_000, 60_000_000)
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", nargs="?", choices=("figures", "record"), default="figures")
+    parser.add_argument("what", nargs="?", choices=("figures", "kills", "record"), default="figures")
     parser.add_argument("journal", nargs="?", type=Path, help="of the run whose latencies are recorded")
     parser.add_argument("--source", default="a run of one's own", help="description of that run")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--actors", type=int, default=ACTORS[-1], help="largest number of actors")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--kills", type=int, default=20, help="number of kills")
+    parser.add_argument("--folder", type=Path, help="for the runs with kills")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments and kinds of kills")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser.parse_args()
 
@@ -92,6 +98,11 @@ def main() -> None:
         recorded_latencies.record(arguments.journal, arguments.source)
         print(recorded_latencies.description())
         return
+    if arguments.what == "kills":
+        folder = arguments.folder or Path(tempfile.mkdtemp(prefix="echoscope-kills-"))
+        result = random_kills.measure(folder, arguments.kills, arguments.seed)
+        print(f"\n{random_kills.table(result)}")
+        sys.exit(bool(result.faults))
     figures = _figures(arguments)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")

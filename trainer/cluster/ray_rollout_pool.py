@@ -200,9 +200,13 @@ class RayRolloutPool:
                 member.starting = member.handle.load_weights.remote(self._weights)
 
     def _retry(self, member: PoolMember, error: RayActorError) -> None:
-        """Start an actor again that was lost before it was ready, unless it never was or fails each time."""
-        if not self.device or member.attempt == _MAX_LOSSES:
-            raise ClusterError(f"{member.name} could not be started: {first_line(error)}") from error
+        """Start an actor again that was lost before it was ready, unless it fails each time."""
+        if member.attempt == _MAX_LOSSES:
+            raise ClusterError(
+                f"{member.name} could not be started in {_MAX_LOSSES} attempts: {first_line(error)}. The logs of its "
+                "node (/tmp/ray/session_latest) say why"
+            ) from error
+        self._notify(f"{member.name[0].upper()}{member.name[1:]} was lost before it was ready and is started again.")
         self._members[self._members.index(member)] = self._start(member.number, member.attempt + 1)
 
     def _await_weights(self, timeout: float) -> None:

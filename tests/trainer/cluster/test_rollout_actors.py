@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.trainer.cluster.processes import listening_addresses, pids
 from tests.trainer.cluster.selection import on_request
 from tests.trainer.loops.test_train import count_turns, events, run, same_weights, weights
 from trainer.cluster.errors import ClusterError
+from trainer.cluster.ray_rollout_pool import RayRolloutPool
+from trainer.cluster.rollout_actor import RolloutActor
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
 from trainer.journal.events import Notice, RunStarted, UpdateSkipped
@@ -82,6 +85,30 @@ def test_groups_of_a_killed_actor_are_played_again_by_another(llama_folder, tmp_
     assert recorded == facts(tmp_path / "one")
     same_weights(weights(tmp_path / "one"), weights(folder))
     assert not events(folder, UpdateSkipped)
+
+
+def dies_once(marker):
+    """A class of actors of which the first that loads is killed, as a file remembers."""
+
+    class Mortal(RolloutActor):
+        def prepare(self, files, weights):
+            with suppress(FileExistsError), marker.open("x"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().prepare(files, weights)
+
+    return Mortal
+
+
+@on_request
+def test_an_actor_killed_before_it_is_ready_is_started_again(llama_folder, tmp_path, monkeypatch):
+    config = small(llama_folder, iterations=1)
+    run(config, tmp_path / "one")
+    monkeypatch.setattr(RayRolloutPool, "actor_class", dies_once(tmp_path / "died"))
+    folder = tmp_path / "two"
+    assert run(on_actors(config, 2), folder).reason == "completed"
+    (notice,) = events(folder, Notice)
+    assert "was lost before it was ready and is started again" in notice.message
+    same_weights(weights(tmp_path / "one"), weights(folder))
 
 
 @on_request

@@ -27,6 +27,7 @@ from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from trainer.journal import reader
 from trainer.journal.protocol import JOURNAL_FILE
+from webapp.runs.actions import do_request
 from webapp.runs.launch.creation import do_create_run
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import order
@@ -177,10 +178,10 @@ def standing(nodes: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Heartbeat]
     thread.stop()
 
 
-def short_run(people: People, **cluster: object) -> Run:
+def short_run(people: People, iterations: int = 1, **cluster: object) -> Run:
     config = RunConfig.model_validate(
         {
-            "iterations": 1,
+            "iterations": iterations,
             "environment": {"name": "Bandit"},
             "policy": {"device": "cpu", "threads": 1},
             "rollout": {"groups": 2, "group_size": 2, "max_turns": 1, "max_response_tokens": 16},
@@ -244,3 +245,44 @@ def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
     assert order.queue_positions(timezone.now())[too_large.pk].words.startswith(
         "Waiting for 4 CPUs: the cluster of worker ray@here has 2 in all; no registered cluster can ever hold this run"
     )
+
+
+@needs_ray
+@pytest.mark.django_db(transaction=True)
+def test_a_run_with_actors_is_paused_resumed_and_cancelled_and_returns_its_nodes(
+    people: People, standing: Heartbeat
+) -> None:
+    def free() -> bool:
+        nodes = Worker.objects.get(name="ray@here").cluster["nodes"]
+        return len(nodes) == 2 and all(node["cpus_free"] == node["cpus"] for node in nodes)
+
+    def served(request: str, iteration: int) -> str:
+        """Outcome of a worker that serves the run, with this request after that iteration."""
+        outcome: list[str] = []
+
+        def work() -> None:
+            try:
+                outcome.append(serve("ray@here"))
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        eventually(lambda: Run.objects.get(pk=run.pk).iteration >= iteration)
+        assert not free(), "actors occupy the nodes"
+        do_request(run, request)
+        thread.join(SECONDS)
+        run.refresh_from_db()
+        return outcome[0]
+
+    eventually(lambda: Worker.objects.filter(name="ray@here").exists())
+    eventually(free)
+    run = short_run(people, 10_000, rollout_actors=1, learners=1)
+    assert served("pause", 2) == "paused", run.log_tail
+    paused_at = run.iteration
+    eventually(free)
+    do_request(run, "resume")
+    assert served("cancel", paused_at + 2) == "cancelled", run.log_tail
+    eventually(free)
+    starts = [event for event in reader.read(run.folder / JOURNAL_FILE) if isinstance(event, journal.RunStarted)]
+    assert [(event.attempt, event.from_iteration) for event in starts] == [(1, 0), (2, paused_at)]
