@@ -33,14 +33,15 @@ from trainer.journal.protocol import JOURNAL_FILE
 
 KINDS = ("rollout actor", "learner", "node", "driver")
 RUN = (
-    *("iterations=8", "checkpoint.every=2", "evaluation.prompts=4", "policy.threads=1", "policy.device=cpu"),
+    *("iterations=16", "checkpoint.every=2", "evaluation.prompts=4", "policy.threads=1", "policy.device=cpu"),
     *("rollout.groups=3", "rollout.group_size=4", "rollout.max_turns=3", "rollout.groups_per_session=1"),
 )
 ON_CLUSTER = ("cluster.learners=1", "cluster.rollout_actors=2", "cluster.start_timeout=600")
 _NODES, _NODE_CPUS = 2, 2
 _STORE = 100 * 2**20
 _POLL_SECONDS = 0.2
-_LONGEST_DELAY = 6.0
+_LONGEST_DELAY = 20.0
+"""Between the first progress after a kill and the next kill."""
 _DRIVER_SECONDS = 300.0
 """Without a new line of the journal, after which a driver counts as stuck."""
 _ACTORS = {"rollout actor": "ray::RolloutActor", "learner": "ray::LearnerActor"}
@@ -177,7 +178,8 @@ def _kill(kind: str, nodes: Nodes, driver: DriverProcess, draw: random.Random) -
 def effective_turns(folder: Path) -> tuple[Turns, list[str]]:
     """The turns that count in a journal, and faults: a turn recorded twice or out of order by one attempt.
 
-    An attempt supersedes what earlier ones recorded after the iteration from which it continues.
+    An attempt supersedes what earlier ones recorded after the iteration from which it continues; one without a
+    checkpoint begins anew, with the first evaluation.
 
     Raises:
         JournalError: a line is no event, or the numbers of events have a gap.
@@ -187,7 +189,8 @@ def effective_turns(folder: Path) -> tuple[Turns, list[str]]:
     played: set[tuple[str, int]] = set()
     for event in reader.read(folder / JOURNAL_FILE):
         if isinstance(event, RunStarted):
-            turns = {key: turn for key, turn in turns.items() if _iteration(key[0]) <= event.from_iteration}
+            kept = event.from_iteration or -1
+            turns = {key: turn for key, turn in turns.items() if _iteration(key[0]) <= kept}
             played = set(turns)
         if isinstance(event, Turn):
             key = (event.trajectory, event.turn)
