@@ -253,7 +253,7 @@ def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[s
     department, shelf = kind.path.split(" > ")
     attributes = (*traits, *parts)
     product = Product(
-        asin=f"ES{number + 1:04d}",
+        asin=product_id(number),
         title=f"{maker} {model} {kind.name.title()}, {traits[0].title()}, with {parts[0].title()}",
         price=price,
         price_text=f"${price:.2f}",
@@ -271,6 +271,17 @@ def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[s
     )
     requested = rng.sample(traits, 1 + rng.below(2)) + rng.sample(parts, 1 + rng.below(2))
     return product, tuple(requested)
+
+
+def product_id(number: int) -> str:
+    """Id of a product, from its number 0 to 1,999: two syllables that it shares with few others, as in "ROBA".
+
+    A policy that copies ids token by token confuses those with a common beginning. The last vowel is never an e, so
+    that no id is an English word that may be an option.
+    """
+    consonants = "BDLMNRSTVZ"
+    first, second = divmod(number * 1009 % 2000, 40)
+    return f"{consonants[first // 5]}{'AEIOU'[first % 5]}{consonants[second // 4]}{'AIOU'[second % 4]}"
 
 
 def _options(rng: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:

@@ -29,7 +29,7 @@ def shop_page(*actions):
     return env.board()
 
 
-PRODUCT = ("search[cast iron pans]", "click[es0214]")
+PRODUCT = ("search[cast iron pans]", "click[nizi]")
 ARMS = ArmsBoard(arms=[Arm(name="Phoenix", pulls=3, total=0.45, last=0.15), Arm(name="Dragon")])
 TASK = TextBoard(text="Target  24\nNumbers 3 8 1")
 
