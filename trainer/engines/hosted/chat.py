@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from envs.base import ToolSpec
 from envs.tools.call_formats import action_of_call
@@ -95,17 +95,22 @@ class InternedTokens:
 
 
 def _text(call: ReportedCall) -> str:
-    function = {"name": call.name, "arguments": _object(call.arguments or "{}", call.arguments)}
-    return f"<tool_call>{json.dumps(function, ensure_ascii=False)}</tool_call>"
+    # Arguments that are an object stay as they were written, since parsing can produce what UTF-8 does not have.
+    written = call.arguments.strip() or "{}"
+    arguments = written if _is_object(written) else json.dumps(call.arguments, ensure_ascii=False)
+    return f'<tool_call>{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {arguments}}}</tool_call>'
 
 
-def _object(text: str, otherwise: Any) -> Any:
-    """The JSON object that a text is, or else the other value."""
+def _is_object(text: str) -> bool:
+    """Whether a text is a JSON object, without the constants that only Python accepts."""
     try:
-        found = json.loads(text)
+        return isinstance(json.loads(text, parse_constant=_refused), dict)
     except (ValueError, RecursionError):
-        return otherwise
-    return found if isinstance(found, dict) else otherwise
+        return False
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON value")
 
 
 class HostedChat(ChatFormat):
@@ -194,7 +199,7 @@ def _as_sent(call: ReportedCall) -> dict[str, Any]:
     these are wrapped in one.
     """
     arguments = call.arguments.strip() or "{}"
-    if _object(arguments, None) is None:
+    if not _is_object(arguments):
         arguments = json.dumps({"unreadable": call.arguments}, ensure_ascii=False)
     # A name is mandatory, and a call without one is answered with that error.
     return {"id": call.id, "type": "function", "function": {"name": call.name or "unnamed", "arguments": arguments}}

@@ -81,6 +81,13 @@ def test_text_beside_a_call_is_the_thought_and_sent_back(tmp_path: Path) -> None
     [
         (call("calculator", '{"expression": "1 +'), '{"unreadable": "{\\"expression\\": \\"1 +"}', "not valid JSON"),
         (call("calculator", "[1]"), '{"unreadable": "[1]"}', '"arguments" must be an object'),
+        (
+            call("calculator", '{"expression": NaN}'),
+            '{"unreadable": "{\\"expression\\": NaN}"}',
+            "NaN is no JSON value",
+        ),
+        (call("calculator", "[" * 30_000), json.dumps({"unreadable": "[" * 30_000}), "at most 20000 are read"),
+        (call("calculator", '{"expression": "\\ud800"}'), '{"expression": "\\ud800"}', "'?' is not allowed"),
         (call("calculator", ""), "{}", "needs the argument 'expression'"),
         (call("calculator", {"text": "1"}), '{"text": "1"}', "needs the argument 'expression'"),
         (call("abacus", {}), "{}", "there is no tool 'abacus': choose calculator"),
