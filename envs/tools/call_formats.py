@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from envs.base import ToolSpec
-from envs.tools.calls import CallError, ToolCall, read_object, readable_call
+from envs.tools.calls import CallError, ToolCall, exact_text, read_object, readable_call
 
 CallFormat = Literal["answer", "hermes", "llama", "mistral"]
 CALL_FORMATS: tuple[CallFormat, ...] = get_args(CallFormat)
@@ -26,14 +26,15 @@ MAX_CALLS = 100
 _HERMES = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
 _XML_FUNCTION = re.compile(r"\s*<function=([^>\s]+)\s*>(.*?)(?:</function>\s*|\Z)", re.DOTALL)
 _XML_PARAMETER = re.compile(r"<parameter=([^>\s]+)\s*>\n?(.*?)\n?</parameter>", re.DOTALL)
-_LLAMA_TAG, _MISTRAL_TAG = "<|python_tag|>", "[TOOL_CALLS]"
+_HERMES_TAG, _LLAMA_TAG, _MISTRAL_TAG = "<tool_call>", "<|python_tag|>", "[TOOL_CALLS]"
+_LLAMA_FUNCTION = re.compile(r"<function=([^>\s]+)\s*>(.*?)(?:</function>|\Z)", re.DOTALL)
 _LLAMA_ENDS = ("<|eom_id|>", "<|eot_id|>")
 _MISTRAL_NAMED = re.compile(r"\s*([A-Za-z_][\w.-]*)(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?\s*(?=\{)")
 
 
 def detect_format(template: str) -> CallFormat:
     """The format whose marks a chat template contains; `answer` where it has none."""
-    if "<tool_call>" in template:
+    if _HERMES_TAG in template:
         return "hermes"
     if _MISTRAL_TAG in template:
         return "mistral"
@@ -42,7 +43,7 @@ def detect_format(template: str) -> CallFormat:
     return "answer"
 
 
-def parse_calls(text: str, call_format: CallFormat) -> list[str]:
+def parse_calls(text: str, call_format: CallFormat, tools: Sequence[ToolSpec] = ()) -> list[str]:
     """The calls in a response, in order, as the actions that environments read; empty where there is none.
 
     A call that cannot be read stays as written, so that the environment reports the error to the policy. Never raises.
@@ -50,26 +51,37 @@ def parse_calls(text: str, call_format: CallFormat) -> list[str]:
     Args:
         text: the response after its thought, without the end token.
         call_format: of a model family; in the format `answer`, the response parser reads the calls.
+        tools: of the environment.
     """
-    match call_format:
-        case "hermes":
-            return [_action_of(block[1], "<tool_call>") for block in _HERMES.finditer(text)][:MAX_CALLS]
-        case "llama":
-            return _llama_calls(text)
-        case "mistral":
-            return _mistral_calls(text)
-    return []
+    if call_format == "answer":
+        return []
+    mark, blocks_of = _FAMILIES[call_format]
+    return [_action(block, mark, tools) for block in blocks_of(text)[:MAX_CALLS]]
 
 
-def _action_of(block: str, mark: str) -> str:
-    """The action of a JSON object, or of Qwen3-Coder's XML."""
-    if function := _XML_FUNCTION.match(block):
-        arguments = {name: _xml_value(value) for name, value in _XML_PARAMETER.findall(function[2])}
-        return _text_of({"name": function[1], "arguments": arguments}, block, mark)
+def action_of_call(name: str, arguments: str, tools: Sequence[ToolSpec]) -> str:
+    """The action of a call whose parts an API reports apart: the tool's name, and the arguments as a JSON text.
+
+    One that cannot be read stays as reported, as in `parse_calls`.
+    """
+    return _action(_json({"name": name, "arguments": arguments}), _HERMES_TAG, tools)
+
+
+def _action(block: str, mark: str, tools: Sequence[ToolSpec]) -> str:
+    """The action of a JSON object or of Qwen3-Coder's XML; the text after its mark, if it is neither."""
     try:
-        return read_object(block.strip()).text()
+        call = read_object(_json_of_xml(block) or block.strip())
     except CallError:
         return f"{mark}{block.strip()}"
+    return exact_text(call, {tool.name: tool for tool in tools})
+
+
+def _json_of_xml(block: str) -> str:
+    function = _XML_FUNCTION.match(block)
+    if not function:
+        return ""
+    arguments = {name: _xml_value(text) for name, text in _XML_PARAMETER.findall(function[2])}
+    return _json({"name": function[1], "arguments": arguments})
 
 
 def _xml_value(text: str) -> Any:
@@ -81,76 +93,65 @@ def _xml_value(text: str) -> Any:
     return text if isinstance(value, str) else value
 
 
-def _text_of(call: dict[str, Any], block: str, mark: str) -> str:
-    try:
-        return read_object(json.dumps(call)).text()
-    except CallError:
-        return f"{mark}{block.strip()}"
+def _hermes_blocks(text: str) -> list[str]:
+    return [block[1] for block in _HERMES.finditer(text)]
 
 
-def _llama_calls(text: str) -> list[str]:
+def _llama_blocks(text: str) -> list[str]:
     for end in _LLAMA_ENDS:
         text = text.split(end)[0]
     before, tag, after = text.partition(_LLAMA_TAG)
     body = (after if tag else before).strip()
     if body.startswith("<function="):
-        return [
-            _action_of(json.dumps({"name": name, "arguments": inner.strip() or "{}"}), _LLAMA_TAG)
-            for name, inner in re.findall(r"<function=([^>\s]+)\s*>(.*?)(?:</function>|\Z)", body, re.DOTALL)
-        ][:MAX_CALLS]
+        return [_json({"name": name, "arguments": inner.strip()}) for name, inner in _LLAMA_FUNCTION.findall(body)]
     if body.startswith("{"):
-        return _json_sequence(body, _LLAMA_TAG)
+        return _json_sequence(body)
     if not tag:
         return []
     built_in = re.fullmatch(r"([A-Za-z_]\w*)\.call\((.*)\)", body, re.DOTALL)
-    if built_in:
-        call = readable_call(f"{built_in[1]}({built_in[2]})", {})
-        return [call.text() if call else f"{_LLAMA_TAG}{body}"]
-    return [f"{_LLAMA_TAG}{body}"]
+    call = readable_call(f"{built_in[1]}({built_in[2]})", {}) if built_in else None
+    return [_json({"name": call.name, "arguments": call.arguments}) if call else body]
 
 
-def _json_sequence(body: str, mark: str) -> list[str]:
+def _json_sequence(body: str) -> list[str]:
     """Calls written as JSON objects one after the other, with white space, semicolons or commas between them."""
     decoder, place = json.JSONDecoder(), 0
-    actions: list[str] = []
-    while place < len(body) and len(actions) < MAX_CALLS:
+    blocks: list[str] = []
+    while place < len(body) and len(blocks) < MAX_CALLS:
         try:
             _, end = decoder.raw_decode(body, place)
         except (ValueError, RecursionError):
-            return [*actions, f"{mark}{body[place:].strip()}"]
-        actions.append(_action_of(body[place:end], mark))
+            return [*blocks, body[place:]]
+        blocks.append(body[place:end])
         separator = re.compile(r"[\s;,]*").match(body, end)
         place = separator.end() if separator else end
         if place < len(body) and body[place] != "{":
             break  # prose after the calls
-    return actions
+    return blocks
 
 
-def _mistral_calls(text: str) -> list[str]:
-    _, *blocks = text.split(_MISTRAL_TAG)
-    actions: list[str] = []
-    for block in blocks:
-        body = block.strip()
-        if named := _MISTRAL_NAMED.match(body):
-            arguments = body[named.end() :].strip()
-            actions.append(_mistral_named(named[1], arguments, body))
-            continue
+def _mistral_blocks(text: str) -> list[str]:
+    _, *parts = text.split(_MISTRAL_TAG)
+    blocks: list[str] = []
+    for part in parts:
+        body = part.strip()
+        named = _MISTRAL_NAMED.match(body)
         try:
-            found, _ = json.JSONDecoder().raw_decode(body)
+            found, _ = json.JSONDecoder().raw_decode(body[named.end() :] if named else body)
         except (ValueError, RecursionError):
-            actions.append(f"{_MISTRAL_TAG}{body}")
+            blocks.append(body)
             continue
-        objects = found if isinstance(found, list) else [found]
-        actions.extend(_action_of(json.dumps(each), _MISTRAL_TAG) for each in objects)
-    return actions[:MAX_CALLS]
+        calls = [{"name": named[1], "arguments": found}] if named else found if isinstance(found, list) else [found]
+        blocks.extend(map(_json, calls))
+    return blocks
 
 
-def _mistral_named(name: str, arguments: str, body: str) -> str:
-    try:
-        found, _ = json.JSONDecoder().raw_decode(arguments)
-    except (ValueError, RecursionError):
-        return f"{_MISTRAL_TAG}{body}"
-    return _text_of({"name": name, "arguments": found}, body, _MISTRAL_TAG)
+_FAMILIES: dict[str, tuple[str, Callable[[str], list[str]]]] = {
+    "hermes": (_HERMES_TAG, _hermes_blocks),
+    "llama": (_LLAMA_TAG, _llama_blocks),
+    "mistral": (_MISTRAL_TAG, _mistral_blocks),
+}
+"""Format → the mark of a call, and the function that finds the calls of a response as texts of their own."""
 
 
 def render_calls(calls: Sequence[ToolCall], call_format: CallFormat) -> str:

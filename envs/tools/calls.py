@@ -21,8 +21,9 @@ MAX_CALL = 20_000
 MAX_DEPTH = 30
 """Maximum nesting of lists and objects in arguments."""
 
-_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,127})\((.*)\)[;.]?", re.DOTALL)
-_UNCLOSED = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,127})\(")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_NAMED = re.compile(rf"({_NAME.pattern})\((.*)\)[;.]?", re.DOTALL)
+_UNCLOSED = re.compile(rf"({_NAME.pattern})\(")
 _KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*")
 _MAX_PYTHON = 4000
 """Maximum length of arguments that are parsed as Python, in characters."""
@@ -73,6 +74,17 @@ def read_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
     return None
 
 
+def exact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
+    """The call as the action that is read as this very call: as JSON, where the usual form would be read differently.
+
+    A tool with a single text argument takes `search(text="moons")` as that text, and a name with a space is no call.
+    """
+    text = call.text()
+    if readable_call(text, tools) == call:
+        return text
+    return MARKS[0] + _json({"name": call.name, "arguments": call.arguments})
+
+
 def compact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
     """The call as text, without quotation marks where it is read as the same call: `calculator(12 * 7)`."""
     if len(call.arguments) == 1:
@@ -80,7 +92,7 @@ def compact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
         brief = f"{call.name}({value})"
         if isinstance(value, str) and "||" not in value and readable_call(brief, tools) == call:
             return brief
-    return call.text()
+    return exact_text(call, tools)
 
 
 def readable_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
@@ -104,15 +116,19 @@ def _without_marks(text: str) -> str:
 
 def _call_of_json(text: str) -> ToolCall:
     _check_length(text)
-    try:
-        found = _decoder().decode(text)
-    except (ValueError, RecursionError) as error:
-        raise CallError(f"the call is not valid JSON: {_reason(error)}") from None
+    found = _decoded(text, "the call is")
     if isinstance(found, list) and len(found) == 1:
         found = found[0]
     if not isinstance(found, dict):
         raise CallError('the call must be an object such as {"name": "…", "arguments": {…}}')
     return _call_of_object(found)
+
+
+def _decoded(text: str, subject: str) -> Any:
+    try:
+        return _decoder().decode(text)
+    except (ValueError, RecursionError) as error:
+        raise CallError(f"{subject} not valid JSON: {_reason(error)}") from None
 
 
 def _call_of_object(found: dict[str, Any]) -> ToolCall:
@@ -122,7 +138,7 @@ def _call_of_object(found: dict[str, Any]) -> ToolCall:
     name = found.get("name")
     arguments = found.get("arguments", found.get("parameters", {}))
     if isinstance(arguments, str):  # some models write the object as a text
-        arguments = _json_object(arguments) if arguments.strip() else {}
+        arguments = _decoded(arguments, "the arguments are") if arguments.strip() else {}
     if not isinstance(name, str) or not name:
         raise CallError('the call has no "name"')
     if not isinstance(arguments, dict):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.test_page_board import KINDS, ORIGIN, document, go
-from tests.running_product import wait_for
+from tests.browser.static_pages import go, static_pages
 from tests.webapp.trajectories import marked_boards
-from webapp.settings import ROOT
 
 Open = Callable[[str], Page]
 
@@ -18,34 +16,15 @@ Open = Callable[[str], Page]
 @pytest.fixture(params=["light", "dark"])
 def open_player(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Open]:
     """Opens the player at the last position of an attempt of marked_boards, its mistake."""
-    context = browser.new_context(viewport={"width": 1100, "height": 760}, color_scheme=request.param)
-    faults: list[str] = []
+    with static_pages(browser, 1100, 760, request.param) as pages:
 
-    def opened(name: str) -> Page:
-        data = getattr(marked_boards, name)() | {"id": "x", "slug": "x", "group": 0, "member": 0}
-        text = document(data)
+        def opened(name: str) -> Page:
+            data = getattr(marked_boards, name)() | {"id": "x", "slug": "x", "group": 0, "member": 0}
+            page = pages.open_player(data)
+            go(page, 10_000)
+            return page
 
-        def serve(route: Route) -> None:
-            path = route.request.url.removeprefix(ORIGIN)
-            file = ROOT / path.lstrip("/")
-            if path == "/":
-                route.fulfill(body=text, content_type="text/html; charset=utf-8")
-            elif file.is_file():
-                route.fulfill(body=file.read_bytes(), content_type=KINDS[file.suffix[1:]])
-            else:
-                route.fulfill(status=204)
-
-        context.route("**/*", serve)
-        page = context.new_page()
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(f"{ORIGIN}/")
-        wait_for(lambda: page.evaluate("Boolean(window.player)"), "the player", lambda: str(faults))
-        page.evaluate("() => window.player.take(window.player.positions.length - 1)")
-        return page
-
-    yield opened
-    context.close()
-    assert not faults
+        yield opened
 
 
 def test_the_arm_that_was_pulled_has_the_mark_and_the_better_one_a_frame(open_player: Open) -> None:

@@ -6,14 +6,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from envs.base import GridBoard, Symbol
-from tests.running_product import wait_for
-from webapp.settings import ROOT
+from tests.browser.static_pages import html, static_pages
 
-ORIGIN = "http://board.test"
-KINDS = {"js": "text/javascript", "css": "text/css"}
 LEGEND = {
     "#": Symbol(name="hedge", tone="wall"),
     "w": Symbol(name="wolf", tone="danger", glyph="W"),
@@ -30,33 +27,12 @@ def board(*rows: str, legend: bool = True) -> str:
 
 @pytest.fixture(params=["light", "dark"])
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 400, "height": 400}, color_scheme=request.param)
-    shown = context.new_page()
-    faults: list[str] = []
-    shown.on("pageerror", lambda error: faults.append(str(error)))
-    styles = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
-    text = f"""<!doctype html><html><head>{styles}</head><body><div class="board" style="width: 300px"></div>
-    <script type="module">
-    import {{ BoardView }} from "/static/js/board/board.js";
+    script = """
+    import { BoardView } from "/static/js/board/board.js";
     window.view = new BoardView(document.querySelector(".board"));
-    </script></body></html>"""
-
-    def serve(route: Route) -> None:
-        path = route.request.url.removeprefix(ORIGIN)
-        file = ROOT / path.lstrip("/")
-        if path == "/":
-            route.fulfill(body=text, content_type="text/html; charset=utf-8")
-        elif file.is_file():
-            route.fulfill(body=file.read_bytes(), content_type=KINDS[file.suffix[1:]])
-        else:
-            route.fulfill(status=204)
-
-    context.route("**/*", serve)
-    shown.goto(f"{ORIGIN}/")
-    wait_for(lambda: shown.evaluate("Boolean(window.view)"), "the view", lambda: str(faults))
-    yield shown
-    context.close()
-    assert not faults
+    """
+    with static_pages(browser, 400, 400, request.param) as pages:
+        yield pages.open(html('<div class="board" style="width: 300px"></div>', script), "window.view")
 
 
 def show(page: Page, board: str, animate: bool = False) -> None:

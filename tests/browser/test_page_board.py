@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 import envs
-from tests.running_product import wait_for
-from webapp.settings import ROOT
-
-ORIGIN = "http://player.test"
-TEMPLATES = ROOT / "templates" / "trajectories"
-KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "ico": "image/x-icon"}
+from tests.browser.static_pages import go, static_pages
 
 
 def played() -> dict[str, Any]:
@@ -67,53 +61,10 @@ def played() -> dict[str, Any]:
     }
 
 
-def document(trajectory: dict[str, Any]) -> str:
-    template = (TEMPLATES / "_player.html").read_text()
-    for part in ("_speeds.html", "_play_and_back.html"):
-        included = (TEMPLATES / part).read_text()
-        template = re.sub(rf'{{% include "trajectories/{part}".*?%}}', lambda _, text=included: text, template)
-    markup = re.sub(r"{%.*?%}", "", re.sub(r"{% if board_text %}.*?{% endif %}", "", template))
-    markup = re.sub(r"{{.*?}}", "", markup.replace("{{ view }}", "all").replace(" hidden>", ">"))
-    styles = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
-    data = json.dumps(trajectory).replace("<", "\\u003c")
-    return f"""<!doctype html><html class="js"><head><meta name="viewport" content="width=device-width">{styles}</head>
-    <body><main class="page">{markup}</main><script type="module">
-    import {{ Player }} from "/static/js/player/player.js";
-    window.player = new Player(document.querySelector("[data-player]"));
-    window.player.load({data});
-    </script></body></html>"""
-
-
 @pytest.fixture(params=[(1100, "light"), (1100, "dark"), (390, "light")], ids=["light", "dark", "phone"])
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 760}, color_scheme=scheme)
-    shown = context.new_page()
-    faults: list[str] = []
-    shown.on("pageerror", lambda error: faults.append(str(error)))
-    text = document(played())
-
-    def serve(route: Route) -> None:
-        path = route.request.url.removeprefix(ORIGIN)
-        if path == "/":
-            route.fulfill(body=text, content_type="text/html; charset=utf-8")
-            return
-        file = ROOT / path.lstrip("/")
-        if file.is_file():
-            route.fulfill(body=file.read_bytes(), content_type=KINDS[file.suffix[1:]])
-        else:
-            route.fulfill(status=204)
-
-    context.route("**/*", serve)
-    shown.goto(f"{ORIGIN}/")
-    wait_for(lambda: shown.evaluate("Boolean(window.player)"), "the player", lambda: str(faults))
-    yield shown
-    context.close()
-    assert not faults
-
-
-def go(page: Page, index: int) -> None:
-    page.evaluate("(index) => window.player.take(index)", index)
+    with static_pages(browser, request.param[0], 760, request.param[1]) as pages:
+        yield pages.open_player(played())
 
 
 def test_pages_show_the_action_taken_and_the_best_action(page: Page) -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 import envs
-from tests.browser.test_page_board import KINDS, ORIGIN, document
-from tests.running_product import wait_for
-from webapp.settings import ROOT
+from tests.browser.static_pages import static_pages
 
 CODE = "total = sum(range(10))\nprint(total)"
 ACTIONS = [
@@ -57,30 +55,11 @@ def played() -> dict[str, Any]:
 @pytest.fixture(params=[(1100, "light"), (1100, "dark"), (390, "light")], ids=["light", "dark", "phone"])
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    shown = context.new_page()
-    faults: list[str] = []
-    shown.on("pageerror", lambda error: faults.append(str(error)))
-    text = document(played())
-
-    def serve(route: Route) -> None:
-        path = route.request.url.removeprefix(ORIGIN)
-        file = ROOT / path.lstrip("/")
-        if path == "/":
-            route.fulfill(body=text, content_type="text/html; charset=utf-8")
-        elif file.is_file():
-            route.fulfill(body=file.read_bytes(), content_type=KINDS[file.suffix[1:]])
-        else:
-            route.fulfill(status=204)
-
-    context.route("**/*", serve)
-    shown.goto(f"{ORIGIN}/")
-    wait_for(lambda: shown.evaluate("Boolean(window.player)"), "the player", lambda: str(faults))
-    yield shown
-    if folder := os.environ.get("SCREENSHOTS"):
-        shown.screenshot(path=str(Path(folder) / f"tools-{width}-{scheme}.png"), full_page=True)
-    context.close()
-    assert not faults
+    with static_pages(browser, width, 900, scheme) as pages:
+        shown = pages.open_player(played())
+        yield shown
+        if folder := os.environ.get("SCREENSHOTS"):
+            shown.screenshot(path=str(Path(folder) / f"tools-{width}-{scheme}.png"), full_page=True)
 
 
 def test_calls_are_shown_with_their_results_and_errors_are_marked(page: Page) -> None:

@@ -62,6 +62,17 @@ def completion(
     return Reply(body={"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
 
 
+def call(name: str, arguments: Any, identifier: str = "call_a") -> dict[str, Any]:
+    """A call of a tool as the API words it; arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def calling(*calls: Any, text: str | None = None, **reply: Any) -> Reply:
+    """A chat completion that calls tools."""
+    return completion(text, tool_calls=list(calls), **{"finish": "tool_calls", **reply})
+
+
 def refusal(status: int, message: str = "no", code: str | None = None, **headers: str) -> Reply:
     """An error as the API words it."""
     return Reply(status, {"error": {"message": message, "type": "some_error", "code": code}}, dict(headers))

@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Place
 
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.local_cluster import QUIET, is_start_failure, object_store_bytes, start_local_cluster
+from trainer.cluster.node_names import ID_LENGTH, node_names
 from trainer.config.resources import RAY_ADDRESS_VARIABLE, ClusterConfig
 from trainer.memory.available import available_memory
 from trainer.rollout.runner import Interrupted
@@ -189,14 +190,12 @@ class ClusterConnection:
         return Counter(place[first + number] for number, bundle in enumerate(bundles) if not bundle.get("GPU"))
 
     def places(self) -> list[str]:
-        """Name of the node of each reserved bundle; the names of nodes of one machine end with their ids."""
+        """Name of the node of each reserved bundle; of a node that has left the cluster, its id."""
         assert self._group is not None, "reserve() comes first"
-        names = {node["NodeID"]: node["NodeManagerHostname"] or node["NodeManagerAddress"] for node in ray.nodes()}
-        hosts = Counter(names.values())
+        names = node_names(ray.nodes())
         place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
         nodes = [place[number] for number in range(len(place))]
-        unique = {node: name if hosts[name] == 1 else f"{name} ({node[:8]})" for node, name in names.items()}
-        return [unique.get(node, node[:8]) for node in nodes]
+        return [names.get(node, node[:ID_LENGTH]) for node in nodes]
 
     def free_memory(self, nodes: Iterable[str]) -> dict[str, tuple[int, int]]:
         """(free, total) bytes of nodes by id; without those that do not tell."""

@@ -22,6 +22,8 @@ from ray._private.services import GcsClient, find_node_ids
 from ray._private.state import GcsClientOptions, GlobalState
 from ray._private.utils import compute_version_info
 
+from trainer.cluster.node_names import ID_LENGTH, node_names
+
 CONNECT_SECONDS = 5.0
 
 
@@ -49,16 +51,16 @@ def inspect(address: str, state: GlobalState) -> dict[str, Any]:
 
 
 def _described(nodes: Sequence[Mapping[str, Any]], free: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """The nodes by name; the names of those of one machine end with their ids."""
-    names = [node["NodeManagerHostname"] or node["NodeManagerAddress"] for node in nodes]
+    """The nodes by name."""
+    names = node_names(nodes)
     described = []
-    for node, name in zip(nodes, names, strict=True):
+    for node in nodes:
         id, total = node["NodeID"], node["Resources"]
         left = free.get(id, {})
         described.append(
             {
-                "id": id[:8],
-                "name": name if names.count(name) == 1 else f"{name} ({id[:8]})",
+                "id": id[:ID_LENGTH],
+                "name": names[id],
                 "cpus": total.get("CPU", 0.0),
                 "cpus_free": left.get("CPU", 0.0),
                 "gpus": total.get("GPU", 0.0),

@@ -13,7 +13,7 @@ from pydantic import field_validator, model_validator
 from envs.text_roles import TextRole
 from trainer.config.base import Section, base_url, setting
 
-RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens")
+RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "tools")
 """Fields of a request that `hosted.extra_body` may not set."""
 MAX_EXTRA_FIELDS, MAX_EXTRA_BYTES = 20, 4096
 """Of `hosted.extra_body`, as JSON."""

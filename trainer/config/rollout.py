@@ -109,10 +109,11 @@ class RolloutConfig(Section):
         "every day, so that a run continued tomorrow reads the same prompt.",
         added=True,
     )
-    tool_calls: CallFormat | Literal["auto"] = setting(
+    tool_calls: CallFormat | Literal["auto", "native"] = setting(
         "auto",
         "How tools are called, in environments that have some: in the format of a family of models (hermes: also Qwen; "
-        "llama; mistral), or as an answer. auto: by the model's chat template; the pocket policy uses answers.",
+        "llama; mistral), or as an answer. auto: by the model's chat template; hosted models and the pocket policy use "
+        "answers. native: in the fields tools and tool_calls of a hosted model's API.",
         added=True,
     )
     max_staleness: int = setting(

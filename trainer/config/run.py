@@ -313,6 +313,11 @@ class RunConfig(Section):
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")
         if self.hosted.url and self.kind != "evaluate":
             raise ValueError("hosted.url names a model that cannot be trained: set kind to evaluate, or leave it empty")
+        if self.rollout.tool_calls == "native" and not self.hosted.url:
+            raise ValueError(
+                "rollout.tool_calls is 'native', which only hosted models can do: set kind to evaluate and hosted.url, "
+                "or choose 'auto', the format of the model's chat template"
+            )
         for name in self.environment.names:
             if name in self.evaluation.suites:
                 raise ValueError(f"evaluation.suites names {name}, in which the run is evaluated anyway")

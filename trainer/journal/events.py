@@ -94,7 +94,7 @@ class GroupStarted(Event):
     hint: Hint | None = None
     members: list[str] = Field(description="Ids of the trajectories, unique within the run.")
     tools: list[ToolSpec] | None = Field(
-        default=None, description="Tools that the policy calls in its family's own format."
+        default=None, description="Tools that the policy calls in its family's own format, or in that of an API."
     )
 
 

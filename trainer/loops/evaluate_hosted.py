@@ -21,7 +21,12 @@ def evaluate_hosted(session: RunSession) -> None:
     completed = begin_evaluation(session)
     stopped, config = session.on_interrupt, session.config
     rollout = config.rollout
-    chat = HostedChat(think=rollout.think, prefill=config.hosted.prefill, system=rollout.system)
+    chat = HostedChat(
+        think=rollout.think,
+        prefill=config.hosted.prefill,
+        system=rollout.system,
+        native_calls=rollout.tool_calls == "native",
+    )
     sampler = HostedSampler(config.hosted, chat, session.folder, session.stop)
     session.on_close(sampler.close)
 

@@ -44,6 +44,8 @@ def _template_of(tokenizer: Any) -> str:
 
 Role = Literal["user", "tool"]
 """Of the message between two responses: a state, or the results of calls."""
+NOT_EXECUTED = "Error: this call was not executed."
+"""Result of a call without one, for example beyond the limit of calls, where each needs a message."""
 
 
 class ChatFormat:
@@ -66,6 +68,7 @@ class ChatFormat:
         tools: that a response may call in the format of the model's family, see `with_tools`.
         call_format: of those calls; in the format `answer`, calls are answers, and this format treats them as such.
         renders_tools: the template writes the definitions of `tools` and has messages of the role tool.
+        separate_results: each result has a message of its own; else one message has those of a turn.
     """
 
     _MARK_ASSISTANT, _MARK_USER, _MARK_CALL = "ASSISTANT-TURN-HERE", "USER-TURN-HERE", "TOOL-CALL-HERE"
@@ -73,6 +76,7 @@ class ChatFormat:
     tools: tuple[ToolSpec, ...] = ()
     call_format: CallFormat = "answer"
     renders_tools = False
+    separate_results = False
 
     def __init__(
         self,
@@ -107,14 +111,17 @@ class ChatFormat:
 
     @classmethod
     def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig) -> Self:
-        """The format that the settings of a rollout ask for. Raises TemplateError."""
+        """The format that the settings of a rollout ask for. Raises TemplateError.
+
+        Only hosted models have native calls, and these have a format of their own.
+        """
         return cls(
             tokenizer,
             think=rollout.think,
             system=rollout.system,
             variables=rollout.chat_template_kwargs,
             day=rollout.template_date,
-            call_format=rollout.tool_calls,
+            call_format="auto" if rollout.tool_calls == "native" else rollout.tool_calls,
         )
 
     def with_tools(self, tools: Sequence[ToolSpec]) -> Self:
@@ -223,7 +230,7 @@ class ChatFormat:
         messages = [*self.system_messages(), {"role": "user", "content": user}]
         return self._encode(self._render(messages) + self.forced)
 
-    def between(self, user: str, *, ended: bool, role: Role = "user") -> list[int]:
+    def between(self, user: str, *, ended: bool, role: Role = "user", earlier: Sequence[str] = ()) -> list[int]:
         """Token ids that follow a response and carry the next message.
 
         Args:
@@ -231,12 +238,17 @@ class ChatFormat:
             role: `tool` for results of calls; the user's where the template has no such role.
             ended: whether the response's last sampled token is the end token; if it was cut, the end token is added
                 here, neither sampled nor trained on.
+            earlier: results before this one, for formats with `separate_results`.
         """
         if role == "tool" and self.renders_tools:
             text = self._results(user) + self.forced
         else:
             text = self._before_user + user + self._after_user + self.forced
         return self._encode(text) if ended else [self.eos_id, *self._encode(text)]
+
+    def split_calls(self, ids: list[int]) -> tuple[str, tuple[str, ...]]:
+        """The text of a response, and the calls that were reported apart from it, as actions: here, none are."""
+        return self.decode(ids), ()
 
     def decode(self, ids: list[int]) -> str:
         """Text of sampled ids without the end token, and without NUL, which databases refuse."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
+from trainer.journal.events import ActionRecord
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
 from trainer.publishing.run_facts import RunFacts, base_model, read_facts
@@ -34,6 +35,7 @@ ACTION: dict[str, Feature] = {
     "actual": "string",
     "board": "string",
     "hint": "string",
+    "call": {"tool": "string", "arguments": "string", "result": "string", "failed": "bool"},
 }
 TURN: dict[str, Feature] = {
     "turn": "int32",
@@ -90,7 +92,8 @@ MEANINGS = {
     "lost_turn": "with `lost_action` the first action after which success was impossible, by the solver",
     "group_mean": "rewards of its group; `group_std` their deviation, `group_kept` whether the update used it",
     "board": "initial board as JSON; `hint` is the solver's advice",
-    "turns": "state, response (with thought and answer), executed actions with boards, and reward terms of each turn",
+    "turns": "state, response (with thought and answer), actions with boards, calls of tools with results, and reward "
+    "terms of each turn",
 }
 
 
@@ -200,21 +203,30 @@ def row(trajectory: RecordedTrajectory) -> dict[str, Any]:
             turn.model_dump(include=set(TURN) - {"terms", "actions"})
             | {
                 "terms": [{"name": name, "value": value} for name, value in turn.terms.items()],
-                "actions": [
-                    action.model_dump(include=set(ACTION) - {"board", "hint"})
-                    | {"board": _json(action.board), "hint": _json(action.hint)}
-                    for action in turn.actions
-                ],
+                "actions": [_action(action) for action in turn.actions],
             }
             for turn in trajectory.turns
         ],
     }
 
 
+def _action(action: ActionRecord) -> dict[str, Any]:
+    call = action.call
+    return action.model_dump(include=set(ACTION) - {"board", "hint", "call"}) | {
+        "board": _json(action.board),
+        "hint": _json(action.hint),
+        "call": call and call.model_dump() | {"arguments": _dumped(call.arguments)},
+    }
+
+
 def _json(model: BaseModel | None) -> str | None:
     if model is None:
         return None
-    return json.dumps(model.model_dump(mode="json", exclude_none=True), ensure_ascii=False, separators=(",", ":"))
+    return _dumped(model.model_dump(mode="json", exclude_none=True))
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def arrow_schema() -> Any:

@@ -20,7 +20,7 @@ from trainer.policy.chat_format import THINK_END, ChatFormat
 from trainer.rollout.actions import ActionExecutor
 from trainer.rollout.prompts import opening_message, state_message
 from trainer.rollout.response_parser import ParsedResponse, parse_response
-from trainer.rollout.tool_turns import call_results, message_role, parse_tool_response
+from trainer.rollout.tool_turns import call_results, earlier_results, message_role, parse_tool_response
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -141,7 +141,7 @@ class Episode:
         self.last_reward = turn.terms["environment"]  # as RAGEN: without format penalty and reward terms
         self._check_budgets()
         if not self.ended:
-            self._prepare_prompt(response)
+            self._prepare_prompt()
         return turn
 
     def interrupt(self) -> TrajectoryFinished:
@@ -160,8 +160,15 @@ class Episode:
         self.trajectory.thought_spans.append((start, start + self._thought_tokens(response.ids, text)))
         think, max_actions = self.rollout.think, self.rollout.max_actions_per_turn
         if self.chat.tools:
-            call_format = self.chat.call_format
-            parsed = parse_tool_response(text, think=think, max_actions=max_actions, call_format=call_format)
+            written, reported = self.chat.split_calls(response.ids)
+            parsed = parse_tool_response(
+                written,
+                think=think,
+                max_actions=max_actions,
+                call_format=self.chat.call_format,
+                tools=self.chat.tools,
+                reported=reported,
+            )
         else:
             parsed = parse_response(text, think=think, max_actions=max_actions)
         return parsed, text
@@ -205,15 +212,14 @@ class Episode:
         elif len(self.trajectory.turns) >= self.rollout.max_turns:
             self.trajectory.end = "turns"
 
-    def _prepare_prompt(self, response: SampledResponse) -> None:
+    def _prepare_prompt(self) -> None:
         """Make the next prompt, or end the trajectory if it and a response exceed the context."""
         try:
             self.state = self._state_message()
         except Exception as error:  # noqa: BLE001 environments are third-party code; what they raise is recorded
             self.trajectory.fail(failure_message(error))
             return
-        role = message_role(self.trajectory.turns[-1])
-        self._next_tokens = self.chat.between(self.state, ended=response.ended, role=role)
+        self._next_tokens = self._between(self.trajectory.turns[-1], self.state)
         shown_turns = self.rollout.context_turns
         first = len(self.trajectory.turns) + 1 - shown_turns if shown_turns else 0
         self._window = self._window_from(first) if first > 0 else None
@@ -222,10 +228,11 @@ class Episode:
             self._end_at_full_context()
 
     def _state_message(self) -> str:
-        results = call_results(self.trajectory.turns[-1]) if self.trajectory.turns else ""
+        turns = self.trajectory.turns
+        results = call_results(turns[-1]) if turns and not self.chat.separate_results else ""
         return state_message(
             results or self.env.render(),
-            turn=len(self.trajectory.turns),
+            turn=len(turns),
             actions_left=self.actions_left,
             last_reward=self.last_reward,
         )
@@ -237,8 +244,13 @@ class Episode:
         ids = self.chat.opening(self.task + states[0])
         for turn, state in zip(turns, states[1:], strict=True):
             ids += self.trajectory.response(turn.turn)
-            ids += self.chat.between(state, ended=not turn.truncated, role=message_role(turn))
+            ids += self._between(turn, state)
         return ids
+
+    def _between(self, turn: Turn, state: str) -> list[int]:
+        """The tokens between the response of a turn and the next one, with the state that it led to."""
+        earlier = earlier_results(turn) if self.chat.separate_results else []
+        return self.chat.between(state, ended=not turn.truncated, role=message_role(turn), earlier=earlier)
 
     def _end_at_full_context(self) -> None:
         self.trajectory.end = "truncated"

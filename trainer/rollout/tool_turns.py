@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from envs.base import ToolSpec
 from envs.tools.call_formats import CallFormat, parse_calls
 from trainer.journal.events import Turn
-from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK, THINK_END, Role
+from trainer.policy.chat_format import ANSWER, ANSWER_END, NOT_EXECUTED, THINK, THINK_END, Role
 from trainer.rollout.response_parser import ParsedResponse, clean
 
 
-def parse_tool_response(response: str, *, think: bool, max_actions: int, call_format: CallFormat) -> ParsedResponse:
+def parse_tool_response(
+    response: str,
+    *,
+    think: bool,
+    max_actions: int,
+    call_format: CallFormat,
+    tools: Sequence[ToolSpec] = (),
+    reported: Sequence[str] = (),
+) -> ParsedResponse:
     """Parse thought and calls, or the answer, of a sampled response. Never raises.
 
     After the thought, calls in the family's format are the actions; without any, `<answer>` has the only one. An answer
     beside calls is ignored: their results are not known yet.
+
+    Calls that an endpoint reports apart from the text need no tags: models that write them this way often think in
+    secret, and what text there is counts as the thought.
 
     Args:
         response: the decoded sampled tokens, without the forced opening tag.
         think: whether the prompt ended with `<think>`.
         max_actions: calls beyond this many are dropped first.
         call_format: of the model's family.
+        tools: of the environment.
+        reported: calls reported apart from the text, as actions.
     """
     thought, closed, rest = response.partition(THINK_END) if think else ("", THINK_END, response)
     full = (THINK if think else "") + response
+    if reported:
+        actions = tuple(reported[:max_actions])
+        return ParsedResponse(full, clean(thought), "\n".join(actions), actions, structured=True, problem=None)
     if not closed:
         return _without_actions(full, thought, "the thought is not closed with </think>")
-    calls = tuple(parse_calls(rest, call_format)[:max_actions])
+    calls = tuple(parse_calls(rest, call_format, tools)[:max_actions])
     if calls:
         return ParsedResponse(full, clean(thought), "\n".join(calls), calls, structured=True, problem=None)
     _, opened, tail = rest.partition(ANSWER)
@@ -45,6 +64,13 @@ def _without_actions(full: str, thought: str, problem: str) -> ParsedResponse:
 def message_role(turn: Turn) -> Role:
     """The role of the message after a turn: that of results if the turn called a tool."""
     return "tool" if any(action.call for action in turn.actions) else "user"
+
+
+def earlier_results(turn: Turn) -> list[str]:
+    """The results of a turn's calls before the last one, whose result is the state; empty if it called no tool."""
+    if message_role(turn) == "user":
+        return []
+    return [action.call.result if action.call else NOT_EXECUTED for action in turn.actions[:-1]]
 
 
 def call_results(turn: Turn) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.base import ToolSpec
-from envs.tools.calls import MARKS, MAX_CALL, MAX_DEPTH, CallError, ToolCall, read_call
+from envs.tools.calls import MARKS, MAX_CALL, MAX_DEPTH, CallError, ToolCall, exact_text, read_call
 
 PRICE = ToolSpec(
     name="price",
@@ -54,6 +54,18 @@ def test_arguments_of_any_name_survive(arguments):
     spec = ToolSpec(name="any", description="", parameters={"properties": {name: {} for name in arguments}})
     call = ToolCall("any", arguments)
     assert read_call(call.text(), {"any": spec}) == call
+
+
+@given(st.text('ab1 ().="é', min_size=1, max_size=8))
+def test_a_call_with_any_name_is_read_as_a_call_and_never_as_an_answer(name):
+    call = ToolCall(name, {"item": "lamp"})
+    assert read_call(exact_text(call, TOOLS), TOOLS) == call
+
+
+@given(st.dictionaries(st.sampled_from(["code", "text", "item"]), json_values))
+def test_wrong_arguments_are_not_read_as_the_text_of_the_only_one(arguments):
+    call = ToolCall("python", arguments)
+    assert read_call(exact_text(call, TOOLS), TOOLS) == call
 
 
 @given(st.text(max_size=80), st.sampled_from(["", *MARKS, "price(", "python(", "{", '{"name": ', "now()"]))

@@ -50,6 +50,16 @@ def test_missing_companions_of_a_setting_are_reported() -> None:
     assert "is missing: name the model" in problem(model=" ")
     assert "needs prices" in problem(max_cost=1)
     assert "other settings determine it" in problem(extra_body={"messages": []})
+    assert "other settings determine it" in problem(extra_body={"tools": []})
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate", "sft"])
+def test_only_hosted_models_have_native_calls(kind: str) -> None:
+    rollout = {"tool_calls": "native"}
+    with pytest.raises(ValidationError) as refusal:
+        RunConfig.model_validate({"kind": kind, "rollout": rollout})
+    assert "only hosted models can do: set kind to evaluate and hosted.url" in validation_errors(refusal.value)[0][1]
+    assert RunConfig.model_validate({"kind": "evaluate", "rollout": rollout, "hosted": GOOD}).rollout.tool_calls
 
 
 @pytest.mark.parametrize("kind", ["train", "sft"])

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import DatasetCard
 
+from envs.base import CallRecord
 from tests.trainer.publishing import hub_server
 from tests.trainer.publishing.hub_server import Hub
 from tests.webapp import recorded_journal as recorded
@@ -51,6 +52,26 @@ def test_each_trajectory_is_a_row_and_a_repeated_iteration_counts_once(exported:
         assert json.loads(row["board"])["kind"] == "grid"
         for turn in row["turns"]:
             assert sum(term["value"] for term in turn["terms"]) == pytest.approx(turn["reward"])
+
+
+def test_calls_of_tools_have_columns_of_their_own(tmp_path: Path, config: RunConfig) -> None:
+    call = CallRecord(tool="search", arguments={"query": "moons"}, result="2")
+    log = Journal(tmp_path / "run")
+    log.write(recorded.started(config))
+    for event in recorded.iteration(config, 1, 0.5):
+        if isinstance(event, events.Turn):
+            action = events.ActionRecord(text="search(moons)", status="executed")
+            actions = [action.model_copy(update={"call": call}), action]
+            event = event.model_copy(update={"actions": actions})
+        log.write(event)
+    log.close()
+    dataset.export_trajectories(tmp_path / "run", tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "data" / "train.parquet")
+    for row in table.to_pylist():
+        for turn in row["turns"]:
+            first, second = (action["call"] for action in turn["actions"])
+            assert first == {"tool": "search", "arguments": '{"query":"moons"}', "result": "2", "failed": False}
+            assert second is None
 
 
 def test_the_card_describes_the_files(exported: Path) -> None:

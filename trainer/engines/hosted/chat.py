@@ -1,34 +1,48 @@
-"""Chat format of hosted models: messages ⇄ ids of bytes, role marks and interned tokens.
+"""Chat format of hosted models: messages ⇄ ids of bytes, role marks and interned tokens, calls and definitions.
 
 It lets hosted models, whose tokenizer is unknown, use the rollout and token recording of all other engines.
 """
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn, Self
 
+from envs.base import ToolSpec
+from envs.tools.call_formats import action_of_call
 from trainer.config.rollout import SYSTEM
+from trainer.engines.hosted.completion import ReportedCall
 from trainer.policy.byte_alphabet import BYTE_OF
-from trainer.policy.chat_format import ANSWER, THINK, ChatFormat, Role
+from trainer.policy.chat_format import ANSWER, NOT_EXECUTED, THINK, ChatFormat, Role
 
-SYSTEM_MARK, USER_MARK, ASSISTANT_MARK, END = 256, 257, 258, 259
-_ROLES = {SYSTEM_MARK: "system", USER_MARK: "user", ASSISTANT_MARK: "assistant"}
-_MARKS = 4
+SYSTEM_MARK, USER_MARK, ASSISTANT_MARK, END, TOOL_MARK = 256, 257, 258, 259, 260
+_ROLES = {SYSTEM_MARK: "system", USER_MARK: "user", ASSISTANT_MARK: "assistant", TOOL_MARK: "tool"}
+_MARKS = 5
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
-Message = dict[str, str]
-"""`role` and `content`, as in the API."""
+Message = dict[str, Any]
+"""`role` and `content`, and those of `tool_calls` and `tool_call_id` that belong to it, as in the API."""
 
 
 class InternedTokens:
-    """Stand-in for a tokenizer. Ids 0 to 255 are bytes, then the marks, then tokens in order of first use."""
+    """Stand-in for a tokenizer. Ids 0 to 255 are bytes, then the marks, then the rest in order of first use.
+
+    Attributes:
+        calls: id → call of a tool. Its text is that of the format `hermes`, for readers: it is never parsed.
+        definitions: id → definitions of tools, without text.
+    """
 
     added_tokens_decoder: dict[int, Any] = {}
 
     def __init__(self) -> None:
         self._bytes_of: list[bytes] = [bytes([byte]) for byte in range(256)] + [b""] * _MARKS
         self._id_of = {token: number for number, token in enumerate(self._bytes_of[:256])}
+        self.calls: dict[int, ReportedCall] = {}
+        self.definitions: dict[int, list[dict[str, Any]]] = {}
+        self._id_of_call: dict[ReportedCall, int] = {}
+        self._id_of_tools: dict[tuple[str, ...], int] = {}
 
     def encode(self, text: str) -> list[int]:
         """A text byte by byte; characters that UTF-8 cannot encode become a question mark."""
@@ -40,13 +54,36 @@ class InternedTokens:
         for token in tokens:
             number = self._id_of.get(token)
             if number is None:
-                number = self._id_of[token] = len(self._bytes_of)
-                self._bytes_of.append(token)
+                number = self._id_of[token] = self._new(token)
             ids.append(number)
         return ids
 
+    def intern_calls(self, calls: Iterable[ReportedCall]) -> list[int]:
+        """One id for each call."""
+        ids = []
+        for call in calls:
+            number = self._id_of_call.get(call)
+            if number is None:
+                number = self._id_of_call[call] = self._new(_text(call).encode())
+                self.calls[number] = call
+            ids.append(number)
+        return ids
+
+    def intern_tools(self, tools: Sequence[ToolSpec]) -> int:
+        """The id of the definitions of these tools."""
+        key = tuple(tool.model_dump_json() for tool in tools)
+        number = self._id_of_tools.get(key)
+        if number is None:
+            number = self._id_of_tools[key] = self._new(b"")
+            self.definitions[number] = [tool.definition() for tool in tools]
+        return number
+
+    def _new(self, text: bytes) -> int:
+        self._bytes_of.append(text)
+        return len(self._bytes_of) - 1
+
     def to_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of the ids; marks have none."""
+        """The bytes of the ids; marks and definitions have none."""
         return b"".join(self._bytes_of[token] for token in ids)
 
     def decode(self, ids: Iterable[int], **_: Any) -> str:
@@ -57,6 +94,25 @@ class InternedTokens:
         return "".join(_CHARACTER_OF[byte] for byte in self._bytes_of[token])
 
 
+def _text(call: ReportedCall) -> str:
+    # Arguments that are an object stay as they were written, since parsing can produce what UTF-8 does not have.
+    written = call.arguments.strip() or "{}"
+    arguments = written if _is_object(written) else json.dumps(call.arguments, ensure_ascii=False)
+    return f'<tool_call>{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {arguments}}}</tool_call>'
+
+
+def _is_object(text: str) -> bool:
+    """Whether a text is a JSON object, without the constants that only Python accepts."""
+    try:
+        return isinstance(json.loads(text, parse_constant=_refused), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON value")
+
+
 class HostedChat(ChatFormat):
     """A `ChatFormat` without a template: the endpoint applies its own to the messages.
 
@@ -64,43 +120,105 @@ class HostedChat(ChatFormat):
         think: whether responses contain a thought.
         prefill: whether the prompt includes the opening tag of the response; else the model writes it.
         system: the system message; empty = none.
+        native_calls: whether tools are defined in the request and calls reported apart from the text; else calls are
+            answers.
     """
 
-    def __init__(self, *, think: bool, prefill: bool, system: str = SYSTEM) -> None:
-        self.system = system
+    def __init__(self, *, think: bool, prefill: bool, system: str = SYSTEM, native_calls: bool = False) -> None:
+        self.system, self.native_calls = system, native_calls
+        self._thought = THINK if think and prefill else ""
         self.tokens = InternedTokens()
         self.tokenizer = self.tokens
         self.eos_id = END
         self.forced = (THINK if think else ANSWER) if prefill else ""
 
-    def opening(self, user: str) -> list[int]:
-        if not self.system:
-            return self._turn(user)
-        return [SYSTEM_MARK, *self.tokens.encode(self.system), END, *self._turn(user)]
+    def with_tools(self, tools: Sequence[ToolSpec]) -> Self:
+        """As in `ChatFormat`: this format, unless calls are native. With these, no answer is prefilled."""
+        if not tools or not self.native_calls:
+            return self
+        bound = copy.copy(self)
+        bound.tools, bound.forced = tuple(tools), self._thought
+        bound.renders_tools = bound.separate_results = True
+        return bound
 
-    def between(self, user: str, *, ended: bool, role: Role = "user") -> list[int]:
-        """As in `ChatFormat`, with results of calls as messages of the user.
+    def opening(self, user: str) -> list[int]:
+        definitions = [self.tokens.intern_tools(self.tools)] if self.tools else []
+        system = [SYSTEM_MARK, *self.tokens.encode(self.system), END] if self.system else []
+        return [*definitions, *system, *self._turn(USER_MARK, user)]
+
+    def between(self, user: str, *, ended: bool, role: Role = "user", earlier: Sequence[str] = ()) -> list[int]:
+        """As in `ChatFormat`; without native calls, results are messages of the user.
 
         Responses never contain the end token: endpoints report the end without it.
         """
-        return [END, *self._turn(user)]
+        results = [token for text in earlier for token in (TOOL_MARK, *self.tokens.encode(text), END)]
+        return [END, *results, *self._turn(TOOL_MARK if role == "tool" and self.tools else USER_MARK, user)]
 
-    def _turn(self, user: str) -> list[int]:
-        return [USER_MARK, *self.tokens.encode(user), END, ASSISTANT_MARK, *self.tokens.encode(self.forced)]
+    def _turn(self, mark: int, text: str) -> list[int]:
+        return [mark, *self.tokens.encode(text), END, ASSISTANT_MARK, *self.tokens.encode(self.forced)]
+
+    def split_calls(self, ids: list[int]) -> tuple[str, tuple[str, ...]]:
+        calls = [self.tokens.calls[token] for token in ids if token in self.tokens.calls]
+        text = self.decode([token for token in ids if token not in self.tokens.calls])
+        return text, tuple(action_of_call(call.name, call.arguments, self.tools) for call in calls)
 
     def decode(self, ids: list[int]) -> str:
         return self.tokens.decode(ids).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
+    def definitions(self, ids: Sequence[int]) -> list[dict[str, Any]]:
+        """The definitions of a dialogue's tools; empty without native calls."""
+        return self.tokens.definitions.get(ids[0], []) if ids else []
+
     def messages(self, ids: Sequence[int]) -> list[Message]:
-        """The messages of a dialogue's ids; an unfinished last one is included if it has content."""
+        """The messages of a dialogue's ids; an unfinished last one is included if it has content.
+
+        Results follow their calls in order, one message for each call.
+        """
         messages: list[Message] = []
         role, start = "", 0
         for place, token in enumerate(ids):
             if token in _ROLES:
                 role, start = _ROLES[token], place + 1
             elif token == END and role:
-                messages.append({"role": role, "content": self.tokens.decode(ids[start:place])})
+                messages.append(self._message(role, ids[start:place]))
                 role = ""
         if role and start < len(ids):
-            messages.append({"role": role, "content": self.tokens.decode(ids[start:])})
-        return messages
+            messages.append(self._message(role, ids[start:]))
+        return _paired(messages)
+
+    def _message(self, role: str, ids: Sequence[int]) -> Message:
+        calls = [self.tokens.calls[token] for token in ids if token in self.tokens.calls]
+        if not calls:
+            return {"role": role, "content": self.tokens.decode(ids)}
+        text = self.tokens.decode(token for token in ids if token not in self.tokens.calls)
+        return {"role": role, "content": text or None, "tool_calls": [_as_sent(call) for call in calls]}
+
+
+def _as_sent(call: ReportedCall) -> dict[str, Any]:
+    """A call as later requests repeat it. Servers reject dialogues with arguments that are no JSON object, so that
+    these are wrapped in one.
+    """
+    arguments = call.arguments.strip() or "{}"
+    if not _is_object(arguments):
+        arguments = json.dumps({"unreadable": call.arguments}, ensure_ascii=False)
+    # A name is mandatory, and a call without one is answered with that error.
+    return {"id": call.id, "type": "function", "function": {"name": call.name or "unnamed", "arguments": arguments}}
+
+
+def _paired(messages: Iterable[Message]) -> list[Message]:
+    """The messages with the id of its call in each result, and a result for each call that has none."""
+    paired: list[Message] = []
+    pending: list[str] = []
+    for message in messages:
+        if message["role"] == "tool" and pending:
+            paired.append(message | {"tool_call_id": pending.pop(0)})
+            continue
+        paired += (_unexecuted(identifier) for identifier in pending)
+        pending = [call["id"] for call in message.get("tool_calls", ())]
+        # A call that was written as an answer has a result, but no id.
+        paired.append(message | {"role": "user"} if message["role"] == "tool" else message)
+    return [*paired, *(_unexecuted(identifier) for identifier in pending)]
+
+
+def _unexecuted(identifier: str) -> Message:
+    return {"role": "tool", "content": NOT_EXECUTED, "tool_call_id": identifier}

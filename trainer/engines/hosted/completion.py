@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from envs.tools.call_formats import MAX_CALLS
 from trainer.engines.hosted.costs import Usage
 
 _MAX_MESSAGE_LENGTH = 300
@@ -24,6 +25,21 @@ _CONTEXT_ERRORS = (
 
 
 @dataclass(frozen=True)
+class ReportedCall:
+    """A call of a tool as the endpoint reports it, apart from the text.
+
+    Attributes:
+        id: that the message with the result names.
+        name: of the tool; empty where the endpoint's call has none.
+        arguments: as the model wrote them: a JSON object, unless the model made a mistake.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
 class Completion:
     """One response.
 
@@ -34,6 +50,7 @@ class Completion:
         ended: whether the model ended it (else it was cut at the limit).
         usage: tokens as counted by the endpoint.
         context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
+        calls: of tools, in order; at most `MAX_CALLS`.
     """
 
     text: str
@@ -42,6 +59,7 @@ class Completion:
     ended: bool
     usage: Usage
     context_exceeded: bool = False
+    calls: tuple[ReportedCall, ...] = ()
 
 
 class NotACompletionError(ValueError):
@@ -66,6 +84,7 @@ def parse_completion(data: bytes) -> Completion:
         content = message.get("content")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise NotACompletionError("the response has no choices[0].message") from None
+    calls = _calls(message.get("tool_calls"))
     if content is None:
         content = message.get("refusal") or ""
     if not isinstance(content, str):
@@ -78,7 +97,37 @@ def parse_completion(data: bytes) -> Completion:
         logprobs=logprobs,
         ended=choice.get("finish_reason") != "length",
         usage=_usage(body.get("usage")),
+        calls=calls,
     )
+
+
+def _calls(listed: Any) -> tuple[ReportedCall, ...]:
+    """The calls of a message. One that is malformed is kept as it is, so that the model reads what is wrong with it."""
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise NotACompletionError("the response's tool_calls are no list")
+    return tuple(_call(entry, number) for number, entry in enumerate(listed[:MAX_CALLS], 1))
+
+
+def _call(entry: Any, number: int) -> ReportedCall:
+    """A call; servers that give it no id get a made-up one back."""
+    found = entry if isinstance(entry, dict) else {}
+    function = found.get("function")
+    identifier = _storable(found["id"]) if isinstance(found.get("id"), str) and found["id"] else f"call_{number}"
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return ReportedCall(identifier, "", _storable(json.dumps(entry, ensure_ascii=False)))
+    arguments = function.get("arguments")
+    if arguments is None:
+        arguments = ""
+    elif not isinstance(arguments, str):  # some servers parse them
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ReportedCall(identifier, _storable(function["name"]), _storable(arguments))
+
+
+def _storable(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _json(data: bytes) -> Any:

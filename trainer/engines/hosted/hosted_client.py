@@ -30,6 +30,10 @@ _HINTS = (
     ("continue_final_message", "set hosted.prefill to off"),
 )
 """Words of error messages, and what to change."""
+_TOOLS_HINT = (
+    "set rollout.tool_calls to answer, or let the server read calls (vLLM: --enable-auto-tool-choice and "
+    "--tool-call-parser)"
+)
 _PAYMENT_CODES = ("insufficient_quota", "billing_not_active", "credit_balance")
 
 
@@ -95,7 +99,7 @@ class HostedClient:
                 if parser.is_context_exceeded(status, data):
                     return CompletionResult(CONTEXT_EXCEEDED, failures, seconds)
                 problem = f"status {status}: {parser.error_message(data, self.key) or 'no message'}"
-                self._raise_if_permanent(status, data)
+                self._raise_if_permanent(status, data, tools="tools" in body)
                 requested_wait = retry_after(headers)
             except NotACompletionError as error:
                 problem = f"{error}; is hosted.url the root of an OpenAI-compatible endpoint?"
@@ -133,8 +137,8 @@ class HostedClient:
             status = inner
         return status, response.headers, response.content
 
-    def _raise_if_permanent(self, status: int, data: bytes) -> None:
-        """Raise RefusedError for errors that a retry cannot fix."""
+    def _raise_if_permanent(self, status: int, data: bytes, *, tools: bool) -> None:
+        """Raise RefusedError for errors that a retry cannot fix. `tools`: the request defines tools."""
         host, text, code = self.config.host, parser.error_message(data, self.key), parser.error_code(data)
         detail = f": {text}" if text else ""
         variable = self.config.api_key_env
@@ -142,6 +146,8 @@ class HostedClient:
             raise RefusedError(f"{host} requires payment{detail}. Check the account there, then resume")
         if is_retryable(status):
             return
+        if tools and "tool" in text.lower() and status not in (401, 403):
+            raise RefusedError(f"{host} rejects the definitions of tools ({status}){detail}. To go on, {_TOOLS_HINT}")
         if status == 401:
             problem = f"does not accept the key in {variable}" if self.key else "requires a key"
             todo = f"set {variable} to a valid key" if variable else "name the key's variable in hosted.api_key_env"

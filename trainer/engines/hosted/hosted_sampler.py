@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from trainer.seeds import derive
 
 _STOP_POLL_SECONDS = 0.2
 _MAX_MESSAGE_OVERHEAD = 32  # tokens that a chat template adds to a message, at most
+_MAX_TOOLS_OVERHEAD = 1024  # and to the definitions of tools: how these are called
 
 
 class HostedSampler:
@@ -86,25 +88,46 @@ class HostedSampler:
         """Start a coroutine in the event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def complete(self, messages: list[Message], params: SamplingParams, seed: int, turn: int) -> Completion:
+    async def complete(self, dialogue: Dialogue, params: SamplingParams, seed: int, turn: int) -> Completion:
         """The next response of a dialogue, from the cache or from the endpoint.
 
         Raises:
             BudgetSpentError: the budget does not allow the request.
             HostedError, RefusedError: see `HostedClient.complete`.
         """
-        body = request_body(self.config, messages, params, derive(seed, turn))
+        body = request_body(self.config, dialogue, params, derive(seed, turn))
         key = key_of(self.client.address, body, seed, turn)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
-        # A token has one byte at least.
-        max_prompt = sum(len(message["content"].encode()) + _MAX_MESSAGE_OVERHEAD for message in messages)
-        async with self.budget.reserve(max_prompt, params.max_tokens):
+        async with self.budget.reserve(dialogue.max_tokens, params.max_tokens):
             result = await self.client.complete(body)
             self.cache.put(key, result)
             self.totals.add(result.completion.usage, result.retries, result.seconds)
         return result.completion
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """What a request sends: the messages, and the definitions of the tools that the model may call natively."""
+
+    messages: list[Message]
+    tools: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def max_tokens(self) -> int:
+        """Upper limit of its number of tokens: each has one byte at least."""
+        total = sum(_length(message) + _MAX_MESSAGE_OVERHEAD for message in self.messages)
+        return total + (_bytes_as_json(self.tools) + _MAX_TOOLS_OVERHEAD if self.tools else 0)
+
+
+def _length(message: Message) -> int:
+    content = len((message["content"] or "").encode())
+    return content + (_bytes_as_json(message["tool_calls"]) if "tool_calls" in message else 0)
+
+
+def _bytes_as_json(value: Any) -> int:
+    return len(json.dumps(value).encode())
 
 
 @dataclass(frozen=True)
@@ -154,8 +177,9 @@ class HostedSession:
         """Request the row's next response at once."""
         self.tokens[row] += ids
         turn, self.turn[row] = self.turn[row], self.turn[row] + 1
-        messages = self.sampler.chat.messages(self.tokens[row])
-        future = self.sampler.submit(self.sampler.complete(messages, self.params, self.seeds[row], turn))
+        chat, ids = self.sampler.chat, self.tokens[row]
+        dialogue = Dialogue(chat.messages(ids), chat.definitions(ids))
+        future = self.sampler.submit(self.sampler.complete(dialogue, self.params, self.seeds[row], turn))
         self._requests[row] = future
         future.add_done_callback(lambda done: self._outcomes.put(_outcome(row, done)))
 
@@ -176,9 +200,9 @@ def _outcome(row: int, future: Future[Completion]) -> _Outcome:
     return _Outcome(row, None, error) if error else _Outcome(row, future.result(), None)
 
 
-def request_body(config: HostedConfig, messages: list[Message], params: SamplingParams, seed: int) -> dict[str, Any]:
+def request_body(config: HostedConfig, dialogue: Dialogue, params: SamplingParams, seed: int) -> dict[str, Any]:
     """The JSON body of a chat completion request."""
-    unsupported = config.unsupported_params
+    messages, unsupported = dialogue.messages, config.unsupported_params
     body: dict[str, Any] = {
         "model": config.model,
         "messages": _merge_system(messages) if "system" in unsupported else messages,
@@ -190,7 +214,9 @@ def request_body(config: HostedConfig, messages: list[Message], params: Sampling
         body["seed"] = seed
     if "logprobs" not in unsupported:
         body["logprobs"] = True
-    if config.prefill:
+    if dialogue.tools:
+        body["tools"] = dialogue.tools
+    if config.prefill and messages[-1]["role"] == "assistant":
         body |= {"add_generation_prompt": False, "continue_final_message": True}
     return body | config.extra_body
 
@@ -204,7 +230,9 @@ def _merge_system(messages: list[Message]) -> list[Message]:
 
 
 def sampled_response(chat: HostedChat, completion: Completion) -> SampledResponse:
-    """A completion as ids: the endpoint's tokens where reported, else bytes; unknown values are NaN."""
+    """A completion as ids: the endpoint's tokens where reported, else bytes, then an id for each call; unknown values
+    are NaN.
+    """
     if completion.context_exceeded:
         return SampledResponse(ended=True, context_exceeded=True)
     if completion.tokens is None:
@@ -212,6 +240,8 @@ def sampled_response(chat: HostedChat, completion: Completion) -> SampledRespons
         logprobs = [math.nan] * len(ids)
     else:
         ids, logprobs = chat.tokens.intern(completion.tokens), list(completion.logprobs)
+    calls = chat.tokens.intern_calls(completion.calls)
+    ids, logprobs = ids + calls, logprobs + [math.nan] * len(calls)
     return SampledResponse(
         ids,
         logprobs,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.engines.hosted.completion import Completion
+from trainer.engines.hosted.completion import Completion, ReportedCall
 from trainer.engines.hosted.costs import Usage
 from trainer.engines.hosted.hosted_client import CompletionResult
 
@@ -72,6 +72,7 @@ def _encode(result: CompletionResult) -> dict[str, Any]:
             "ended": completion.ended,
             "usage": vars(completion.usage),
             "full": completion.context_exceeded,
+            "calls": [vars(call) for call in completion.calls],
         },
     }
 
@@ -86,6 +87,7 @@ def _decode(line: Mapping[str, Any]) -> CompletionResult:
         ended=answer["ended"],
         usage=Usage(**answer["usage"]),
         context_exceeded=answer["full"],
+        calls=tuple(ReportedCall(**call) for call in answer.get("calls", ())),  # files of older versions have none
     )
     return CompletionResult(completion, line["retries"], line["seconds"])
 

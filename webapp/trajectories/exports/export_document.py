@@ -119,6 +119,8 @@ def _turn(event: Event) -> list[str]:
         if record.get("actual"):
             what += f", slipped: went {record['actual']}"
         lines.append(f"    {record.get('name') or record['text']}: {what}")
+        if call := record.get("call"):
+            lines += ["        Result:", *(f"        {line}" for line in _indented(call["result"]))]
         if record.get("board"):
             lines += [f"        {line}" for line in board_text(record["board"]).splitlines()]
     terms = ", ".join(f"{formatting.signed(value)} {name}" for name, value in event["terms"].items())

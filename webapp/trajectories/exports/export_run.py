@@ -39,6 +39,7 @@ DOCUMENT_BYTES = 1_500
 """Of a document besides prompt and turns."""
 METRIC_BATCH_SIZE = 20_000
 
+CALL = pa.struct([("tool", pa.string()), ("arguments", pa.string()), ("result", pa.string()), ("failed", pa.bool_())])
 ACTION = pa.struct(
     [
         ("text", pa.string()),
@@ -49,6 +50,7 @@ ACTION = pa.struct(
         ("actual", pa.string()),
         ("board", pa.string()),
         ("hint", pa.string()),
+        ("call", CALL),
     ]
 )
 MARK = pa.struct(
@@ -337,10 +339,22 @@ def _turn(turn: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": _int32(turn["tokens"]),
         "terms": list(turn["terms"].items()),
         "claims": None if turn.get("claims") is None else [_claim(claim) for claim in turn["claims"]],
-        "actions": [
-            dict(action) | {"board": _json(action.get("board")), "hint": _json(action.get("hint"))}
-            for action in turn["actions"]
-        ],
+        "actions": [_action(action) for action in turn["actions"]],
+    }
+
+
+def _action(action: Mapping[str, Any]) -> dict[str, Any]:
+    call = action.get("call")
+    return dict(action) | {
+        "board": _json(action.get("board")),
+        "hint": _json(action.get("hint")),
+        "call": call
+        and {
+            "tool": call["tool"],
+            "arguments": _json(call.get("arguments", {})),
+            "result": call["result"],
+            "failed": call.get("failed", False),
+        },
     }
 
 

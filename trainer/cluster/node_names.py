@@ -1,0 +1,21 @@
+"""Names of a cluster's nodes for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ID_LENGTH = 8
+"""Characters of a node's id that are shown."""
+
+
+def node_names(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Id of each node → a name that no other node has: its host's, with the id where a machine has several nodes.
+
+    Args:
+        nodes: as Ray lists them, with NodeID, NodeManagerHostname and NodeManagerAddress.
+    """
+    hosts = {node["NodeID"]: node["NodeManagerHostname"] or node["NodeManagerAddress"] for node in nodes}
+    count = Counter(hosts.values())
+    return {node: host if count[host] == 1 else f"{host} ({node[:ID_LENGTH]})" for node, host in hosts.items()}
