@@ -62,16 +62,33 @@ class EnvSpec(BaseModel):
     tools: tuple[ToolSpec, ...] = Field((), description="Tools whose calls are actions, besides answers.")
 
 
-Tone = Literal["floor", "wall", "goal", "danger", "good", "bad", "piece", "player"]
-"""How a cell is drawn: the first six as ground, `piece` and `player` as movable objects on it."""
+Tone = Literal[
+    "floor",
+    "wall",
+    "tile",
+    "goal",
+    "danger",
+    "good",
+    "bad",
+    "white",
+    "yellow",
+    "orange",
+    "red",
+    "green",
+    "blue",
+    "piece",
+    "player",
+]
+"""How a cell is drawn: `piece` and `player` as movable objects on the floor, all others as ground."""
+MAX_GLYPH = 4
 
 
 class Symbol(BaseModel):
-    """Meaning of a character of a grid. `glyph`: optional, up to two characters drawn on the cell ("⚷", "A1")."""
+    """Meaning of a character of a grid. `glyph`: optional, a few characters drawn on the cell ("⚷", "A1", "2048")."""
 
     name: str = Field(min_length=1, max_length=40)
     tone: Tone = "floor"
-    glyph: str | None = Field(default=None, max_length=2)
+    glyph: str | None = Field(default=None, max_length=MAX_GLYPH)
 
 
 class GridBoard(BaseModel):

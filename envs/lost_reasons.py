@@ -39,6 +39,7 @@ LOST_REASONS = (
     _reason("low_arm", "pulled the low arm", r"the low arm was pulled", "bandit wrong arm"),
     _reason("wrong_answer", "wrong answer", r"the answer (does not equal the target|was wrong)", "equation result"),
     _reason("no_equation", "no equation possible", r"no equation of these numbers", "numbers target"),
+    _reason("no_move", "no move left", r"no move changes the board", "stuck full tiles 2048"),
     _reason("no_tries", "out of tries", r"no tries are left", "wrong answer attempts"),
     _reason("wrong_purchase", "wrong product bought", r"the purchase matches the request only", "buy shop option"),
 )

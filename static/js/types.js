@@ -3,7 +3,8 @@
  * Types of the wire formats: snapshot of a run's page, journal events, trajectories. Type-only: browsers never load it.
  */
 
-/** @typedef {{name: string, tone?: "floor"|"wall"|"goal"|"danger"|"good"|"bad"|"piece"|"player", glyph?: string|null}} Sign */
+/** @typedef {"floor"|"wall"|"tile"|"goal"|"danger"|"good"|"bad"|"white"|"yellow"|"orange"|"red"|"green"|"blue"|"piece"|"player"} Tone */
+/** @typedef {{name: string, tone?: Tone, glyph?: string|null}} Sign */
 /** @typedef {{kind: "grid", theme: string, rows: string[], legend?: Record<string, Sign>|null}} GridBoard */
 /** @typedef {{name: string, pulls: number, total: number, last?: number|null}} Arm */
 /** @typedef {{kind: "arms", arms: Arm[]}} ArmsBoard */

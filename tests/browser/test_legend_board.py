@@ -70,6 +70,20 @@ def test_tones_use_the_colours_of_the_page(page: Page) -> None:
     )
 
 
+def test_glyphs_are_legible_on_floor_and_on_painted_tiles(page: Page) -> None:
+    legend = {
+        "1": Symbol(name="one", glyph="1"),
+        "r": Symbol(name="red tile", tone="red", glyph="2048"),
+        "y": Symbol(name="yellow tile", tone="yellow", glyph="8"),
+    }
+    show(page, json.dumps(GridBoard(theme="tiles", rows=["1ry"], legend=legend).model_dump(exclude_none=True)))
+    assert style(page, ".glyph.floor", "fill") == colour(page, "--ink")
+    assert style(page, ".tone.red", "fill") == colour(page, "--paint-red")
+    assert style(page, ".glyph.red", "fill") == colour(page, "--paint-white")
+    assert style(page, ".glyph.yellow", "fill") == colour(page, "--paint-ink")
+    expect(page.locator(".glyph.red")).to_have_text("2048")
+
+
 def test_pieces_keep_their_nodes_when_moved_and_lose_them_when_removed(page: Page) -> None:
     show(page, board("#w#", "sm ", "  h"))
     page.evaluate("window.sheep = document.querySelector('.sign')")

@@ -14,6 +14,8 @@ import numpy as np
 
 import envs
 from envs.base import ArmsBoard, GridBoard, PageBoard, TextEnv
+from envs.puzzles.game_2048 import Game2048
+from envs.puzzles.sudoku import Sudoku
 
 Cell = tuple[int, int]
 
@@ -154,6 +156,35 @@ def plan_page(env: TextEnv, limit: int) -> TurnPlan:
     return TurnPlan(thought or f"Next: {best}.", [best])
 
 
+_SUDOKU_THOUGHTS = {
+    "only digit": "no other digit fits there",
+    "only place in the row": "no other cell of its row can have it",
+    "only place in the column": "no other cell of its column can have it",
+    "only place in the box": "no other cell of its box can have it",
+    "trial": "every other digit leads to a contradiction",
+}
+
+
+def plan_sudoku(env: TextEnv, limit: int) -> TurnPlan:
+    """Deduces one digit after the other, and gives the reason of each."""
+    ahead = copy.deepcopy(env)
+    assert isinstance(ahead, Sudoku)
+    thoughts, actions = [], list[str]()
+    while len(actions) < limit and (deduction := ahead.deduction()) is not None:
+        actions.append(ahead.action_of(deduction.cell, deduction.digit))
+        thoughts.append(f"{actions[-1]}: {_SUDOKU_THOUGHTS[deduction.reason]}.")
+        ahead.step(actions[-1])
+    return TurnPlan(" ".join(thoughts) or "The grid is full.", actions)
+
+
+def plan_2048(env: TextEnv, limit: int) -> TurnPlan:
+    """Gives the largest tile, and plans moves that suit whatever tiles appear between them."""
+    assert isinstance(env, Game2048)
+    largest = 2 ** max(map(max, env.tiles))
+    actions = env.plan(limit)
+    return TurnPlan(f"My largest tile is {largest}. Next: {', then '.join(actions) or 'nothing moves'}.", actions)
+
+
 def plan_from_hint(env: TextEnv, limit: int) -> TurnPlan:
     """Verbalises the solver's hint and follows it.
 
@@ -198,6 +229,13 @@ def shuffled_equation(env: TextEnv, rng: np.random.Generator) -> str:
     return _OPERATOR.sub(lambda _: str(rng.choice(list("+-*/"))), mixed)
 
 
+def random_digit(env: TextEnv, rng: np.random.Generator) -> str:
+    """A random digit in a random cell of a Sudoku that was empty at the start."""
+    assert isinstance(env, Sudoku)
+    blanks = [cell for cell, digit in enumerate(env.given) if not digit]
+    return env.action_of(int(rng.choice(blanks)), int(rng.integers(1, env.shape.size + 1)))
+
+
 def random_click(env: TextEnv, rng: np.random.Generator) -> str:
     """A random click that the page offers; if only a search is possible, a search for a single word."""
     board = env.board()
@@ -231,6 +269,8 @@ DEMONSTRATORS: dict[str, Demonstrator] = {
     "BanditTest": _BANDIT,
     "Countdown": Demonstrator(plan_countdown, shuffled_equation),
     "WebShop": Demonstrator(plan_page, random_click),
+    "Sudoku": Demonstrator(plan_sudoku, random_digit),
+    "Game2048": Demonstrator(plan_2048, random_action),
 }
 """Environments with their own demonstrator."""
 

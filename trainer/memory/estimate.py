@@ -39,8 +39,8 @@ MAX_SHARE = 0.92
 OPENING_TOKENS = {"ToolPython": 320, "ToolSearch": 320, "ToolMCP": 640}
 """Typical maximum of the tokens of the opening message by environment; definitions of tools make it longer."""
 DEFAULT_OPENING_TOKENS = 192
-STATE_TOKENS = {"WebShop": 1536}
-"""Typical maximum of the tokens of a state by environment, with the framing of its turn."""
+STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192}
+"""Typical maximum of the tokens of a state by environment, with the framing of its turn; of puzzles the largest."""
 DEFAULT_STATE_TOKENS = 128
 
 

@@ -25,7 +25,8 @@ class Key:
 
     @property
     def id(self) -> str:
-        return f"play-{self.keys[0].lower()}" if self.keys else f"play-{self.action.lower().replace(' ', '-')}"
+        name = self.keys[0] if self.keys else self.action.replace(" ", "-").replace("'", "-prime")
+        return f"play-{name.lower()}"
 
 
 def keys_of(names: Sequence[str]) -> list[Key]:

@@ -10,6 +10,9 @@ import { svg } from "../ui/dom.js";
 /** @typedef {{x: number, y: number}} Cell */
 /** @typedef {{cell: Cell, on: boolean}} Piece */
 
+/** Font size of a glyph by its number of characters, in cells. */
+const SIZES = [0.56, 0.4, 0.34, 0.27];
+
 /**
  * Parse a grid by its legend. Ground is "floor", "wall" or the character itself for other tones; pieces are keyed by
  * character, players are separate.
@@ -58,15 +61,15 @@ export function drawSign(sign) {
 }
 
 /**
- * Text alternative: positions of everything except floor and walls.
+ * Text alternative: positions of everything except walls and plain floor.
  * @param {GridBoard} board
  * @param {(cell: Cell) => string} place
  * @returns {string[]}
  */
 export function describeLegend(board, place) {
   /** @type {string[]} */ const parts = [];
-  for (const [character, { name, tone = "floor" }] of Object.entries(board.legend ?? {})) {
-    if (tone === "floor" || tone === "wall") continue;
+  for (const [character, { name, tone = "floor", glyph }] of Object.entries(board.legend ?? {})) {
+    if (tone === "wall" || (tone === "floor" && !glyph)) continue;
     board.rows.forEach((row, y) => [...row].forEach((here, x) => {
       if (here === character) parts.push(`${name} at ${place({ x, y })}`);
     }));
@@ -81,7 +84,7 @@ export function describeLegend(board, place) {
  * @param {number} y
  */
 function drawGlyph(glyph, name, x, y) {
-  const size = [...glyph].length > 1 ? 0.4 : 0.56;
+  const size = SIZES[Math.min([...glyph].length, SIZES.length) - 1];
   const node = svg("text", { class: name, x, y, "font-size": size, "text-anchor": "middle", "dominant-baseline": "central" });
   node.textContent = glyph;
   return node;

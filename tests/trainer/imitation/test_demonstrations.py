@@ -280,3 +280,29 @@ def test_demonstrations_are_numbered_consecutively():
     run = config("Sokoban")
     one = demonstration_records(run, 1, noise=0, mistake_rate=0)
     assert [next(one)["number"] for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_a_sudoku_thought_gives_the_reason_of_each_digit():
+    env = envs.make("Sudoku")
+    env.reset(seed=1)
+    plan = demonstrator_of(env).plan(env, 3)
+    assert plan.thought.count(": no other") == len(plan.actions) == 3
+    for action in plan.actions:
+        assert f"{action}: " in plan.thought
+        assert env.step(action)[1] == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("environment", ["Sudoku", "RubiksCube"])
+def test_demonstrated_puzzles_are_solved(chat, environment):
+    assert all(demonstrated(chat, environment, seed).trajectory.success for seed in range(10))
+
+
+def test_a_plan_of_2048_knows_nothing_of_tiles_to_come(chat):
+    """All members of a group plan alike, though their new tiles differ, and most demonstrations succeed."""
+    plans = set()
+    for member in range(8):
+        env = envs.make("Game2048")
+        env.reset(seed=3, options={"dynamics_seed": member})
+        plans.add(tuple(demonstrator_of(env).plan(env, 5).actions))
+    assert len(plans) == 1
+    assert sum(demonstrated(chat, "Game2048", seed).trajectory.success for seed in range(10)) >= 6

@@ -298,6 +298,17 @@ def test_states_of_built_in_environments_have_the_estimated_length(environment):
     assert len(tokenizer.encode(opening)) < limit
 
 
+@pytest.mark.parametrize(
+    ("environment", "largest"),
+    [("Sudoku", {"size": 9}), ("Game2048", {"size": 6, "target": 2048}), ("RubiksCube", {"size": 3})],
+)
+def test_states_of_the_largest_puzzles_have_the_estimated_length(environment, largest):
+    env = envs.make(environment, largest)
+    state = env.reset(seed=1)[0]
+    limit = estimate.STATE_TOKENS.get(environment, estimate.DEFAULT_STATE_TOKENS)
+    assert len(tiny.styles()["chatml"].encode(state)) < limit
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_half_a_billion_parameters_fit_a_24_gb_gpu(name):
     config, total = load_preset(name), 24 * estimate.GB

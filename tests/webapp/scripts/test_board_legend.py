@@ -32,7 +32,7 @@ def test_tones_separate_ground_from_pieces() -> None:
 def test_the_text_alternative_uses_the_names_of_the_legend() -> None:
     assert evaluate("board/board.js", "describeBoard(data)", board()) == (
         "Board, 3 rows by 3 columns. wolf at row 1, column 2. sheep at row 2, column 1. sheep at row 2, column 3. "
-        "shepherd at row 2, column 2."
+        "shepherd at row 2, column 2. flowers at row 3, column 2."
     )
 
 

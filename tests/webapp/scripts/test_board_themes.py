@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from envs.base import MAX_GLYPH, Tone
 from tests.webapp.javascript import evaluate
+from webapp.trajectories.render.board import GLYPH_SIZES, TONES
+from webapp.trajectories.render.mini_board import mini_board
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.view import THEMES
 
-STYLES = Path(__file__).parents[3] / "static" / "css" / "base.css"
+STATIC = Path(__file__).parents[3] / "static"
+STYLES = STATIC / "css" / "base.css"
+PIECES = {"piece", "player"}
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -27,3 +33,21 @@ def test_pictures_have_the_colours_of_the_light_theme() -> None:
     styles = dict(re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}),", STYLES.read_text(encoding="utf-8")))
     assert {name: styles[name.replace("_", "-")] for name in LIGHT} == LIGHT
     assert styles["ink"] == INK
+
+
+@pytest.mark.parametrize("tone", sorted(set(get_args(Tone)) - {"floor", "wall"} - PIECES))
+def test_a_tone_of_the_ground_has_a_colour_on_pages_in_pictures_and_in_small_boards(tone: str) -> None:
+    for sheet, selector in (("player.css", f".grid .tone.{tone}"), ("mini_board.css", f".mini .{tone}")):
+        assert re.search(rf"{re.escape(selector)}\b", (STATIC / "css" / sheet).read_text(encoding="utf-8")), sheet
+    assert tone in TONES
+    legend = {"x": {"name": "thing", "tone": tone}}
+    drawn = str(mini_board({"kind": "grid", "theme": "other", "rows": ["x "], "legend": legend}))
+    assert f'class="{tone}"' in drawn
+
+
+def test_the_scripts_know_every_tone_and_length_of_a_glyph() -> None:
+    (union,) = re.findall(r"@typedef \{(.*?)\} Tone ", (STATIC / "js" / "types.js").read_text(encoding="utf-8"))
+    assert {name.strip('"') for name in union.split("|")} == set(get_args(Tone))
+    (sizes,) = re.findall(r"const SIZES = \[(.*?)\]", (STATIC / "js/board/legend.js").read_text(encoding="utf-8"))
+    assert tuple(map(float, sizes.split(","))) == GLYPH_SIZES
+    assert len(GLYPH_SIZES) == MAX_GLYPH

@@ -83,6 +83,17 @@ def test_a_lake_and_a_legend_board_render_differently() -> None:
     assert close(garden, cell, 1.7 * cell, "box")
 
 
+def test_painted_tiles_keep_their_colour_under_a_glyph() -> None:
+    signs = ("white", "yellow", "orange", "red", "green", "blue")
+    legend = {tone[0]: {"name": tone, "tone": tone, "glyph": "2048"} for tone in signs}
+    image = draw_board({"kind": "grid", "theme": "tiles", "rows": ["wyo", "rgb"], "legend": legend}, SIDE)
+    cell = SIDE / 4  # three cells and half a cell of frame on each side
+    top = SIDE / 2 - cell
+    for number, tone in enumerate(signs):
+        x, y = 0.5 + number % 3 + 0.5, number // 3 + 0.2
+        assert close(image, x * cell, top + y * cell, f"paint_{tone}"), tone
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_environment_has_an_image(name: str) -> None:
     env = envs.make(name)

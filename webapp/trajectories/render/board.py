@@ -192,11 +192,17 @@ def _player(canvas: Canvas, x: int, y: int) -> None:
 
 
 TONES = {
-    "goal": ("good_wash", "good"),
-    "good": ("good_wash", "good"),
-    "danger": ("bad_wash", "bad"),
-    "bad": ("warn_wash", "warn"),
+    "goal": ("good_wash", "good", "good"),
+    "good": ("good_wash", "good", "good"),
+    "danger": ("bad_wash", "bad", "bad"),
+    "bad": ("warn_wash", "warn", "warn"),
+    "tile": ("panel", "line", "paint_ink"),
+    **{name: (f"paint_{name}", f"paint_{name}_edge", "paint_ink") for name in ("white", "yellow", "orange")},
+    **{name: (f"paint_{name}", f"paint_{name}_edge", "paint_white") for name in ("red", "green", "blue")},
 }
+"""Fill, edge and glyph of the tones that are drawn as squares."""
+GLYPH_SIZES = (0.56, 0.4, 0.34, 0.27)
+"""Font size of a glyph by its number of characters, in cells."""
 
 
 def _signed(canvas: Canvas, rows: list[str], legend: Mapping[str, Mapping[str, Any]]) -> None:
@@ -213,10 +219,10 @@ def _signed(canvas: Canvas, rows: list[str], legend: Mapping[str, Mapping[str, A
             case "piece":
                 canvas.disc(x + 0.5, y + 0.5, 0.36, LIGHT["box"], LIGHT["box_edge"], 0.05)
                 _glyph(canvas, x, y, sign, "#ffffff")
-            case "goal" | "good" | "danger" | "bad" as kind:
-                wash, edge = TONES[kind]
-                canvas.square(x, y, 0.05, LIGHT[wash], edge=LIGHT[edge], line=0.04, round=0.12)
-                _glyph(canvas, x, y, sign, LIGHT[edge])
+            case kind if kind in TONES:
+                fill, edge, ink = TONES[kind]
+                canvas.square(x, y, 0.05, LIGHT[fill], edge=LIGHT[edge], line=0.04, round=0.12)
+                _glyph(canvas, x, y, sign, LIGHT[ink])
             case "floor":
                 _glyph(canvas, x, y, sign, INK)
 
@@ -227,7 +233,7 @@ def _glyph(canvas: Canvas, x: int, y: int, sign: Mapping[str, Any], fill: str) -
     if not glyph:
         return
     text = glyph if can_write(glyph) else sign["name"][:1].upper()
-    size = round((0.4 if len(text) > 1 else 0.56) * canvas.cell)
+    size = round(GLYPH_SIZES[min(len(text), len(GLYPH_SIZES)) - 1] * canvas.cell)
     write(canvas.draw, canvas.point(x + 0.5, y + 0.5), text, size, fill, anchor="mm", bold=0.01)
 
 

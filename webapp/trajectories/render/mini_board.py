@@ -51,9 +51,11 @@ def fault_cells(before: Board | None, after: Board | None) -> list[Cell]:
     return sorted(set(movable(after)) - set(movable(before)))
 
 
-_DRAWN = ("floor", "hole", "target", "goal", "good", "danger", "bad", "box", "done", "player")
+_GROUND = ("tile", "goal", "good", "danger", "bad", "white", "yellow", "orange", "red", "green", "blue")
+"""Tones of a legend that are drawn as squares of their colour."""
+_DRAWN = ("floor", "hole", "target", *_GROUND, "box", "done", "player")
 """Parts from the lowest to the highest, each one path."""
-_TONES = {"piece": "box", "player": "player", "goal": "goal", "good": "good", "danger": "danger", "bad": "bad"}
+_TONES = {"piece": "box", "player": "player"} | {tone: tone for tone in _GROUND}
 
 
 def _parts(board: Board, character: str) -> list[str]:
