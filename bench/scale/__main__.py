@@ -29,6 +29,8 @@ from trainer.studies import machine
 ACTORS = (1, 2, 4, 8, 16)
 PARTS = ("scaling", "asynchrony", "weights")
 _ASYNCHRONOUS_ACTORS = 4
+_ITERATIONS = 16
+"""Of both modes: nothing overlaps with the first rollout, so n iterations take (n + 1) / 2n of the time at best."""
 _SIZES = (500_000, 10_000_000, 60_000_000)
 """Parameters; the pocket policy has 480,000."""
 
@@ -60,7 +62,7 @@ def _figures(arguments: argparse.Namespace) -> dict[str, Any]:
         if "scaling" in arguments.parts:
             figures["scaling"] = _scaling(pool, settings, [number for number in ACTORS if number <= most])
         if "asynchrony" in arguments.parts:
-            figures["asynchrony"] = _asynchrony(pool, min(most, _ASYNCHRONOUS_ACTORS), 4 if arguments.quick else 8)
+            figures["asynchrony"] = _asynchrony(pool, min(most, _ASYNCHRONOUS_ACTORS), 4 if arguments.quick else _ITERATIONS)
         if "weights" in arguments.parts:
             figures["weights"] = _weights(_SIZES[:2] if arguments.quick else _SIZES)
     return figures

@@ -44,6 +44,14 @@ class EngineConfig(Section):
         gt=0,
         le=65_536,
     )
+    tensor_parallel: int = setting(
+        1,
+        "GPUs that each vLLM engine is split over (tensor parallelism), for more speed and a larger KV cache.",
+        unit="GPUs",
+        added=True,
+        ge=1,
+        le=64,
+    )
     enforce_eager: bool = setting(
         False,
         "Without compilation and CUDA graphs: vLLM starts sooner, and both vLLM and transformers are slower on a GPU. "
@@ -79,12 +87,29 @@ class EngineConfig(Section):
 
     @model_validator(mode="after")
     def check_servers(self) -> Self:
-        """The engine `server` needs addresses."""
+        """The engine `server` needs addresses, and only an engine of vLLM's can be split."""
         if self.name == "server" and not self.urls:
             raise ValueError("engine.name is 'server', but engine.urls is empty: start a server, see docs/engines.md")
+        if self.name == "server" and self.tensor_parallel > 1:
+            raise ValueError(
+                "engine.tensor_parallel does not split servers: start them with serve-vllm --vllm-args "
+                f'"--tensor-parallel-size {self.tensor_parallel}", and set it to 1'
+            )
         return self
 
     @property
     def foreign(self) -> bool:
         """Whether tokens are sampled by another engine than the trainer's own model."""
         return self.name != "transformers"
+
+    def check_gpus(self, reserved: float | None) -> None:
+        """Check the GPUs that are reserved for a rollout actor with such an engine; None: one, if there are any.
+
+        Raises:
+            ValueError: an engine that is split over several does not get as many.
+        """
+        if self.name == "vllm" and self.tensor_parallel > 1 and reserved != self.tensor_parallel:
+            raise ValueError(
+                f"engine.tensor_parallel splits each engine over {self.tensor_parallel} GPUs: set "
+                f"cluster.rollout_gpus to {self.tensor_parallel}, so that every rollout actor has as many"
+            )

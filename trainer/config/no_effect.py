@@ -185,6 +185,7 @@ _RULES = (
             "engine.gpu_memory_utilization",
             "engine.cpu_kv_cache_gib",
             "engine.sleep_between_rollouts",
+            "engine.tensor_parallel",
         ),
         _is_not("engine.name", "vllm"),
         _using("only the engine “vllm” uses it, not “{}”", "engine.name"),

@@ -233,6 +233,18 @@ def test_servers_sample_outside_of_the_trainer_already():
     RunConfig.model_validate({"engine": engine, "cluster": {"learners": 2}})
 
 
+def test_an_engine_split_over_gpus_needs_as_many_for_every_rollout_actor():
+    engine = {"name": "vllm", "tensor_parallel": 2}
+    split = {"engine": engine, "cluster": {"rollout_actors": 2}, "algorithm": {"tis_cap": 2}}
+    ((_, sentence),) = problems(split)
+    assert "set cluster.rollout_gpus to 2" in sentence
+    RunConfig.model_validate(split | {"cluster": {"rollout_actors": 2, "rollout_gpus": 2}})
+    RunConfig.model_validate(split | {"policy": {"device": "cpu"}})
+    servers = {"name": "server", "urls": "http://gpu1:8000", "tensor_parallel": 2}
+    ((_, sentence),) = problems({"engine": servers, "algorithm": {"tis_cap": 2}})
+    assert '--vllm-args "--tensor-parallel-size 2"' in sentence
+
+
 def test_dates_and_revisions_are_read_as_yaml_reads_them_without_quotes():
     changed = with_overrides(RunConfig(), ["rollout.template_date=2026-01-31", "policy.revision="])
     assert (changed.rollout.template_date, changed.policy.revision) == ("2026-01-31", "")

@@ -13,14 +13,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from safetensors.torch import save_file
-from torch import Tensor
-
 from trainer.config.engine import WEIGHTS_VARIABLE
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
 from trainer.engines.vllm.vllm_engine import logprobs_mode
+from trainer.engines.vllm.weight_files import write_weights
 from trainer.policy import lora_adapters
 from trainer.policy.load import Policy
 from trainer.seeds import derive
@@ -65,7 +63,7 @@ class ServerSampler:
         old = self.folder / str(self.version)
         self.version += 1
         new = self.folder / str(self.version)
-        _write(lora_adapters.merged(self.policy.model), new)
+        write_weights(lora_adapters.merged(self.policy.model), new)
         with ThreadPoolExecutor(len(self.servers)) as pool:
             list(
                 pool.map(
@@ -80,17 +78,6 @@ class ServerSampler:
         for server in self.servers:
             server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _write(weights: dict[str, Tensor], folder: Path) -> None:
-    """Save every tensor under each of its names: vLLM keeps the old output layer if a tied one is not named."""
-    folder.mkdir(parents=True)
-    seen: set[int] = set()
-    tensors = {}
-    for name, tensor in weights.items():
-        tensors[name] = tensor.detach().clone() if tensor.data_ptr() in seen else tensor.detach().contiguous()
-        seen.add(tensor.data_ptr())
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 class ServerSession:

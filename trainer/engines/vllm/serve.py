@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.config.run import POCKET
+from trainer.engines.vllm.weight_files import EXTENSION
 
-EXTENSION = "trainer.engines.vllm.worker_extension.WeightLoader"
 MISSING = (
     "vLLM is not installed in this Python: on a GPU machine install it with pip install '.[vllm]'; for CPUs "
     "`make test-vllm` builds the environment .venv-vllm, whose Python can serve"

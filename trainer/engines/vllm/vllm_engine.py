@@ -1,5 +1,8 @@
 """vLLM engine in this process, with the learner's weights or adapters.
 
+With `engine.tensor_parallel` above 1 the engine starts a process for each part of the model, which loads its part of
+the weights from a file.
+
 vLLM is imported when an engine is created: it is large, and most installations do not need it.
 """
 
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +21,7 @@ import numpy as np
 import torch
 
 from trainer.config.run import RolloutConfig, RunConfig
+from trainer.engines.vllm.weight_files import EXTENSION, write_weights
 from trainer.policy import lora_adapters
 from trainer.policy.load import ModelError, Policy, revision_of
 
@@ -30,6 +35,9 @@ _ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # keeps the learner's threads from being bound to cores
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_NO_USAGE_STATS": "1",
+}
+_ENVIRONMENT_OF_PARTS = {
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # this process has used CUDA, which a forked one cannot
 }
 
 
@@ -45,7 +53,8 @@ class VllmEngine:
     """
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
-        for name, value in _ENVIRONMENT.items():
+        self.parts = config.engine.tensor_parallel
+        for name, value in (_ENVIRONMENT | (_ENVIRONMENT_OF_PARTS if self.parts > 1 else {})).items():
             os.environ.setdefault(name, value)
         try:
             import vllm
@@ -88,6 +97,12 @@ class VllmEngine:
             arguments["kv_cache_memory_bytes"] = int(engine.cpu_kv_cache_gib * 2**30)
             # vLLM 0.32 cannot prefill a seeded row in chunks on CPUs ("CPU Generator does not use offset").
             arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
+        if self.parts > 1:
+            arguments |= {
+                "tensor_parallel_size": self.parts,
+                "distributed_executor_backend": "mp",  # on this machine: within a Ray actor vLLM would ask Ray for more
+                "worker_extension_cls": EXTENSION,
+            }
         if self.adapted and not Path(arguments["model"]).is_dir():
             arguments |= revision_of(self.config.policy)
         if self.adapted:
@@ -109,10 +124,19 @@ class VllmEngine:
         self.pushes += 1
         if self.adapted:
             self._push_adapter()
+        elif self.parts > 1:
+            self._push_files()
         else:
             weights = [(name, tensor.detach()) for name, tensor in self.policy.model.state_dict().items()]
             self.core.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
         self.core.reset_prefix_cache()
+
+    def _push_files(self) -> None:
+        """Have all parts load the weights from a file, which is deleted afterwards."""
+        folder = Path(self.folder.name) / f"weights-{self.pushes}"
+        write_weights(self.policy.model.state_dict(), folder)
+        self.core.collective_rpc("take_weights", args=(str(folder), str(self.pushes)))
+        shutil.rmtree(folder)
 
     def _push_adapter(self) -> None:
         folder = Path(self.folder.name) / f"adapter-{self.pushes}"

@@ -1,6 +1,7 @@
-"""Worker extension of vLLM servers: loads weights from a folder and reports their version.
+"""Worker extension of vLLM's processes: loads weights from a folder and reports their version.
 
-Passed to vLLM as --worker-extension-cls; its methods are called through the server's route /collective_rpc.
+Passed to vLLM as its worker extension class; servers call its methods through their route /collective_rpc, engines that
+are split over several processes through `collective_rpc`.
 """
 
 from __future__ import annotations
