@@ -62,7 +62,9 @@ def _figures(arguments: argparse.Namespace) -> dict[str, Any]:
         if "scaling" in arguments.parts:
             figures["scaling"] = _scaling(pool, settings, [number for number in ACTORS if number <= most])
         if "asynchrony" in arguments.parts:
-            figures["asynchrony"] = _asynchrony(pool, min(most, _ASYNCHRONOUS_ACTORS), 4 if arguments.quick else _ITERATIONS)
+            figures["asynchrony"] = _asynchrony(
+                pool, min(most, _ASYNCHRONOUS_ACTORS), 4 if arguments.quick else _ITERATIONS
+            )
         if "weights" in arguments.parts:
             figures["weights"] = _weights(_SIZES[:2] if arguments.quick else _SIZES)
     return figures

@@ -112,8 +112,8 @@ def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
 COUNTDOWN = {"max_numbers": 3, "largest": 12, "max_target": 24, "operators": "+-"}
 """Problems of the pocket presets: three small numbers to add and subtract."""
 
-WEBSHOP = {"hints": "-", "results_per_page": 4, "longest_text": 600}
-"""The shop of the pocket presets: pages that a policy of this size can read."""
+WEBSHOP = {"products": 50, "hints": "-", "results_per_page": 4, "longest_text": 600}
+"""The shop of the pocket presets: few products, and pages that a policy of this size can read."""
 
 COURSES: dict[CourseName, Course] = {
     "general": Course(

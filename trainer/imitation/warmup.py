@@ -40,6 +40,7 @@ RECORD = "warmup.json"
 FORMAT = 1  # increment when model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
 _BUCKET = 8  # batches sorted by length together: less padding, still shuffled
 _MISTAKE_RATE = 0.25
+_REHEARSED = 4  # every so many steps on demonstrations rehearse copying, where it was practised: else it is forgotten
 Progress = Callable[[int, int], None]
 
 
@@ -107,7 +108,8 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
         (settings.refine_steps or 0, size, 0.5, good),
         (settings.noisy_steps or 0, size, 0.2, noisy),
     ]
-    losses = [(settings.copying_steps or 0, 1.0, _copying_losses(model, tokenizer, settings.seed))]
+    copying = _copying_losses(model, tokenizer, settings.seed)
+    losses = [(settings.copying_steps or 0, 1.0, copying)]
     for number, (steps, batch, share, source) in enumerate(sources):
         demonstrations = demonstration_stream(course.tasks(RolloutConfig()), derive(settings.seed, number), source)
         losses.append((steps, share, _response_losses(model, tokenizer, _batches(demonstrations, batch))))
@@ -119,6 +121,8 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, peak)
             loss = next(stage)
+            if settings.copying_steps and stage is not copying and step % _REHEARSED == 0:
+                loss = loss + next(copying)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
