@@ -14,7 +14,7 @@ MAX_TEXT = 300
 """Characters of the text that stands for a board."""
 _REQUEST = (
     "I am looking for colour safe, sulfate free shampoo bars with argan oil, scent cedar, size 1 pack, price at most "
-    "50.00 dollars"
+    "60.00 dollars"
 )
 STORED: dict[str, dict[str, Any]] = {
     "WebShop": {

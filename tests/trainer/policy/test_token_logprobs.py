@@ -41,7 +41,8 @@ def test_chunking_changes_neither_values_nor_gradients(
         (weights[0] * logprobs + weights[1] * entropies).sum().backward()
         gradients.append((logprobs.detach(), entropies.detach(), hidden.grad, weight.grad))
     for mine, theirs in zip(gradients[1], gradients[0], strict=True):
-        torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=2e-5)
+        largest_entry = float(theirs.abs().max()) if theirs.numel() else 0.0  # sums cancel in the smaller ones
+        torch.testing.assert_close(mine, theirs, atol=2e-5 * max(1.0, largest_entry), rtol=2e-5)
 
 
 def test_the_gradient_matches_finite_differences() -> None:
