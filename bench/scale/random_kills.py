@@ -14,17 +14,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import yaml
 from ray.cluster_utils import Cluster
 
 from bench.soak.checks import weights_digest
+from tests.trainer.cluster.processes import pids
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
 from trainer.journal import reader
@@ -44,7 +43,7 @@ _LONGEST_DELAY = 20.0
 """Between the first progress after a kill and the next kill."""
 _DRIVER_SECONDS = 300.0
 """Without a new line of the journal, after which a driver counts as stuck."""
-_ACTORS = {"rollout actor": "ray::RolloutActor", "learner": "ray::LearnerActor"}
+_ACTORS = {"rollout actor": "RolloutActor", "learner": "LearnerActor"}
 
 Turns = dict[tuple[str, int], tuple[str, str]]
 """State and response by trajectory and turn."""
@@ -85,33 +84,22 @@ class Nodes:
     def _added(self) -> Any:
         return self._cluster.add_node(num_cpus=_NODE_CPUS, object_store_memory=_STORE)
 
-    def kill(self, draw: random.Random) -> bool:
+    def kill(self, draw: random.Random) -> None:
         """End one with everything on it, without notice, and add another."""
         node = self._nodes.pop(draw.randrange(len(self._nodes)))
         self._cluster.remove_node(node, allow_graceful=False)
         self._nodes.append(self._added())
-        return True
 
     def close(self) -> None:
         """End all nodes."""
         self._cluster.shutdown()
 
 
-@contextmanager
-def started_nodes() -> Iterator[Nodes]:
-    """Nodes that end with the context."""
-    nodes = Nodes()
-    try:
-        yield nodes
-    finally:
-        nodes.close()
-
-
 class DriverProcess:
     """`python -m trainer train --resume` on a run's folder, started as often as it dies."""
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
-        self.folder, self.attempts = folder, 0
+        self.folder = folder
         folder.mkdir(parents=True)
         self._config = folder / "given.yaml"
         self._config.write_text(yaml.safe_dump(config.model_dump(mode="json")))
@@ -120,10 +108,9 @@ class DriverProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "trainer", "train", "--resume"]
         command += ["--config", str(self._config), "--out", str(self.folder)]
-        self.attempts += 1
-        log = (self.folder / "driver.log").open("ab")
         environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        with (self.folder / "driver.log").open("ab") as log:
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
     def kill(self) -> bool:
         """SIGKILL, and a new process for the same run."""
@@ -148,31 +135,17 @@ class DriverProcess:
         return journal.stat().st_size if journal.exists() else 0
 
 
-def _kill_actor(title: str, draw: random.Random) -> bool:
-    """SIGKILL of one of the processes whose title starts so, among this one's descendants."""
-    found = [process for process in psutil.Process().children(recursive=True) if _title(process).startswith(title)]
-    if not found:
-        return False
-    os.kill(draw.choice(found).pid, signal.SIGKILL)
-    return True
-
-
-def _title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
 def _kill(kind: str, nodes: Nodes, driver: DriverProcess, draw: random.Random) -> bool:
     """Kill one of this kind. Returns False if there is none at the moment."""
-    match kind:
-        case "node":
-            return nodes.kill(draw)
-        case "driver":
-            return driver.kill()
-        case _:
-            return _kill_actor(_ACTORS[kind], draw)
+    if kind == "driver":
+        return driver.kill()
+    if kind == "node":
+        nodes.kill(draw)
+        return True
+    found = pids(_ACTORS[kind])
+    if found:
+        os.kill(draw.choice(found), signal.SIGKILL)
+    return bool(found)
 
 
 def effective_turns(folder: Path) -> tuple[Turns, list[str]]:
@@ -260,7 +233,7 @@ def measure(folder: Path, kills: int, seed: int) -> KillsResult:
     if alone.wait():
         raise RuntimeError(f"the undisturbed run ended with status {alone.code()}: see driver.log in {alone.folder}")
     result = KillsResult()
-    with started_nodes() as nodes:
+    with closing(Nodes()) as nodes:
         on_cluster = with_overrides(config, [*ON_CLUSTER, f"cluster.address={nodes.address}"])
         while kinds:
             result.runs += 1

@@ -194,6 +194,21 @@ def short_run(people: People, iterations: int = 1, **cluster: object) -> Run:
     return do_create_run(people.team, people.owner, config)
 
 
+def serving() -> tuple[threading.Thread, list[str]]:
+    """A thread in which the worker serves the next run, and its outcome once it ends."""
+    outcome: list[str] = []
+
+    def work() -> None:
+        try:
+            outcome.append(serve("ray@here"))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, outcome
+
+
 @needs_ray
 @pytest.mark.django_db(transaction=True)
 def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
@@ -214,16 +229,7 @@ def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
     run = short_run(people, rollout_actors=HEAD_CPUS + NODE_CPUS)
     assert (run.queue, run.gpus) == ("cluster", 0)
     least_free = float(HEAD_CPUS + NODE_CPUS)
-    outcome: list[str] = []
-
-    def work() -> None:
-        try:
-            outcome.append(serve("ray@here"))
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
+    thread, outcome = serving()
     while thread.is_alive():
         least_free = min(least_free, sum(node["cpus_free"] for node in cluster()["nodes"]))
         time.sleep(0.1)
@@ -258,16 +264,7 @@ def test_a_run_with_actors_is_paused_resumed_and_cancelled_and_returns_its_nodes
 
     def served(request: str, iteration: int) -> str:
         """Outcome of a worker that serves the run, with this request after that iteration."""
-        outcome: list[str] = []
-
-        def work() -> None:
-            try:
-                outcome.append(serve("ray@here"))
-            finally:
-                connection.close()
-
-        thread = threading.Thread(target=work)
-        thread.start()
+        thread, outcome = serving()
         eventually(lambda: Run.objects.get(pk=run.pk).iteration >= iteration)
         eventually(lambda: not free())  # actors occupy the nodes
         do_request(run, request)
