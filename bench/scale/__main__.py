@@ -4,6 +4,7 @@
     python -m bench.scale --parts weights  # one of scaling, asynchrony, weights
     python -m bench.scale --quick          # up to 2 actors, short rollouts
     python -m bench.scale kills --kills 20 --folder F     # runs on three nodes whose processes are killed at random
+    python -m bench.scale equality --folder F             # the pocket preset on actors against one process
     python -m bench.scale record JOURNAL --source TEXT    # take the latencies of another run
 
 Actors, journal, driver, messages and weights are those of a real run; only sampling is simulated. So its figures say
@@ -21,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.scale import asynchronous, random_kills, recorded_latencies, rollout_scaling, weight_transfer
+from bench.scale import asynchronous, equality, random_kills, recorded_latencies, rollout_scaling, weight_transfer
 from bench.scale.simulated_pool import SimulatedPool, config, simulated_pool
 from trainer.config.run import RunConfig
 from trainer.studies import machine
@@ -31,20 +32,21 @@ PARTS = ("scaling", "asynchrony", "weights")
 _ASYNCHRONOUS_ACTORS = 4
 _ITERATIONS = 16
 """Of both modes: nothing overlaps with the first rollout, so n iterations take (n + 1) / 2n of the time at best."""
+_EQUAL_ITERATIONS = 5
 _SIZES = (500_000, 10_000_000, 60_000_000)
 """Parameters; the pocket policy has 480,000."""
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", nargs="?", choices=("figures", "kills", "record"), default="figures")
+    parser.add_argument("what", nargs="?", choices=("figures", "kills", "equality", "record"), default="figures")
     parser.add_argument("journal", nargs="?", type=Path, help="of the run whose latencies are recorded")
     parser.add_argument("--source", default="a run of one's own", help="description of that run")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--actors", type=int, default=ACTORS[-1], help="largest number of actors")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--kills", type=int, default=20, help="number of kills")
-    parser.add_argument("--folder", type=Path, help="for the runs with kills")
+    parser.add_argument("--folder", type=Path, help="for the runs that are compared")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and kinds of kills")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser.parse_args()
@@ -102,14 +104,20 @@ def main() -> None:
         recorded_latencies.record(arguments.journal, arguments.source)
         print(recorded_latencies.description())
         return
-    if arguments.what == "kills":
-        folder = arguments.folder or Path(tempfile.mkdtemp(prefix="echoscope-kills-"))
-        result = random_kills.measure(folder, arguments.kills, arguments.seed)
-        print(f"\n{random_kills.table(result)}")
-        sys.exit(bool(result.faults))
-    figures = _figures(arguments)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if arguments.what == "figures":
+        figures = _figures(arguments)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+        return
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="echoscope-scale-"))
+    if arguments.what == "equality":
+        iterations = 2 if arguments.quick else _EQUAL_ITERATIONS
+        faults, found = equality.measure(folder, iterations)
+        print(equality.report(faults, found, iterations))
+        sys.exit(bool(faults or equality.faults_in(found)))
+    result = random_kills.measure(folder, arguments.kills, arguments.seed)
+    print(f"\n{random_kills.table(result)}")
+    sys.exit(bool(result.faults))
 
 
 if __name__ == "__main__":

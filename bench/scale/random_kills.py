@@ -163,7 +163,7 @@ def effective_turns(folder: Path) -> tuple[Turns, list[str]]:
     for event in reader.read(folder / JOURNAL_FILE):
         if isinstance(event, RunStarted):
             kept = event.from_iteration or -1
-            turns = {key: turn for key, turn in turns.items() if _iteration(key[0]) <= kept}
+            turns = {key: turn for key, turn in turns.items() if iteration_of(key[0]) <= kept}
             played = set(turns)
         if isinstance(event, Turn):
             key = (event.trajectory, event.turn)
@@ -176,7 +176,7 @@ def effective_turns(folder: Path) -> tuple[Turns, list[str]]:
     return turns, faults
 
 
-def _iteration(trajectory: str) -> int:
+def iteration_of(trajectory: str) -> int:
     """The iteration that a trajectory's id begins with, after the letter of an evaluation."""
     return int(trajectory.lstrip("e").partition("-")[0])
 

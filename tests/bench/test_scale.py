@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("ray")
 
-from bench.scale import random_kills, recorded_latencies, rollout_scaling
+from bench.scale import equality, random_kills, recorded_latencies, rollout_scaling
 from bench.scale.rollout_scaling import ScalingResult
 from bench.scale.simulated_engine import SESSIONS, SimulatedSampler
 from tests.trainer import tiny
@@ -60,7 +60,9 @@ def _renumbered(lines: list[dict[str, Any]]) -> str:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kills")
-    config = tiny.config(tiny.save_llama(folder / "model"), iterations=2, checkpoint={"every": 1})
+    algorithm = {"estimator": "reinforce_plus_plus", "drop_zero_std": False, "gamma": 0.9}  # equal rewards teach, too
+    model = tiny.save_llama(folder / "model")
+    config = tiny.config(model, iterations=2, checkpoint={"every": 1}, algorithm=algorithm)
     run_factory.run(config, folder / "run", folder / "cache")
     return folder / "run"
 
@@ -100,3 +102,21 @@ def test_turns_after_the_iteration_that_an_attempt_continues_from_do_not_count(f
     killed = next(n for n, line in enumerate(lines) if n > first_update and line["type"] == "turn") + 1
     (copy / JOURNAL_FILE).write_text(_renumbered([*lines[:killed], again, *lines[first_update + 1 :]]))
     assert random_kills.faults_of(copy, finished) == []
+
+
+def test_gradients_count_up_to_the_first_turn_that_differs(finished: Path, tmp_path: Path) -> None:
+    same = equality.difference(finished, finished, iterations=2)
+    assert (same.same_until, same.gradients, same.weights) == (2, [0.0, 0.0], 0.0)
+    assert equality.faults_in(same) == []
+    lines = [json.loads(line) for line in (finished / JOURNAL_FILE).read_text().splitlines()]
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    for line in lines:
+        if line["type"] == "metrics" and "policy/grad_norm" in line["values"]:
+            line["values"]["policy/grad_norm"] *= 1.001 if line["iteration"] == 1 else 2
+        if line["type"] == "turn" and random_kills.iteration_of(line["trajectory"]) == 2:
+            line["response"] = "other"
+    (copy / JOURNAL_FILE).write_text(_renumbered(lines))
+    other = equality.difference(copy, finished, iterations=2)
+    assert (other.same_until, other.gradients) == (1, pytest.approx([1e-3]))
+    assert equality.faults_in(other) == ["two learners: the first gradients differ by more than 1e-05"]
+    assert "the same turns up to iteration 1; gradient norms differ by 1.0e-03" in equality.report([], other, 2)
