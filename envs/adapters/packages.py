@@ -54,6 +54,14 @@ ADAPTERS = {
         "textarena",
         "Games of TextArena for one player.",
     ),
+    "Verifiers": AdaptedPackage(
+        "envs.adapters.verifiers_adapter:Verifiers",
+        "verifiers",
+        "verifiers",
+        "verifiers",
+        "Environments written for verifiers, with their rewards, where text messages are enough to play them.",
+        "an installed environment, as `python -m trainer environments Verifiers` lists them",
+    ),
     "OpenEnv": AdaptedPackage(
         "envs.adapters.openenv_adapter:OpenEnv",
         "websockets",
