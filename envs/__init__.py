@@ -6,6 +6,8 @@ from envs.registry import (
     make,
     missing_adapters,
     names,
+    needs_variant,
+    no_default_variant,
     register_with_gymnasium,
     settings_model,
     spec,
@@ -13,6 +15,18 @@ from envs.registry import (
     variants,
 )
 
-__all__ = ["about", "label", "make", "missing_adapters", "names", "settings_model", "spec", "unknown", "variants"]
+__all__ = [
+    "about",
+    "label",
+    "make",
+    "missing_adapters",
+    "names",
+    "needs_variant",
+    "no_default_variant",
+    "settings_model",
+    "spec",
+    "unknown",
+    "variants",
+]
 
 register_with_gymnasium()

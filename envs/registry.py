@@ -14,9 +14,10 @@ from typing import Any
 
 import gymnasium
 
-from envs.adapters.packages import ADAPTERS, is_installed, not_installed
+from envs.adapters.packages import ADAPTERS, is_installed, needs_variant, no_default_variant, not_installed
 from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, PageBoard, TextBoard, TextEnv
 
+__all__ = ["needs_variant", "no_default_variant"]  # of the adapters, for users of the registry
 GROUP = "echoscope.envs"
 MAX_CLAIM_TEXT = 20_000
 """Characters of a thought that are compared with the state."""

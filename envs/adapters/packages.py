@@ -21,6 +21,7 @@ class AdaptedPackage:
         requirement: what pip installs.
         extra: of Echoscope, which installs it too.
         about: one sentence for users.
+        choice: what the setting `id` names, where there is no default for it; empty = there is one.
     """
 
     target: str
@@ -28,6 +29,7 @@ class AdaptedPackage:
     requirement: str
     extra: str
     about: str
+    choice: str = ""
 
 
 ADAPTERS = {
@@ -52,6 +54,22 @@ ADAPTERS = {
         "textarena",
         "Games of TextArena for one player.",
     ),
+    "Verifiers": AdaptedPackage(
+        "envs.adapters.verifiers_adapter:Verifiers",
+        "verifiers",
+        "verifiers",
+        "verifiers",
+        "Environments written for verifiers, with their rewards, where text messages are enough to play them.",
+        "an installed environment, as `python -m trainer environments Verifiers` lists them",
+    ),
+    "OpenEnv": AdaptedPackage(
+        "envs.adapters.openenv_adapter:OpenEnv",
+        "websockets",
+        "websockets",
+        "openenv",
+        "Environments of OpenEnv servers, each at the address of its server.",
+        "the address of an OpenEnv server, as in http://localhost:8000",
+    ),
 }
 """Name of the environment → its package."""
 
@@ -69,6 +87,16 @@ def not_installed(name: str) -> str:
         f"{name} needs the package {package.requirement}, which is not installed: pip install {package.requirement} "
         f"(or the extra of Echoscope: pip install '.[{package.extra}]')"
     )
+
+
+def needs_variant(name: str) -> bool:
+    """Whether the settings of an environment must have an `id`: it is an adapter without a default variant."""
+    return name in ADAPTERS and bool(ADAPTERS[name].choice)
+
+
+def no_default_variant(name: str) -> str:
+    """The sentence that refuses such settings without an `id`."""
+    return f"{name} has no default variant: set id in its settings to {ADAPTERS[name].choice}"
 
 
 def no_such_variant(name: str, variant: str, ids: Collection[str]) -> str:

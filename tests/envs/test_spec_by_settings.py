@@ -69,7 +69,9 @@ def test_an_adapter_without_its_package_names_what_to_install(name: str, monkeyp
     for refused in (envs.make, envs.spec, envs.settings_model):
         with pytest.raises(ValueError, match="which is not installed: pip install"):
             refused(name)
-    assert registry.adapter_settings(name).model_fields["id"].default
+    default = registry.adapter_settings(name).model_fields["id"].default
+    assert bool(default) is not envs.needs_variant(name)
+    assert default or envs.no_default_variant(name).endswith(f"set id in its settings to {package.choice}")
 
 
 def test_unknown_variants_are_refused_with_near_matches() -> None:

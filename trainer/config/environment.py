@@ -223,6 +223,9 @@ class EnvironmentConfig(Section):
                 raise ValueError(f"environment.mix lists {name}, which is environment.name already")
             if times > 1:
                 raise ValueError(f"environment.mix lists {name} twice")
+        for name, settings in ((self.name, self.settings), *((entry.name, entry.settings) for entry in self.mix)):
+            if envs.needs_variant(name) and not settings.get("id"):
+                raise ValueError(envs.no_default_variant(name))
         if self.wording == "paper" and not any(envs.spec(name).paper_instruction for name in self.names):
             raise ValueError(
                 f"environment.wording: the paper has no prompt for {self.name}: choose 'own', or set "

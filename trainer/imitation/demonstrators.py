@@ -249,9 +249,15 @@ def random_click(env: TextEnv, rng: np.random.Generator) -> str:
 
 def answer_to_another_question(env: TextEnv, rng: np.random.Generator) -> str:
     """The right answer of another episode of the environment: well formed and usually wrong here."""
+    seed = int(rng.integers(2**31))
+    if env.hint() is None:
+        return ""  # without a solver, no other episode has an answer either
     other = envs.make(env.env_spec.name, env.settings.model_dump(mode="json"))
-    other.reset(seed=int(rng.integers(2**31)))
-    return best_action(other) or ""
+    try:
+        other.reset(seed=seed)
+        return best_action(other) or ""
+    finally:
+        other.close()
 
 
 # -- registry -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ BOXOBAN = """
 STARTS = {"Boxoban": {"room": BOXOBAN}}
 """Fixed initial states where generating one needs the compiled solver, too slow for a page."""
 SAMPLE_TIMEOUT = 15.0  # seconds to render an environment
-SAMPLE_START_TIMEOUT = 90.0  # seconds to start one: reasoning-gym and TextArena load many modules
+SAMPLE_START_TIMEOUT = 90.0  # seconds to start one: packages of adapters load many modules
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Sample:
     problem: str = ""
     variant: str = ""
     """Of an adapter: the id of the variant, empty for its default one."""
+    choice: str = ""
+    """Of an adapter without a default variant: how to choose one."""
 
     @property
     def variants(self) -> dict[str, str]:
@@ -69,12 +71,21 @@ class Sample:
         return "Starting the environment (a few seconds)."
 
 
-@lru_cache
 def sample(name: str, variant: str = "") -> Sample:
     """A fixed initial state of the environment, or of that variant of an adapter, so that a reload shows the same.
 
     Third-party environments run in sandboxes here too: one that hangs or crashes is reported as a problem.
     """
+    if envs.needs_variant(name) and not variant:
+        return Sample(name, choice=envs.no_default_variant(name))
+    found = _made(name, variant)
+    if found.problem and envs.needs_variant(name):  # its server or its data may be there the next time
+        _made.cache_clear()
+    return found
+
+
+@lru_cache
+def _made(name: str, variant: str) -> Sample:
     if name in STARTS:
         env = envs.make(name)
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-import envs
+from tests.envs.playable_names import PLAYABLE
 from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.files import load_preset, load_yaml, preset_names, with_overrides
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
@@ -13,10 +13,18 @@ def budgets(config):
     return {name: getattr(config.rollout, name) for name in BUDGETS}
 
 
-@pytest.mark.parametrize("name", envs.names())
+@pytest.mark.parametrize("name", PLAYABLE)
 def test_open_budgets_are_those_that_the_environment_recommends(name):
     assert budgets(RunConfig.model_validate({"environment": {"name": name}})) == recommended_budgets(name)
     assert budgets(RunConfig(environment=EnvironmentConfig(name=name))) == recommended_budgets(name)
+
+
+def test_an_adapter_without_a_default_variant_needs_an_id():
+    for section in ({"name": "OpenEnv"}, {"mix": [{"name": "OpenEnv", "share": 0.5}]}):
+        with pytest.raises(ValueError, match="OpenEnv has no default variant: set id in its settings to the address"):
+            EnvironmentConfig.model_validate(section)
+    chosen = EnvironmentConfig(name="OpenEnv", settings={"id": "http://localhost:8000"})
+    assert chosen.labels == ("OpenEnv http://localhost:8000",)
 
 
 @pytest.mark.parametrize("left_open", [None, ""])

@@ -14,7 +14,12 @@ from trainer.config.rollout import SYSTEM
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.demonstration_files import demonstration_records
 from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
-from trainer.imitation.demonstrators import DEMONSTRATORS, demonstrator_of, plan_from_hint
+from trainer.imitation.demonstrators import (
+    DEMONSTRATORS,
+    answer_to_another_question,
+    demonstrator_of,
+    plan_from_hint,
+)
 from trainer.rollout.response_parser import parse_response
 
 ENVIRONMENTS = list(BUILT_IN)
@@ -306,3 +311,11 @@ def test_a_plan_of_2048_knows_nothing_of_tiles_to_come(chat):
         plans.add(tuple(demonstrator_of(env).plan(env, 5).actions))
     assert len(plans) == 1
     assert sum(demonstrated(chat, "Game2048", seed).trajectory.success for seed in range(10)) >= 6
+
+
+def test_a_random_answer_of_an_environment_without_a_solver_makes_no_other(monkeypatch):
+    env = envs.make("Gymnasium")
+    env.reset(seed=1)
+    assert env.hint() is None
+    monkeypatch.setattr(envs, "make", None)
+    assert answer_to_another_question(env, np.random.default_rng(1)) == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-import envs
+from tests.envs.playable_names import PLAYABLE
 from tests.trainer import tiny
 from trainer.journal import reader
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
@@ -11,7 +11,7 @@ from trainer.loops import run_factory
 from trainer.loops.stages import checkpoints
 
 
-@pytest.mark.parametrize("name", envs.names())
+@pytest.mark.parametrize("name", PLAYABLE)
 def test_a_policy_plays_and_learns_for_one_iteration(name, pocket_folder, tmp_path):
     config = tiny.config(
         pocket_folder,

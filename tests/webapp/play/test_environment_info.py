@@ -37,9 +37,9 @@ class Leaving(Trouble):
 @pytest.fixture
 def leaving(tmp_path: Path) -> Iterator[None]:
     with offering(tmp_path, Leaving="tests.webapp.play.test_environment_info:Leaving"):
-        environment_info.sample.cache_clear()
+        environment_info._made.cache_clear()
         yield
-    environment_info.sample.cache_clear()
+    environment_info._made.cache_clear()
 
 
 @pytest.mark.usefixtures("leaving")

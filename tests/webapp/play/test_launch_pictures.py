@@ -27,7 +27,7 @@ def test_the_first_visitor_of_the_launch_page_does_not_wait_for_a_catalogue(
     loaded: list[object] = []
     monkeypatch.setattr(generated, "catalogue", lambda *arguments: loaded.append(arguments))
     monkeypatch.setattr(catalogue_files, "load", lambda *arguments: loaded.append(arguments))
-    environment_info.sample.cache_clear()
+    environment_info._made.cache_clear()
     pictures = who.owner.get(reverse("launch-boards")).json()
     assert loaded == []
     assert pictures["WebShop"]["board"]["kind"] == "page"

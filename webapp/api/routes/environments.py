@@ -53,7 +53,7 @@ def get_environment(
 
 
 def _environment(name: str) -> schemas.EnvironmentOut:
-    if envs.variants(name):
+    if envs.variants(name) or envs.needs_variant(name):
         return schemas.EnvironmentOut(name=name, title=name, summary=envs.about(name))
     example = sample(name)
     if example.spec is None:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
 import envs
+from envs.adapters.packages import no_such_variant
 from envs.sandbox.client import EnvironmentFailure
 from trainer.config.files import validation_errors
 from webapp.play import games, starts
@@ -42,6 +43,8 @@ def _sample(request: HttpRequest, name: str, query: QueryDict) -> Sample:
         return sample(name)
     kind, _, value = starts.requested_start(query).partition("=")
     variant = starts.variant_of(request.user, name, value) if kind == "of" else query.get("id", "")[:MAX_VARIANT_LENGTH]
+    if variant and envs.needs_variant(name) and variant not in (variants := envs.variants(name)):
+        raise NoSuchVariant(no_such_variant(name, variant, variants))  # perhaps a server that the operator did not list
     if variant:
         try:
             envs.spec(name, {"id": variant})
@@ -103,7 +106,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "address": request.get_full_path(),
     }
     if sample.spec is None:
-        return render(request, "pages/environment.html", context, status=503)
+        return render(request, "pages/environment.html", context, status=200 if sample.choice else 503)
     try:
         start = _start(request, sample, starts.requested_start(asked) or "prompt=1")
     except NoSuchStart as problem:

@@ -74,8 +74,14 @@ def is_hub_id(model: str) -> bool:
 
 
 def names_files(environment: str, settings: Mapping[str, Any]) -> bool:
-    """Whether settings of an environment name files of the worker, or may do so. Raises ValidationError."""
-    return any(text.role is not TextRole.PLAIN and text.text for text in _texts_of(environment, settings))
+    """Whether settings of an environment name files of the worker, or may do so. Raises ValidationError.
+
+    A server that the operator lists is none: the site may connect to it, too.
+    """
+    return any(
+        text.role is not TextRole.PLAIN and text.text and not (text.role is TextRole.URL and not _url_problem(text))
+        for text in _texts_of(environment, settings)
+    )
 
 
 def _problem(setting: TextSetting, readable: QuerySet[Run], stored: bool = False) -> str:
@@ -108,6 +114,15 @@ def _problem_anywhere(setting: TextSetting) -> str:
     return f"runs of this site may not name a {setting.role.value} here: leave it at its default"
 
 
+def _url_problem(setting: TextSetting) -> str:
+    return endpoints.environment_problem(setting.text) if setting.text else ""
+
+
+def _environment_problem(setting: TextSetting) -> str:
+    """As _problem_anywhere, for settings of an environment."""
+    return _url_problem(setting) if setting.role is TextRole.URL else _problem_anywhere(setting)
+
+
 def _model_problem(model: str, readable: QuerySet[Run], stored: bool) -> str:
     if model == POCKET:
         return ""
@@ -135,16 +150,16 @@ def _environment_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
     """(field of the form, reason) for the environments of the run and of its evaluation."""
     environment = config.environment
     for text in _texts_of(environment.name, environment.settings):
-        if problem := _problem_anywhere(text):
+        if problem := _environment_problem(text):
             yield f"environment.settings.{text.name}", problem
     for number, entry in enumerate(environment.mix, start=1):
         for text in _texts_of(entry.name, entry.settings):
-            if problem := _problem_anywhere(text):
+            if problem := _environment_problem(text):
                 yield "environment.mix", f"entry {number}, settings.{text.name}: {problem}"
     for suite in config.evaluation.suites:
         name, settings = parse_suite(suite)
         for text in _texts_of(name, settings):
-            if problem := _problem_anywhere(text):
+            if problem := _environment_problem(text):
                 yield "evaluation.suites", f"{suite}: {text.name}: {problem}"
 
 

@@ -1,4 +1,4 @@
-"""Addresses that runs of this site may connect to: hosted models with their key variables, and vLLM servers.
+"""Addresses that runs of this site may connect to: hosted models with their key variables, vLLM and OpenEnv servers.
 
 Without these lists of the operator, users could make a worker send its secrets anywhere or reach hosts of its private
 network. The trainer's command line has no such restriction.
@@ -15,6 +15,7 @@ from trainer.config.hosted import HostedConfig
 
 HOSTED = "ECHOSCOPE_HOSTED_URLS"
 ENGINES = "ECHOSCOPE_ENGINE_URLS"
+OPENENV = "ECHOSCOPE_OPENENV_URLS"
 
 
 def hosted_problem(hosted: HostedConfig) -> tuple[str, str] | None:
@@ -35,6 +36,12 @@ def engine_problem(url: str) -> str:
     """Reason why runs of this site may not use a vLLM server; empty if they may."""
     allowed = engine_servers()
     return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{ENGINES}={url}")
+
+
+def environment_problem(url: str) -> str:
+    """Reason why environments of this site may not connect to an address; empty if they may."""
+    allowed = {_normalised(entry) for entry in settings.ECHOSCOPE_OPENENV_URLS}
+    return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{OPENENV}={url}")
 
 
 def hosted_endpoints() -> dict[str, str]:

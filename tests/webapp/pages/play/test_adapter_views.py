@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.http import HttpResponse
@@ -15,6 +16,7 @@ from pytest_django import Settings
 
 import envs
 from envs import registry
+from tests.envs.adapters.openenv_server import GuessServer, serving
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, play, who
 from webapp.play import sessions
@@ -66,6 +68,52 @@ def test_an_adapter_without_its_package_names_the_extra_to_install(
     assert who.owner.get("/environments/TextArena").status_code == 404
     page = text_of(who.owner.get("/runs/new?environment=TextArena"))
     assert "TextArena needs the package textarena" in page
+
+
+def test_an_adapter_without_a_default_variant_names_the_missing_setting(who: Visitors) -> None:
+    for address in ("/environments", "/environments/OpenEnv", "/environments/OpenEnv?id=http://169.254.169.254"):
+        page = text_of(who.viewer.get(address))
+        assert "OpenEnv has no default variant: set id in its settings to the address of an OpenEnv server" in page
+        assert "It cannot be shown" not in page
+    page = text_of(who.owner.get("/runs/new?environment=OpenEnv"))
+    assert "OpenEnv has no default variant" in page
+    assert who.owner.post("/environments/OpenEnv/play", {"action": "x"}).status_code == 404
+
+
+def test_a_game_is_played_at_a_server_that_the_operator_lists(
+    who: Visitors, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    with serving(GuessServer()) as address:
+        monkeypatch.setenv("ECHOSCOPE_OPENENV_URLS", address)
+        settings.ECHOSCOPE_OPENENV_URLS = [address]
+        assert address in text_of(who.viewer.get("/environments/OpenEnv"))
+        chosen = f"/environments/OpenEnv?id={quote(address, safe='')}"
+        page = text_of(who.owner.get(f"{chosen}&seed=7"))
+        assert "<h1>Guess (OpenEnv)</h1>" in page
+        assert data_of(page)["board"] == {"kind": "text", "text": "Guess a number below 10."}
+        fields = {"id": address, "seed": "7", "at": "0", "typed": "99"}
+        after = data_of(text_of(who.owner.post("/environments/OpenEnv/play", fields, headers=HTMX)))
+        assert after["board"]["text"] == "Lower."
+        assert chosen in str(who.owner.get(f"/palette.json?q={address[-5:]}").json())
+        other = who.owner.get("/environments/OpenEnv?id=http://127.0.0.1:9", follow=True)
+        assert other.redirect_chain[-1][0] == "/environments"
+        assert "OpenEnv has no 'http://127.0.0.1:9'" in text_of(other)
+
+
+def test_a_server_that_is_back_is_shown_without_a_restart(
+    who: Visitors, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    game = GuessServer()
+    with serving(game) as address:
+        pass
+    monkeypatch.setenv("ECHOSCOPE_OPENENV_URLS", address)
+    settings.ECHOSCOPE_OPENENV_URLS = [address]
+    chosen = f"/environments/OpenEnv?id={quote(address, safe='')}"
+    away = who.owner.get(chosen)
+    assert away.status_code == 503
+    assert "cannot be reached: Connection refused" in html.unescape(away.content.decode())
+    with serving(game, int(address.rpartition(":")[2])):
+        assert "<h1>Guess (OpenEnv)</h1>" in text_of(who.owner.get(chosen))
 
 
 def test_a_variant_has_a_page_with_its_rules_and_budgets(who: Visitors) -> None:

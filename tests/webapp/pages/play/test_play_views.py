@@ -15,6 +15,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 import envs
+from tests.envs.playable_names import PLAYABLE
 from tests.envs.plugins import offering
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, play, who
@@ -71,7 +72,7 @@ def evaluation_start(number: int) -> Start:
     return starts.find(None, spec, "Sokoban", f"prompt={number}")
 
 
-@pytest.mark.parametrize("name", envs.names())
+@pytest.mark.parametrize("name", PLAYABLE)
 def test_every_environment_has_a_page_with_a_game(name: str, who: Visitors) -> None:
     page = text_of(who.viewer.get(f"/environments/{name}"))
     assert "Play it yourself" in page
@@ -259,12 +260,12 @@ def test_a_hanging_third_party_environment_ends_only_its_own_game(
 ) -> None:
     monkeypatch.setattr(sessions, "STEP_SECONDS", 1.0)
     with offering(tmp_path, Stuck="tests.webapp.play.third_party_envs:Stuck"):
-        environment_info.sample.cache_clear()
+        environment_info._made.cache_clear()
         assert data_of(act(who.owner, "Stuck", "Go", seed="1"))["taken"] == 1
         page = act(who.owner, "Stuck", "Go", seed="1")
         assert "no answer to step('Go') within 1 s" in page or data_of(page)["taken"] == 1
         assert data_of(act(who.owner, "Sokoban", "Up", prompt="1"))["taken"] == 1
-    environment_info.sample.cache_clear()
+    environment_info._made.cache_clear()
 
 
 def test_rooms_that_need_a_compiler_are_generated_in_another_process() -> None:

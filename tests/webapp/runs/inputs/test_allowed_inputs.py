@@ -214,6 +214,27 @@ def test_no_run_starts_a_command_that_a_user_wrote(settings: Settings) -> None:
     ]
 
 
+@pytest.mark.django_db
+def test_environments_connect_to_servers_that_the_operator_lists_alone(settings: Settings) -> None:
+    def refused(address: str) -> dict[str, str]:
+        return found(config(environment={"name": "OpenEnv", "settings": {"id": address}}))
+
+    inside = "http://169.254.169.254/latest"
+    assert (
+        f"Its operator can allow it with ECHOSCOPE_OPENENV_URLS={inside}" in refused(inside)["environment.settings.id"]
+    )
+    settings.ECHOSCOPE_OPENENV_URLS = ["http://chess:8000/", "https://shop.example/env"]
+    assert refused("http://chess:8000") == refused("HTTPS://shop.example/env/") == {}
+    for address in (inside, "http://chess:8001", "http://chess:8000/x", "ws://chess:8000", "http://chess.evil:8000"):
+        assert "Allowed: http://chess:8000, https://shop.example/env." in refused(address)["environment.settings.id"]
+    entry = {"name": "OpenEnv", "share": 0.2, "settings": {"id": inside}}
+    assert (
+        "settings.id: runs of this site may not use" in found(config(environment={"mix": [entry]}))["environment.mix"]
+    )
+    assert allowed_inputs.names_files("OpenEnv", {"id": inside}), "so that the site does not play it"
+    assert not allowed_inputs.names_files("OpenEnv", {"id": "http://chess:8000"})
+
+
 @pytest.mark.parametrize(
     "environment, settings, expected",
     [

@@ -1,0 +1,223 @@
+"""OpenEnv: environments that a server of that protocol offers, with actions and observations as text."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field, field_validator
+
+from envs.adapters.openenv_actions import ActionReader, UnreadableActionError
+from envs.adapters.openenv_client import (
+    ActionRefusedError,
+    Observation,
+    OpenEnvConnection,
+    OpenEnvError,
+    ServerDescription,
+    checked_address,
+    describe_server,
+)
+from envs.adapters.packages import no_default_variant
+from envs.adapters.variant_arguments import Arguments
+from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
+from envs.spaces import AnyText
+from envs.support.rng import SeededRng, Stream
+from envs.text_roles import TextRole
+
+SERVERS = "ECHOSCOPE_OPENENV_URLS"
+"""Variable with the addresses of servers that are listed as variants, separated by commas."""
+DEFAULT_TURNS = 20
+MAX_TEXT = 20_000
+"""Characters of a state; longer observations are cut."""
+RESERVED = ("seed", "episode_id")
+"""Arguments of every reset that belong to the adapter."""
+_MAX_SEED = 2**31
+_descriptions: dict[str, ServerDescription] = {}
+"""By address: fetched once in a process, and so before the processes of a run's environments are forked."""
+
+
+class OpenEnvSettings(EnvSettings):
+    """Settings of the adapter; those of the environment itself are the server's, and its reset's `arguments`."""
+
+    id: Annotated[str, TextRole.URL] = Field(
+        "", description="Address of the server, as in http://localhost:8000.", max_length=300
+    )
+    action_field: Annotated[str, TextRole.PLAIN] = Field(
+        "",
+        description="Field of an action that the text of the agent fills; empty = the only one, or the only required "
+        "one; with several, the agent writes a JSON object.",
+        max_length=100,
+    )
+    observation_field: Annotated[str, TextRole.PLAIN] = Field(
+        "", description="Field of an observation that the agent reads; empty = all of them.", max_length=100
+    )
+    arguments: Arguments = Field({}, description="Arguments of the server's reset besides the seed.", max_length=20)
+    success: float = Field(
+        1.0, description="An episode counts as successful if its last reward is at least this.", allow_inf_nan=False
+    )
+    timeout: float = Field(
+        8.0, ge=0.1, le=3600, description="Seconds for an answer of the server; below environment.step_timeout."
+    )
+
+    @field_validator("id")
+    @classmethod
+    def check_id(cls, value: str) -> str:
+        """The address of a server."""
+        return checked_address(value) if value.strip() else ""
+
+    @field_validator("arguments")
+    @classmethod
+    def check_arguments(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Arguments that are not the adapter's own."""
+        if reserved := [name for name in value if name in RESERVED]:
+            raise ValueError(f"{reserved[0]} is set for each episode by the adapter")
+        return value
+
+
+class OpenEnv(TextEnv):
+    """An environment of an OpenEnv server: each episode is a session of its own there, over a WebSocket.
+
+    A server that is away, hangs or breaks the protocol fails the reset or step in one sentence.
+    """
+
+    Settings: ClassVar[type[EnvSettings]] = OpenEnvSettings
+    settings: OpenEnvSettings
+
+    @classmethod
+    def describe(cls, settings: EnvSettings) -> EnvSpec:
+        """Description without asking the server, which only the process of an episode connects to."""
+        assert isinstance(settings, OpenEnvSettings)
+        address = settings.id.partition("://")[2]
+        return EnvSpec(
+            name="OpenEnv",
+            title=f"{address} (OpenEnv)" if address else "OpenEnv",
+            summary="An environment of an OpenEnv server.",
+            instruction="Reach the goal of the environment.",
+            vocabulary={},
+            actions=(),
+            max_turns=DEFAULT_TURNS,
+            max_actions_per_turn=1,
+            max_actions=DEFAULT_TURNS,
+            success=f"The episode ended with a reward of at least {settings.success:g}.",
+        )
+
+    @classmethod
+    def variants(cls) -> dict[str, str]:
+        listed = [entry.strip().rstrip("/") for entry in os.environ.get(SERVERS, "").split(",")]
+        return {address: "OpenEnv server" for address in listed if address}
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        if not self.settings.id:
+            raise ValueError(no_default_variant("OpenEnv"))
+        self.env_spec = self.describe(self.settings)
+        self.action_space = AnyText()
+        self.observation_space = AnyText()
+        self._connection: OpenEnvConnection | None = None
+        self._text: str | None = None
+        self._over = True
+
+    def prepare(self) -> None:
+        """Fetch the description of the server, if it answers; one that is away may be back at the next reset."""
+        self._server()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        self.close()
+        self._connection = OpenEnvConnection(self.settings.id, self.settings.timeout)
+        self._reader = self._action_reader(self._server())
+        number = SeededRng(seed, Stream.START).below(_MAX_SEED)
+        self._seen = self._connection.reset(seed=number, **self.settings.arguments)
+        self._over, self._success = self._seen.done, False
+        self._text = self._read(self._seen)
+        return self._text, self._info(effective=False)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self._text is not None and self._over:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        if self._text is None or self._connection is None:
+            raise ResetNeeded("call reset() before the first step()")
+        try:
+            self._seen = self._connection.step(self._reader.read(action))
+        except (UnreadableActionError, ActionRefusedError) as error:
+            self._text = f"{self._read(self._seen)}\nThe action had no effect: {error}"
+            return self._text, 0.0, False, False, self._info(effective=False, valid=False)
+        before, self._text = self._text, self._read(self._seen)
+        self._over = self._seen.done
+        self._success = self._over and self._seen.reward >= self.settings.success
+        if self._over:
+            self.close()  # frees the session for another trajectory
+        return self._text, self._seen.reward, self._over, False, self._info(effective=self._text != before)
+
+    def render(self) -> str:
+        """The newest observation."""
+        if self._text is None:
+            raise ResetNeeded("call reset() first")
+        return self._text
+
+    def board(self) -> TextBoard:
+        """The same as text."""
+        return TextBoard(text=self.render())
+
+    def close(self) -> None:
+        """End the session at the server."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _server(self) -> ServerDescription:
+        address = self.settings.id
+        if address not in _descriptions:
+            described = describe_server(address, self.settings.timeout)
+            if not described.action_schema:  # perhaps away: the next episode asks again
+                return described
+            _descriptions[address] = described
+        return _descriptions[address]
+
+    def _action_reader(self, server: ServerDescription) -> ActionReader:
+        """Reads the server's actions; the instruction then says what they look like."""
+        try:
+            reader = ActionReader(server.action_schema, self.settings.action_field)
+        except ValueError as error:
+            raise OpenEnvError(f"the OpenEnv server {self.settings.id} cannot be played: {error}") from None
+        task = server.about or self.describe(self.settings).instruction
+        title = f"{server.name} (OpenEnv)" if server.name else self.env_spec.title
+        self.env_spec = self.env_spec.model_copy(
+            update={"title": title, "instruction": f"{task}\n{reader.instruction}"}
+        )
+        return reader
+
+    def _read(self, seen: Observation) -> str:
+        """The chosen field of an observation, the only one with text, or all of them by name."""
+        if name := self.settings.observation_field:
+            if name not in seen.fields:
+                raise OpenEnvError(
+                    f"observations of {self.settings.id} have no field {name!r}: choose among "
+                    f"{', '.join(seen.fields) or 'none'} (setting observation_field)"
+                )
+            return _cut(_text(seen.fields[name]))
+        shown = _shown(seen.fields)
+        if len(shown) == 1:
+            return _cut(_text(*shown.values()))
+        return _cut("\n".join(f"{name}: {_text(value)}" for name, value in shown.items()) or "(no observation)")
+
+    def _info(self, *, effective: bool, valid: bool = True) -> dict[str, Any]:
+        return StepInfo(success=self._success, effective=effective, valid=valid).model_dump()
+
+
+def _shown(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an observation that say something."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {}) and name != "metadata"}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"

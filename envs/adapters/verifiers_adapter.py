@@ -1,0 +1,183 @@
+"""verifiers: its installed environments, with their questions, conversations and rewards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Self
+
+from gymnasium.error import ResetNeeded
+from pydantic import Field, field_validator, model_validator
+
+from envs.adapters.global_random import OwnRandomness
+from envs.adapters.packages import no_default_variant, no_such_variant
+from envs.adapters.variant_arguments import Arguments, key_of
+from envs.adapters.verifiers_episode import Episode, EpisodeError, dialogue_text
+from envs.adapters.verifiers_loading import installed, load, questions, seats_of
+from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
+from envs.spaces import AnyText
+from envs.support.rng import SeededRng, Stream
+from envs.text_roles import TextRole
+
+DEFAULT_TURNS = 20
+MAX_TURNS = 100
+INSTRUCTION = "Answer the messages."
+
+
+class VerifiersSettings(EnvSettings):
+    """Settings of the adapter; those of the environment itself are its `arguments`."""
+
+    id: Annotated[str, TextRole.PLAIN] = Field(
+        "", description="Id of an installed environment, as `vf-eval` of verifiers reads it.", max_length=100
+    )
+    arguments: Arguments = Field(
+        {},
+        description="Settings of the environment, of its taskset or of its tasks, as in split=test.",
+        max_length=30,
+    )
+    questions: int = Field(1000, ge=1, le=1_000_000, description="Number of its first questions that are used.")
+    max_turns: int = Field(
+        0,
+        ge=0,
+        le=MAX_TURNS,
+        description="Replies after which a conversation is ended and scored; 0 = as the environment says, else 20.",
+    )
+    success: float = Field(
+        1.0, description="An episode counts as successful if its reward is at least this.", allow_inf_nan=False
+    )
+
+    @field_validator("id")
+    @classmethod
+    def check_id(cls, value: str) -> str:
+        """An installed environment."""
+        if value and value not in installed():
+            raise ValueError(no_such_variant("Verifiers", value, installed()))
+        return value
+
+    @model_validator(mode="after")
+    def check_environment(self) -> Self:
+        """An environment that loads with these arguments, and that messages of text are enough for."""
+        if self.id:
+            load(self.id, key_of(self.arguments))
+        return self
+
+
+class Verifiers(TextEnv):
+    """An environment of verifiers: the seed chooses a question, the action is the agent's reply.
+
+    Single-turn environments end with the reply; others answer it with a message. The reward comes at the end, as their
+    tasks and environments score it.
+    """
+
+    Settings: ClassVar[type[EnvSettings]] = VerifiersSettings
+    settings: VerifiersSettings
+    variables: ClassVar[tuple[str, ...]] = ("HF_HOME", "HF_HUB_OFFLINE", "HF_DATASETS_CACHE", "HF_DATASETS_OFFLINE")
+
+    @classmethod
+    def describe(cls, settings: EnvSettings) -> EnvSpec:
+        assert isinstance(settings, VerifiersSettings)
+        turns = _turns(settings)
+        return EnvSpec(
+            name="Verifiers",
+            title=f"{settings.id} (verifiers)" if settings.id else "Verifiers",
+            summary=f"The environment {settings.id} of verifiers." if settings.id else "An environment of verifiers.",
+            instruction=INSTRUCTION,
+            vocabulary={},
+            actions=(),
+            max_turns=turns,
+            max_actions_per_turn=1,
+            max_actions=turns,
+            success=f"The environment gave a reward of at least {settings.success:g}.",
+        )
+
+    @classmethod
+    def variants(cls) -> dict[str, str]:
+        return installed()
+
+    def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
+        super().__init__(settings, **overrides)
+        if not self.settings.id:
+            raise ValueError(no_default_variant("Verifiers"))
+        self.env_spec = self.describe(self.settings)
+        self.action_space = AnyText()
+        self.observation_space = AnyText()
+        self._episode: Episode | None = None
+        self._text: str | None = None
+
+    def prepare(self) -> None:
+        """Load the questions, once for all processes of a run."""
+        self._questions()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is None:
+            seed = int(self.np_random.integers(2**62))
+        dynamics = (options or {}).get("dynamics_seed")
+        tasks = self._questions()
+        task = tasks[SeededRng(seed, Stream.START).below(len(tasks))]
+        self.close()
+        self._randomness = OwnRandomness(seed if dynamics is None else int(dynamics), Stream.DYNAMICS)
+        self._episode = Episode(load(self.settings.id, key_of(self.settings.arguments)), task, _turns(self.settings))
+        self._score: float | None = None
+        messages = self._run("starting", self._episode.start)
+        if self._episode.over:
+            raise RuntimeError(f"{self.settings.id} ended an episode before the first reply")
+        self.env_spec = self.env_spec.model_copy(update={"instruction": self._episode.system or INSTRUCTION})
+        self._text = self._run("showing the question", lambda: dialogue_text(messages))
+        return self._text, self._info(effective=False)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self._text is None or self._episode is None:
+            raise ResetNeeded("call reset() before the first step()")
+        if self._score is not None:
+            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        episode = self._episode
+        messages = self._run("answering", lambda: episode.reply(action))
+        if not episode.over:
+            self._text = self._run("answering", lambda: dialogue_text(messages))
+            return self._text, 0.0, False, False, self._info(effective=True)
+        self._score = self._run("scoring", lambda: episode.reward)
+        self._text = f"{self._text}\nScore: {self._score:g}"
+        return self._text, self._score, True, False, self._info(effective=True)
+
+    def render(self) -> str:
+        """The messages since the last reply; at the end also the score."""
+        if self._text is None:
+            raise ResetNeeded("call reset() first")
+        return self._text
+
+    def board(self) -> TextBoard:
+        """The same as text."""
+        return TextBoard(text=self.render())
+
+    def close(self) -> None:
+        """Abandon an episode that is not over."""
+        if self._episode is not None:
+            self._episode.close()
+            self._episode = None
+
+    def _questions(self) -> tuple[Any, ...]:
+        return questions(self.settings.id, key_of(self.settings.arguments), self.settings.questions)
+
+    def _run(self, doing: str, part: Any) -> Any:
+        """Run code of the environment with its own randomness. Raises RuntimeError with its reason."""
+        try:
+            with self._randomness.installed():
+                return part()
+        except EpisodeError as error:
+            raise RuntimeError(f"{self.settings.id} cannot be played: {error}") from None
+        except Exception as error:
+            raise RuntimeError(f"{self.settings.id} failed while {doing}: {type(error).__name__}: {error}") from error
+
+    def _info(self, *, effective: bool) -> dict[str, Any]:
+        success = self._score is not None and self._score >= self.settings.success
+        return StepInfo(success=success, effective=effective, valid=True).model_dump()
+
+
+def _turns(settings: VerifiersSettings) -> int:
+    """Number of replies in an episode: one, or as many as settings and environment allow in a conversation."""
+    if not settings.id:
+        return DEFAULT_TURNS
+    env = load(settings.id, key_of(settings.arguments))
+    (seat,) = seats_of(env).values()
+    if type(env).__name__ == "SingleAgentEnv":
+        return 1
+    return settings.max_turns or min(seat.max_turns or DEFAULT_TURNS, MAX_TURNS)

@@ -1,0 +1,262 @@
+"""One episode of an environment of verifiers, driven step by step: its coroutine runs until it wants a reply.
+
+verifiers plays an episode in one call, with an agent that asks a model. Here the agent's seat is taken by one that
+hands the messages out and waits, in an event loop that runs only between two replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any, get_origin, get_type_hints
+
+from envs.adapters.verifiers_loading import API
+
+
+class EpisodeError(RuntimeError):
+    """The episode cannot go on. The message gives the reason."""
+
+
+class Episode:
+    """An episode of a task.
+
+    Args:
+        env: as verifiers loads it.
+        task: one of its taskset's.
+        max_turns: replies after which the conversation is closed and scored.
+    """
+
+    def __init__(self, env: Any, task: Any, max_turns: int) -> None:
+        self.vf = import_module(API)
+        self.env, self.task, self.max_turns = env, task, max_turns
+        self.system, self.over = "", False
+        self.conversation: Conversation | None = None
+        self._loop = asyncio.new_event_loop()
+        self._asked: asyncio.Queue[list[Any]] = asyncio.Queue()
+        self._reply: asyncio.Future[str] | None = None
+        self._coroutine: asyncio.Task[None] | None = None
+        self.record = self.vf.Episode(env=self.vf.EnvInfo(id=env.config.env_id), task=_recorded(self.vf, task))
+
+    def start(self) -> list[Any]:
+        """Run until the first reply is wanted. Returns the messages to it; none if the episode is over already."""
+        self._coroutine = self._loop.create_task(self._play())
+        return self._advance()
+
+    def reply(self, text: str) -> list[Any]:
+        """Give the reply, and run until the next one is wanted. Returns the messages since; none at the end."""
+        assert self._reply is not None
+        self._reply.set_result(text)
+        return self._advance()
+
+    @property
+    def reward(self) -> float:
+        """The weighted sum of the rewards of a finished episode. Raises EpisodeError where there are none."""
+        scored = [reward for trace in self.record.traces for reward in trace.rewards.values() if reward is not None]
+        if not scored:
+            raise EpisodeError("it gave no reward")
+        return float(sum(reward.value for reward in scored))
+
+    def close(self) -> None:
+        """Abandon the episode if it is not over."""
+        if self._loop.is_closed():
+            return
+        if self._coroutine is not None and not self._coroutine.done():
+            self._coroutine.cancel()
+            self._loop.run_until_complete(asyncio.wait([self._coroutine]))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    async def ask(self, messages: list[Any]) -> str:
+        """The reply to the messages, called by the conversation."""
+        self._reply = self._loop.create_future()
+        self._asked.put_nowait(messages)
+        return await self._reply
+
+    async def _play(self) -> None:
+        agents = self.vf.Agents(self.env.config, lambda name, config: Seat(self, config))
+        try:
+            await self.env.start()
+            await self.env.setup(agents)
+            await self.env.run(self.task, agents)
+            await self.env.finalize(self.task, self.record)
+        finally:
+            await self.env.stop()
+
+    def _advance(self) -> list[Any]:
+        return self._loop.run_until_complete(self._until_asked())
+
+    async def _until_asked(self) -> list[Any]:
+        assert self._coroutine is not None
+        asked = asyncio.ensure_future(self._asked.get())
+        await asyncio.wait({self._coroutine, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        asked.cancel()
+        self.over = True
+        self._coroutine.result()  # raises what the environment raised
+        return []
+
+
+class Seat:
+    """The agent of an environment, as its code uses one: `run` and `interaction`."""
+
+    trainable = True
+
+    def __init__(self, episode: Episode, config: Any) -> None:
+        self._episode, self.config = episode, config
+
+    async def run(self, task: Any, **borrowed: Any) -> Any:
+        """One reply to the task's prompt. Returns the scored trace."""
+        async with self.interaction(task, **borrowed) as conversation:
+            await conversation.turn()
+        return conversation.trace
+
+    @asynccontextmanager
+    async def interaction(self, task: Any, **borrowed: Any) -> AsyncIterator[Conversation]:
+        """A conversation that the environment leads; it is scored at the end of the block."""
+        if any(borrowed.get(name) for name in ("runtime", "tools", "collect_artifacts")):
+            raise EpisodeError("it lends the agent a machine or tools, and only messages of text can be played")
+        if self._episode.conversation is not None:
+            raise EpisodeError("it plays several conversations in an episode, and a trajectory is one")
+        conversation = self._episode.conversation = Conversation(self._episode, task, self.config)
+        async with conversation.machine():
+            await conversation.open()
+            yield conversation
+            await conversation.close()
+
+    def provision(self, task: Any = None) -> Any:
+        """Machines are not lent out."""
+        raise EpisodeError("it provides a machine for the agent, and only messages of text can be played")
+
+
+class Conversation:
+    """What an environment sees of a conversation: `turn` gives the agent's reply, `trace` records all messages."""
+
+    def __init__(self, episode: Episode, task: Any, config: Any) -> None:
+        self._episode, self._task, self._vf = episode, task, episode.vf
+        states = import_module(f"{API}.state").state_cls
+        self.trace = self._vf.Trace(
+            task=_recorded(self._vf, task), state=states(type(task))(), agent=self._vf.AgentInfo(config=config)
+        )
+        self._runtime: Any = None
+        self._over = False
+
+    @asynccontextmanager
+    async def machine(self) -> AsyncIterator[None]:
+        """A folder of its own where setup and rewards ask for one; most do not."""
+        if any("runtime" in inspect.signature(hook).parameters for hook in self._hooks()):
+            runtimes = import_module(f"{API}.runtimes")
+            async with runtimes.provision_runtime(self._vf.SubprocessConfig(), name=self.trace.id) as self._runtime:
+                yield
+        else:
+            yield
+
+    async def open(self) -> None:
+        """Prepare the task, and take over its prompt."""
+        data = self._task.data
+        if data.image is not None or data.skills:
+            raise EpisodeError("the question needs a container, and only messages of text can be played")
+        if type(self._task).setup is not self._vf.Task.setup:
+            await self._call(self._task.setup)
+        if data.system_prompt:
+            self._add(self._vf.SystemMessage(content=data.system_prompt))
+
+    async def turn(self, message: Any = None) -> Any:
+        """Send messages, or None for the task's prompt. Returns the segment with the reply, or a terminated one."""
+        if self._over:
+            raise RuntimeError("the conversation is over")
+        if self.trace.stop_condition is not None:
+            self._over = True
+            return self._vf.Segment(messages=[], terminated=True)
+        prompt = self._task.data.prompt
+        if message is None and (prompt is None or self.trace.num_turns):
+            raise ValueError("a turn without a message answers the task's prompt, at the beginning")
+        sent = self._typed(prompt if message is None else message)
+        for each in sent:
+            self._add(each)
+        texts = [each for each in self.trace.messages if each.role == "system"]
+        self._episode.system = "\n\n".join(message_text(each) for each in texts)
+        text = await self._episode.ask([each for each in sent if each.role != "system"])
+        reply = self._vf.AssistantMessage(content=text)
+        self._add(reply, sampled=True)
+        await self._check_stops()
+        return self._vf.Segment(messages=[reply], root_reply=text)
+
+    async def send(self, *_: Any, **__: Any) -> Any:
+        """Messages between turns have no place in a trajectory."""
+        raise EpisodeError("it sends messages to the agent between its turns")
+
+    steer = send
+
+    async def close(self) -> None:
+        """Finish and score the conversation; the environment may do so before the end of its block."""
+        if self.trace.is_completed and self.trace in self._episode.record.traces:
+            return
+        self.trace.stop("user_closed")
+        if type(self._task).finalize is not self._vf.Task.finalize:
+            await self._call(self._task.finalize)
+        await self._task.score(self.trace, self._runtime)
+        self.trace.ok = True
+        self._episode.record.traces.append(self.trace)
+
+    def _add(self, message: Any, *, sampled: bool = False) -> None:
+        parent = len(self.trace.nodes) - 1 if self.trace.nodes else None
+        self.trace.nodes.append(self._vf.MessageNode(parent=parent, message=message, sampled=sampled))
+
+    def _typed(self, message: Any) -> list[Any]:
+        if isinstance(message, str):
+            return [self._vf.UserMessage(content=message)]
+        parse = import_module(f"{API}.dialects").parse_message
+        return [parse(each) if isinstance(each, dict) else each for each in message]
+
+    async def _check_stops(self) -> None:
+        limit = min(self._episode.max_turns, self.trace.agent.config.max_turns or self._episode.max_turns)
+        for hook in self._task.hooks("stop"):
+            names = [
+                name for name, kind in get_type_hints(hook).items() if (get_origin(kind) or kind) is self._vf.Trace
+            ]
+            if not names:
+                raise EpisodeError(f"{hook.__name__} reads the requests to a model, which are not made here")
+            ended = hook(**{names[0]: self.trace})
+            if await ended if inspect.isawaitable(ended) else ended:
+                self.trace.stop(hook.__name__)
+                return
+        if self.trace.num_turns >= limit:
+            self.trace.stop("max_turns")
+
+    def _hooks(self) -> list[Callable[..., Any]]:
+        """Code of the task that may use a machine."""
+        own = [getattr(self._task, name) for name in ("setup", "finalize") if _is_own(self._vf, self._task, name)]
+        return [*own, *self._task.hooks("reward"), *self._task.hooks("metric")]
+
+    async def _call(self, hook: Callable[..., Any]) -> None:
+        available = {"trace": self.trace, "runtime": self._runtime}
+        await hook(**{name: available[name] for name in inspect.signature(hook).parameters if name in available})
+
+
+def _is_own(vf: Any, task: Any, name: str) -> bool:
+    return getattr(type(task), name) is not getattr(vf.Task, name)
+
+
+def _recorded(vf: Any, task: Any) -> Any:
+    return vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
+
+
+def message_text(message: Any) -> str:
+    """The text of a message. Raises EpisodeError for one with a picture."""
+    content = message.content
+    if content is None or isinstance(content, str):
+        return content or ""
+    if any(part.type != "text" for part in content):
+        raise EpisodeError("its messages have pictures, and only text can be played")
+    return "\n".join(part.text for part in content)
+
+
+def dialogue_text(messages: Sequence[Any]) -> str:
+    """Messages as the agent reads them: a single one as it is, several with the names of their roles."""
+    if len(messages) == 1:
+        return message_text(messages[0])
+    return "\n\n".join(f"{message.role}: {message_text(message)}" for message in messages)

@@ -1,0 +1,181 @@
+"""Installed environments of verifiers: how they are found, loaded with arguments, and refused where text is not enough.
+
+The package is imported when the first of them is loaded, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import Distribution, distributions
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from envs.adapters.global_random import OwnRandomness
+from envs.adapters.variant_arguments import from_key
+from envs.support.rng import Stream
+
+API = "verifiers.v1"
+_SHIPPED = {"textarena": "games of TextArena; needs the argument game"}
+"""Environments within verifiers itself; its others run in containers or on servers."""
+_REQUIREMENT = re.compile(r"verifiers\b", re.IGNORECASE)
+_NAME = re.compile(r"[\w.-]{1,100}")
+_LOADERS = ("Taskset", "load_environment")
+"""Words in the module of an environment: of today's API, and of the one before version 0.4."""
+_HARNESSES = ("", "bash", "null")
+"""Programs of an agent that do no more than to pass on messages where an environment has no tools."""
+
+
+@lru_cache(maxsize=1)
+def installed() -> dict[str, str]:
+    """Installed environments by id, with a few words about each: packages that require verifiers and define one."""
+    found = dict(_environments())
+    return dict(sorted(found.items())) | _SHIPPED
+
+
+def _environments() -> Iterator[tuple[str, str]]:
+    for package in distributions():
+        name = package.metadata["Name"] or ""
+        if not (_NAME.fullmatch(name) and any(_REQUIREMENT.match(each) for each in package.requires or ())):
+            continue
+        source = _source(name)
+        if source and any(word in source for word in _LOADERS):
+            yield name, _about(package)
+
+
+def _source(name: str) -> str:
+    """Text of the module that verifiers imports for an id; empty where there is none. Nothing is imported."""
+    module = find_spec(name.replace("-", "_").replace(".", "_").lower())
+    if module is None or module.origin is None or not module.origin.endswith(".py"):
+        return ""
+    return Path(module.origin).read_text(encoding="utf-8", errors="replace")
+
+
+def _about(package: Distribution) -> str:
+    words = " ".join((package.metadata["Summary"] or "").split())
+    return words[:80] or f"version {package.version}"
+
+
+@lru_cache(maxsize=32)
+def load(identity: str, arguments: str) -> Any:
+    """The environment with these arguments, written as by `key_of`. Raises ValueError where it cannot be played."""
+    vf = import_module(API)
+    if "Taskset" not in (source := _source(identity)) and identity not in _SHIPPED:
+        old = "load_environment, which the installed one does not call" if source else "no module"
+        raise ValueError(
+            f"{identity} is written for verifiers before 0.4 (it has {old}): look for a newer version of {identity}"
+        )
+    try:
+        config, kind = vf.taskset_config_type(identity), vf.env_config_type(identity)
+    except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
+        cause = error.__cause__ or error  # verifiers says of a missing module of it that it is itself missing
+        reason = f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
+        raise ValueError(f"{identity} cannot be imported: {reason}") from None
+    try:
+        env = vf.load_environment(vf.resolve_env_config(_nested(vf, identity, from_key(arguments), config, kind)))
+        reason = _refusal(vf, identity, env)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{identity} refuses the arguments: {where + ': ' if where else ''}{first['msg']}") from None
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
+        raise ValueError(f"{identity} cannot be loaded: {type(error).__name__}: {error}") from None
+    if reason:
+        raise ValueError(f"{identity} cannot be played: {reason}")
+    return env
+
+
+def _nested(
+    vf: Any, identity: str, arguments: Mapping[str, Any], config: type[BaseModel], kind: type[BaseModel]
+) -> dict[str, Any]:
+    """Arguments in the parts of the configuration that have them: the taskset, its tasks, the environment."""
+    task = config.model_fields["task"].default
+    fields = {
+        "taskset": _own_fields(config, vf.TasksetConfig),
+        "task": _own_fields(type(task), vf.TaskConfig),
+        "env": _own_fields(kind, vf.EnvConfig),
+    }
+    chosen: dict[str, dict[str, Any]] = {part: {} for part in fields}
+    for name, value in arguments.items():
+        part = next((part for part, names in fields.items() if name in names), None)
+        if part is None:
+            choices = sorted(set().union(*fields.values()))
+            choice = f"choose among {', '.join(choices)}" if choices else "it takes none"
+            raise ValueError(f"arguments: {identity} has no {name!r}: {choice}")
+        chosen[part][name] = value
+    return {**chosen["env"], "taskset": {**chosen["taskset"], "task": chosen["task"], "id": identity}}
+
+
+def _own_fields(model: type[BaseModel], base: type[BaseModel]) -> set[str]:
+    """Fields that an argument may set: those of the environment itself, unless they have fields or name a file."""
+    return {
+        name
+        for name, field in model.model_fields.items()
+        if name not in base.model_fields and not re.search(r"Path|Config|Judge", str(field.annotation))
+    }
+
+
+def _refusal(vf: Any, identity: str, env: Any) -> str:
+    """Why messages of text are not enough for an environment; empty where they are."""
+    tasks = type(env.taskset).task_type()
+    seats = seats_of(env)
+    if len(seats) != 1:
+        return f"it has {len(seats)} agents ({', '.join(seats)}), and a run trains one"
+    (seat,) = seats.values()
+    own_harness = vf.default_harness_id(identity)
+    for harness in (own_harness, seat.harness.id if seat.harness is not None else ""):
+        if harness not in _HARNESSES:
+            return f"it brings its own program for the agent ({harness})"
+    if tasks.NEEDS_CONTAINER:
+        return "it needs a container"
+    tools = [*env.taskset.toolsets(env.taskset.config), *tasks.toolsets(env.taskset.config.task)]
+    if tools:
+        names = ", ".join(type(tool).__name__ for tool in tools)
+        return f"its agent calls tools ({names}), and only messages of text are passed on"
+    if any(hasattr(hook, "intercept") for kind in tasks.__mro__ for hook in vars(kind).values()):
+        return "it rewrites the requests to the model"
+    if judge := _judge(vf, env, tasks):
+        return f"{judge} judges the answers, a model behind an API, and processes of environments get no key"
+    return ""
+
+
+def seats_of(env: Any) -> dict[str, Any]:
+    """The agents of an environment by name, each with its configuration."""
+    agent = import_module(API).AgentConfig
+    return {name: value for name, value in env.config if isinstance(value, agent)}
+
+
+def _judge(vf: Any, env: Any, tasks: type[Any]) -> str:
+    """Name of the setting or attribute with a model that judges; empty without any."""
+    for part in (env.config, env.taskset.config, env.taskset.config.task):
+        for name, value in part:
+            if any(isinstance(each, vf.JudgeConfig) for each in (value if isinstance(value, list) else [value])):
+                return str(name)
+    for kind in tasks.__mro__:
+        for name, value in vars(kind).items():
+            if isinstance(value, vf.Judge) or (isinstance(value, type) and issubclass(value, vf.Judge)):
+                return name
+    return ""
+
+
+@lru_cache(maxsize=8)
+def questions(identity: str, arguments: str, limit: int) -> tuple[Any, ...]:
+    """The first tasks of an environment, at most so many. Raises ValueError where its data cannot be loaded."""
+    env = load(identity, arguments)
+    try:
+        with OwnRandomness(0, Stream.START).installed():
+            tasks = tuple(islice(iter(env.taskset), limit))
+    except Exception as error:  # noqa: BLE001 - as above
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise ValueError(f"the questions of {identity} cannot be loaded: {reason}") from None
+    if not tasks:
+        raise ValueError(f"{identity} has no questions with these arguments")
+    return tasks
