@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +17,6 @@ from envs import registry
 from tests.envs.adapters.openenv_server import GuessServer, serving
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, play, who
-from webapp.play import sessions
 from webapp.runs.models import Run
 from webapp.trajectories.models import Group, Trajectory
 
@@ -27,16 +24,6 @@ __all__ = ["who"]
 
 TAXI = next(variant for variant in envs.variants("Gymnasium") if variant.startswith("Taxi-"))
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture(autouse=True)
-def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    fresh = sessions.SessionPool()
-    monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
-    monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 120.0)
-    yield
-    fresh.close()
 
 
 def text_of(response: HttpResponse) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.http import HttpResponse
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 import envs
 from tests.envs.playable_names import PLAYABLE
@@ -27,17 +26,6 @@ from webapp.trajectories.models import Group, Trajectory
 __all__ = ["who"]
 
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture(autouse=True)
-def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
-    """Close live environments after each test, and raise the timeout for busy machines."""
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    fresh = sessions.SessionPool()
-    monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
-    monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 120.0)
-    yield
-    fresh.close()
 
 
 def act(client: Client, name: str, action: str, **fields: str) -> str:

@@ -5,29 +5,16 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 import envs
 from tests.webapp.page_requests import Visitors, who
-from webapp.play import sessions, starts
+from webapp.play import starts
 from webapp.play.keys import keys_of
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    fresh = sessions.SessionPool()
-    monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
-    monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 120.0)
-    yield
-    fresh.close()
 
 
 def act(client: Client, name: str, **fields: str) -> str:
