@@ -154,7 +154,7 @@ def test_images_are_sent_with_their_run_and_a_second_push_sends_new_ones_only(cl
     assert SentJournal.objects.get(run=run).image_count == 3
 
 
-def test_images_are_sent_while_the_run_goes_on(
+def test_images_are_sent_while_the_run_grows(
     live_server: LiveServer, secret: str, people_on_site: object, tmp_path: Path
 ) -> None:
     run = echoscope.init("Seen", folder=tmp_path, environment="Pong", url=live_server.url, token=secret)

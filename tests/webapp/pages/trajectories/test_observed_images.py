@@ -111,7 +111,7 @@ def downloaded(client: Client, address: str) -> bytes:
     return b"".join(response.streaming_content)  # type: ignore[attr-defined]
 
 
-def test_exports_keep_what_turns_say_of_their_images(
+def test_exports_keep_the_references_of_turns_to_images(
     trajectory: Trajectory, image: ObservationImage, who: Visitors
 ) -> None:
     base = f"/runs/{trajectory.run.slug}/export"
