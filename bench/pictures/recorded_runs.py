@@ -67,7 +67,8 @@ def record_calls(folder: Path) -> None:
     with run.trajectory(prompt=QUESTION, iteration=40, seed=1, board=QUESTION) as attempt:
         for thought, action in CALLS:
             state = env.render()
-            _, reward, *_, info = env.step(action)
+            _, gained, *_, info = env.step(action)
+            reward = float(gained)
             call: dict[str, Any] = {"call": info["call"]} if info.get("call") else {}
             record = {"text": action, "name": action, "reward": reward, "board": env.board().model_dump(), **call}
             attempt.turn(
