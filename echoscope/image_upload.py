@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from echoscope.errors import Conflict, EchoscopeError, Refused
-from echoscope.recording.observation_images import path_of
+from echoscope.recording.observation_images import ImageError, path_of
 
 _REFUSED = (409, 413, 422)
 """Statuses that another attempt would get again."""
@@ -94,9 +95,6 @@ def _references(line: bytes) -> Iterator[dict[str, Any]]:
         return
     images = event.get("images")
     for image in images if isinstance(images, list) else []:
-        try:
-            path_of(Path(), image)
-        except (KeyError, TypeError):
-            continue
-        if isinstance(image["sha256"], str) and image["sha256"].isalnum():
+        with suppress(ImageError):
+            path_of(Path(), image if isinstance(image, dict) else {})
             yield image

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import os
+import re
 import struct
 import sys
 import uuid
@@ -24,6 +25,7 @@ MAX_SIDE = 8192
 MAX_PIXELS = 16 * 1024 * 1024
 MAX_IMAGES = 8
 """Of a turn. These are the limits of a site (trainer/journal/observation_images.py)."""
+_HASH = re.compile(r"[0-9a-f]{64}")  # of a journal that another program wrote, it must not name other files
 _PNG_MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 ImageInput = Any
@@ -76,7 +78,9 @@ def describe(data: bytes) -> Reference:
 
 
 def path_of(folder: Path, reference: Reference) -> Path:
-    """File of an image in the folder of a run."""
+    """File of an image in the folder of a run. Raises ImageError where the reference names none."""
+    if not _HASH.fullmatch(str(reference.get("sha256"))) or reference.get("media_type") not in EXTENSIONS:
+        raise ImageError(f"{reference} is not a reference to an image.")
     return folder / FOLDER / f"{reference['sha256']}.{EXTENSIONS[reference['media_type']]}"
 
 

@@ -9,7 +9,7 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.observation_images import find_image, read_image
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -24,6 +24,8 @@ def image_response(request: HttpRequest, trajectory: Trajectory, sha256: str) ->
     tag = f'"{sha256}"'
     unchanged = get_conditional_response(request, etag=tag)
     if isinstance(unchanged, HttpResponse):
+        for name, value in _HEADERS.items():  # a cache replaces those that it has kept
+            unchanged[name] = value
         return unchanged
     data = read_image(trajectory.run, image)
     if data is None:

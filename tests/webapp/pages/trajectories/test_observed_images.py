@@ -56,10 +56,11 @@ def test_an_image_is_served_as_nothing_but_an_image(
     response = who.viewer.get(address)
     assert response["Content-Type"] == "image/png"
     assert response["X-Content-Type-Options"] == "nosniff"
-    assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert response["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'; sandbox"
     assert response["Cache-Control"] == "private, max-age=300"
     again = who.viewer.get(address, headers={"If-None-Match": response["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
+    assert again["Content-Security-Policy"] == response["Content-Security-Policy"]
 
 
 def test_a_link_shows_the_images_of_its_trajectory_until_it_is_revoked(
