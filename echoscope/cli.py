@@ -117,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     pushing.add_argument("--title", default="", help="Title of a new run; default: from the journal.")
     pushing.add_argument("--visibility", choices=("private", "team", "link"), default="team")
     pushing.add_argument("--skip-bad-lines", action="store_true", help="Skip lines that cannot be read.")
+    pushing.add_argument("--skip-bad-images", action="store_true", help="Skip images that are missing or refused.")
 
     add_import_command(commands.add_parser("import", help="Import files of other trainers and evaluations as a run."))
 
@@ -273,6 +274,7 @@ def _push(client: Client, args: argparse.Namespace) -> None:
         title=args.title,
         visibility=args.visibility,
         skip_bad_lines=args.skip_bad_lines,
+        skip_bad_images=(lambda problem: print(problem, file=sys.stderr)) if args.skip_bad_images else None,
         progress=progress,
     )
     if sys.stderr.isatty():

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from echoscope import models
+from echoscope.image_upload import Report
 from echoscope.journal import push
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
@@ -354,12 +355,15 @@ class Client:
         title: str = "",
         visibility: Visibility = "team",
         skip_bad_lines: bool = False,
+        skip_bad_images: Report | None = None,
         progress: Callable[[models.RunDetail, int, int], None] | None = None,
     ) -> models.RunDetail:
         """Send a run's journal (its folder, or the file), from the last byte received by the site.
 
         `follow` continues while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
         it cleanly. `progress` receives the run, the bytes received by the site and the size of the file.
+        `skip_bad_images` receives what is wrong with an image that is missing or refused; without it, that ends the
+        upload.
         """
         return push(
             self,
@@ -369,6 +373,7 @@ class Client:
             title=title,
             visibility=visibility,
             skip_bad_lines=skip_bad_lines,
+            skip_bad_images=skip_bad_images,
             progress=progress,
             sleep=self._sleep,
         )
@@ -392,6 +397,21 @@ class Client:
             repeatable=True,
         )
         return models.Journal.model_validate(answer.json())
+
+    def put_image(self, run: str, sha256: str, media_type: str, data: bytes) -> models.ObservationImage:
+        """Send an image that turns refer to, before these turns. The same one again changes nothing."""
+        answer = self.transport.send(
+            "PUT",
+            f"/runs/{run}/images/{sha256}",
+            content=data,
+            headers={"Content-Type": media_type},
+            repeatable=True,
+        )
+        return models.ObservationImage.model_validate(answer.json())
+
+    def image(self, trajectory: str, sha256: str, path: Path) -> Path:
+        """Save an image that a turn of the trajectory refers to at `path`."""
+        return self.transport.download(f"/trajectories/{trajectory}/images/{sha256}", path)
 
     def _get(self, path: str, kind: type[Item]) -> Item:
         return kind.model_validate(self.transport.send("GET", path).json())

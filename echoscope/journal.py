@@ -1,4 +1,4 @@
-"""Upload of the journal of a run that is trained elsewhere, once or while it grows.
+"""Upload of the journal of a run that is trained elsewhere, once or while it grows, with the images of its turns.
 
 The runs that a journal was pushed to are recorded in a file beside it, so that a later push continues them.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from echoscope.errors import Conflict, EchoscopeError, NotFound
+from echoscope.image_upload import ImageApi, ImageUpload, Report, before_images
 from echoscope.models import Journal, RunDetail
 from echoscope.transport import Transport
 
@@ -29,7 +30,7 @@ HEARTBEAT_SECONDS = 60.0
 Progress = Callable[[RunDetail, int, int], None]
 
 
-class JournalApi(Protocol):
+class JournalApi(ImageApi, Protocol):
     """Operations of the API that sending a journal uses: those of echoscope.client.Client."""
 
     transport: Transport
@@ -50,6 +51,7 @@ def push(
     title: str,
     visibility: str,
     skip_bad_lines: bool,
+    skip_bad_images: Report | None,
     progress: Progress | None,
     sleep: Callable[[float], None],
 ) -> RunDetail:
@@ -63,7 +65,7 @@ def push(
     if target is None:
         first, _ = _chunk(file, 0)
         target = client.import_journal(
-            gzip.compress(first),
+            gzip.compress(before_images(first)),
             packed=True,
             key=uuid.uuid4().hex,
             title=title,
@@ -75,7 +77,8 @@ def push(
         if target.journal.problem:
             client.append_journal(target.slug, target.journal.offset, b"", packed=False, growing=False)
             raise EchoscopeError(target.journal.problem)
-    sender = _Sender(client, file, target, skip_bad_lines, progress)
+    images = ImageUpload(client, file.parent, target.slug, skip_bad_images)
+    sender = _Sender(client, file, target, skip_bad_lines, images, progress)
     try:
         sender.send(follow, sleep)
     finally:
@@ -87,10 +90,16 @@ class _Sender:
     """State of one upload."""
 
     def __init__(
-        self, client: JournalApi, file: Path, run: RunDetail, skip_bad_lines: bool, progress: Progress | None
+        self,
+        client: JournalApi,
+        file: Path,
+        run: RunDetail,
+        skip_bad_lines: bool,
+        images: ImageUpload,
+        progress: Progress | None,
     ) -> None:
         self.client, self.file, self.run = client, file, run
-        self.skip_bad_lines, self.progress = skip_bad_lines, progress
+        self.skip_bad_lines, self.images, self.progress = skip_bad_lines, images, progress
         self.offset, self.complete = run.journal.offset, False
 
     def send(self, follow: bool, sleep: Callable[[float], None]) -> None:
@@ -101,6 +110,7 @@ class _Sender:
             if self.progress:
                 self.progress(self.run, self.offset, size)
             if data:
+                self.images.send_images_of(data)
                 self.offset = self._append(data).offset
                 self.complete = _is_end(data)
                 sent_at = time.monotonic()

@@ -40,6 +40,7 @@ __all__ = [
     "Me",
     "Membership",
     "Metric",
+    "ObservationImage",
     "Phase",
     "Point",
     "Preset",
@@ -136,6 +137,21 @@ class Journal(Answer):
     """A run trained elsewhere whose sender announced more."""
     problem: str
     """Why reading stopped, and what to do; empty if all is well."""
+
+
+class ObservationImage(Answer):
+    """An image that a policy saw, as turns refer to it."""
+
+    sha256: str
+    """Of the file, in hexadecimal digits."""
+    media_type: str
+    """image/png, image/jpeg or image/webp."""
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    bytes: int
+    """Of the file."""
 
 
 class Run(RunAnswer):

@@ -4,10 +4,11 @@
     python -m bench.pictures --keep-run DIR                 # keeps its journal
     python -m bench.pictures --journal var/runs/RUN         # shows that run (of `make demo`, say) instead of training
     python -m bench.pictures --only player result           # some of them
+    python -m bench.pictures --only recorded tool-call taxi # those that need no trained run: a minute
 
 It starts an own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the
-run's journal up to the middle of a rollout.
+run's journal up to the middle of a rollout. Runs of other trainers are recorded by recorded_runs.py.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from typing import Any
 import httpx
 
 from bench.pictures.compress import save
+from bench.pictures.recorded_runs import record_calls, record_game, sent
 from bench.pictures.screenshots import (
+    FOREIGN,
     SCREENSHOTS,
+    TAXI,
     THEMES,
     Screenshot,
     Trajectory,
@@ -45,6 +49,8 @@ LIVE_AT = 8
 TRAINING_TIMEOUT = 2400.0
 WIDTH, SCALE = 1440, 2
 LIVE = Screenshot("live", lambda run, lost, learned: f"/runs/{run}/", height=960, wait=".board svg")
+RECORD = {"recorded": record_game, "tool-call": record_calls}
+"""Picture → what records its run."""
 SETTLE_MS = 900
 """Time for fonts, charts and transitions."""
 
@@ -52,7 +58,8 @@ SETTLE_MS = 900
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take the pictures. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
+    trained = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
+    names = [*trained, *RECORD, TAXI.name]
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
     parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
     parser.add_argument("--keep-run", type=Path, help="folder for a copy of the trained run's journal")
@@ -65,18 +72,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with _browser() as browser:
                 camera = Camera(browser, instance, options.out)
-                run = _import(instance, options.journal) if options.journal else _train(instance)
-                journal = (options.journal or instance.home / "runs" / run) / JOURNAL_FILE
-                if "live" in options.only:
-                    camera.take("live", f"/runs/{_unfinished(instance, journal)}/", LIVE)
-                _take_scenes(instance, camera, run, options.only)
-            if options.keep_run:
-                options.keep_run.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(journal, options.keep_run)
+                _take_foreign(instance, camera, Path(folder), options.only)
+                if set(options.only) & set(trained):
+                    _take_trained(instance, camera, options)
         finally:
             instance.stop()
     print(f"{time.monotonic() - began:.0f} s")
     return 0
+
+
+def _take_trained(instance: Instance, camera: Camera, options: argparse.Namespace) -> None:
+    run = _import(instance, options.journal) if options.journal else _train(instance)
+    journal = (options.journal or instance.home / "runs" / run) / JOURNAL_FILE
+    if "live" in options.only:
+        camera.take("live", f"/runs/{_unfinished(instance, journal)}/", LIVE)
+    _take_scenes(instance, camera, run, options.only)
+    if options.keep_run:
+        options.keep_run.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(journal, options.keep_run)
+
+
+def _take_foreign(instance: Instance, camera: Camera, folder: Path, names: Sequence[str]) -> None:
+    """Pictures of runs of other trainers, and of an environment of another package."""
+    for screenshot in FOREIGN:
+        if screenshot.name in names:
+            RECORD[screenshot.name](folder / screenshot.name)
+            trajectory = sent(folder / screenshot.name, instance.url, instance.token)
+            camera.take(screenshot.name, f"/t/{trajectory}{screenshot.path('', {}, {})}", screenshot)
+    if TAXI.name in names:
+        camera.take(TAXI.name, TAXI.path("", {}, {}), TAXI)
 
 
 class Camera:
@@ -103,9 +127,12 @@ class Camera:
         for page in pages.values():
             page.set_viewport_size({"width": WIDTH, "height": screenshot.height})
             page.goto(path)
-        for page in pages.values():
+        for number, page in enumerate(pages.values()):
+            after = screenshot.stored and number > 0
+            if after:
+                page.reload()
             page.locator(screenshot.wait).first.wait_for(timeout=30_000)
-            for key in screenshot.keys:
+            for key in () if after else screenshot.keys:
                 page.keyboard.press(key)
             page.mouse.move(0, 0)
             page.wait_for_timeout(SETTLE_MS)

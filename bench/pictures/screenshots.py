@@ -25,6 +25,7 @@ class Screenshot:
         height: of the window.
         keys: pressed before the picture is taken.
         wait: CSS selector that must be visible first.
+        stored: the site stores what the keys do: they are pressed in one theme, and the other page is loaded after it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Screenshot:
     height: int = 900
     keys: tuple[str, ...] = ()
     wait: str = "main"
+    stored: bool = False
 
 
 def fatal_position(lost: Trajectory) -> str:
@@ -60,6 +62,20 @@ SCREENSHOTS = (
     Screenshot("explorer", lambda run, lost, learned: f"/runs/{run}/trajectories?split=train", wait="table"),
 )
 """Of the finished run; the live page is taken while it trains."""
+FOREIGN = (
+    Screenshot("recorded", lambda run, lost, learned: "?turn=2", height=1000, wait=".board img"),
+    Screenshot("tool-call", lambda run, lost, learned: "?turn=2&action=1", height=760, wait=".calls"),
+)
+"""Of runs that other trainers recorded: the position in the player of their trajectory."""
+TAXI = Screenshot(
+    "taxi",
+    lambda run, lost, learned: "/environments/Gymnasium?id=Taxi-v4&seed=3",
+    height=860,
+    keys=("1", "1", "4", "4"),
+    wait="#play-board svg",
+    stored=True,
+)
+"""An environment of another package, played in the browser."""
 
 
 def most_telling_loss(trajectories: Iterable[Trajectory]) -> Trajectory:

@@ -10,6 +10,7 @@ from typing import Any
 
 from echoscope.importers.records import Record
 from echoscope.recording.conversation import Conversation
+from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import MAX_MEMBERS, Recorder, Split
 
 SUCCESS_FIELDS = ("success", "correct", "is_correct", "solved", "passed")
@@ -100,6 +101,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
             last = number == len(turns) - 1
             trajectory.turn(
                 state=turn.state,
+                images=turn.images,
                 response=turn.response,
                 thought=turn.thought,
                 answer=turn.answer,
@@ -110,7 +112,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
                 truncated=attempt.truncated and last,
                 **turn.extra,
             )
-        extra: dict[str, Any] = {"record": dict(attempt.extra)} if attempt.extra else {}
+        extra: dict[str, Any] = {"record": without_embedded(attempt.extra)} if attempt.extra else {}
         if attempt.conversation.rest:
             extra["after"] = attempt.conversation.rest
         cut = attempt.truncated or bool(attempt.error) or not turns

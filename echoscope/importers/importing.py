@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -14,6 +15,7 @@ from echoscope.importers.formats import FORMATS, ImportOptions, format_of
 from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive
 from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, files_of, load_object, read_records
 from echoscope.journal import FILE_NAME
+from echoscope.recording.observation_images import FOLDER as IMAGES_FOLDER
 
 Format = Literal["auto", "inspect", "verifiers", "verl", "art", "chat"]
 
@@ -46,6 +48,8 @@ def import_files(
     first = next(attempts, None)
     if first is None:
         raise ImportFailed(f"{files[0]} holds no attempts: it is empty.")
+    images = folder / IMAGES_FOLDER
+    had_images = images.exists()
     run = recorder.init(
         title or paths[0].resolve().stem,
         folder=folder,
@@ -56,6 +60,8 @@ def import_files(
         summary = record_attempts(run, chain([first], attempts), success_at)
     except ImportFailed:
         journal.unlink()
+        if not had_images:
+            shutil.rmtree(images, ignore_errors=True)
         with suppress(OSError):  # other files are in it
             folder.rmdir()
         raise

@@ -12,6 +12,7 @@ from echoscope.importers.attempts import Attempt
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.records import ImportFailed, Record
 from echoscope.recording.conversation import ConversationError, conversation_of
+from echoscope.recording.message_images import with_attachments
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters: correct, partial, incorrect, no answer."""
@@ -59,7 +60,10 @@ def _attempt(record: Record, described: Mapping[str, Any], options: ImportOption
     if not isinstance(fields, dict) or not isinstance(fields.get("messages"), list):
         raise record.fail("the sample has no messages", "Export the log again with `inspect log dump`.")
     try:
-        conversation = conversation_of(fields["messages"])
+        attachments = fields.get("attachments")
+        conversation = conversation_of(
+            with_attachments(fields["messages"], attachments if isinstance(attachments, Mapping) else {})
+        )
     except ConversationError as problem:
         raise record.fail(str(problem), "Export the log again with `inspect log dump`.") from None
     task = options.environment or str(described.get("task") or "Inspect")

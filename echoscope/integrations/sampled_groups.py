@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from echoscope.recording.conversation import Conversation, conversation_of
+from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import Recorder, Split
 
 
@@ -67,6 +68,7 @@ def record_samples(
                 last = number == len(conversation.turns) - 1
                 trajectory.turn(
                     state=turn.state,
+                    images=turn.images,
                     response=turn.response,
                     thought=turn.thought,
                     answer=turn.answer,
@@ -83,7 +85,7 @@ def record_samples(
                 end="truncated" if cut else "terminated",
                 total_reward=reward,
                 error=sample.error or None,
-                **({"record": dict(sample.extra)} if sample.extra else {}),
+                **({"record": without_embedded(sample.extra)} if sample.extra else {}),
             )
 
 

@@ -1,7 +1,8 @@
-"""Trajectories for the player of notebooks: documents, answers of the API, journals."""
+"""Trajectories for the player of notebooks: documents, answers of the API, journals with their images."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from echoscope.models import Share, TrajectoryDetail
+from echoscope.recording.observation_images import ImageError, path_of
 
 _JOURNAL = "journal.jsonl"
+MAX_EMBEDDED_BYTES = 16 * 1024 * 1024
+"""Of images in a page, which is stored in the notebook."""
 _OPTIONS = ("turn", "action", "autoplay", "theme")
 
 Source = Mapping[str, Any] | TrajectoryDetail | Share | str | Path
@@ -100,7 +104,23 @@ def _from_journal(journal: Path, key: str) -> dict[str, Any]:
                     end = event
     if group is None:
         raise ValueError(f"{journal} has no trajectory {key!r}: ids are in the `members` of its group_started events")
+    _embed_images(journal.parent, turns)
     return _shown({**group, **end}, turns)
+
+
+def _embed_images(folder: Path, turns: list[dict[str, Any]]) -> None:
+    """Give the turns the images beside the journal as `sources`, from the first turn on until they are too many."""
+    left = MAX_EMBEDDED_BYTES
+    for turn in turns:
+        for image in turn.get("images") or ():
+            try:
+                file = path_of(folder, image)
+            except ImageError:
+                continue
+            if not file.is_file() or (left := left - file.stat().st_size) < 0:
+                continue
+            data = base64.b64encode(file.read_bytes()).decode()
+            turn.setdefault("sources", []).append(f"data:{image['media_type']};base64,{data}")
 
 
 def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[str, Any]]) -> dict[str, Any]:
@@ -119,10 +139,11 @@ def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[
         "turns": [
             {name: turn.get(name) for name in ("state", "response", "thought", "answer", "problem", "reward", "board")}
             | {
+                "images": turn.get("sources") or [],
                 "actions": [
                     {name: action.get(name) for name in ("text", "name", "status", "actual", "board", "reward")}
                     for action in turn.get("actions") or []
-                ]
+                ],
             }
             for turn in turns
         ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from echoscope.recording.message_images import IMAGE_PARTS, image_of, without_embedded
 
 THOUGHT_OPEN, THOUGHT_CLOSE = "<think>", "</think>"
 POLICY_ROLES = {"assistant", "gpt", "model"}
@@ -19,7 +22,12 @@ class ConversationError(ValueError):
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """One response of the policy and what it read before. `extra`: its tool calls, and other fields of the message."""
+    """One response of the policy and what it read before.
+
+    Attributes:
+        extra: its tool calls, and other fields of the message.
+        images: files of the images that it saw.
+    """
 
     state: str
     response: str
@@ -27,6 +35,7 @@ class ChatTurn:
     answer: str = ""
     actions: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
+    images: list[bytes] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,9 @@ class Conversation:
 
     @property
     def opening(self) -> str:
-        """What attempts at the same task have in common: the task and the first state."""
-        return f"{self.prompt}\n{self.turns[0].state if self.turns else self.rest}"
+        """What attempts at the same task have in common: the task and the first state, with its images."""
+        seen = [hashlib.sha256(image).hexdigest() for image in (self.turns[0].images if self.turns else ())]
+        return "\n".join([self.prompt, self.turns[0].state if self.turns else self.rest, *seen])
 
 
 def conversation_of(messages: Any) -> Conversation:
@@ -53,13 +63,15 @@ def conversation_of(messages: Any) -> Conversation:
         raise ConversationError(f"the messages are {_kind(messages)}, not a list of objects with role and content")
     task: list[str] = []
     read: list[str] = []
+    seen: list[bytes] = []
     turns: list[ChatTurn] = []
     for number, message in enumerate(messages):
         role = _role(message, number)
-        text, reasoning = _texts(message.get("content", message.get("value")), number)
-        if role in POLICY_ROLES:
-            turns.append(_turn("\n\n".join(read), text, reasoning, message))
-            read = []
+        policy = role in POLICY_ROLES
+        text, reasoning = _texts(message.get("content", message.get("value")), number, [] if policy else seen)
+        if policy:
+            turns.append(_turn("\n\n".join(read), seen, text, reasoning, message))
+            read, seen = [], []
         elif role in TASK_ROLES and not turns and not read:
             task.append(text)
         else:
@@ -77,7 +89,7 @@ def split_thought(response: str) -> tuple[str, str]:
     return "", response
 
 
-def _turn(state: str, text: str, reasoning: str, message: Mapping[str, Any]) -> ChatTurn:
+def _turn(state: str, images: list[bytes], text: str, reasoning: str, message: Mapping[str, Any]) -> ChatTurn:
     given = message.get("reasoning_content") or message.get("reasoning")
     reasoning = given if isinstance(given, str) and given else reasoning
     thought, answer = (reasoning, text) if reasoning else split_thought(text)
@@ -85,7 +97,7 @@ def _turn(state: str, text: str, reasoning: str, message: Mapping[str, Any]) -> 
     response = f"{THOUGHT_OPEN}\n{reasoning}\n{THOUGHT_CLOSE}\n{text}" if reasoning else text
     written = [f"{call['name']}({call['arguments']})" for call in calls]
     others = {str(name): value for name, value in message.items() if name not in _READ and value is not None}
-    extra: dict[str, Any] = {"message": others} if others else {}
+    extra: dict[str, Any] = {"message": without_embedded(others)} if others else {}
     if calls:
         extra["tool_calls"] = calls
     return ChatTurn(
@@ -95,6 +107,7 @@ def _turn(state: str, text: str, reasoning: str, message: Mapping[str, Any]) -> 
         answer="\n".join(part for part in (answer.strip(), *written) if part),
         actions=[{"text": words, "name": call["name"]} for words, call in zip(written, calls, strict=True)],
         extra=extra,
+        images=images,
     )
 
 
@@ -135,8 +148,11 @@ def _role(message: Any, number: int) -> str:
     return role
 
 
-def _texts(content: Any, number: int) -> tuple[str, str]:
-    """The text of a message's content, and the reasoning that it contains as parts of their own."""
+def _texts(content: Any, number: int, images: list[bytes]) -> tuple[str, str]:
+    """The text of a message's content, and the reasoning that it contains as parts of their own.
+
+    Images that are embedded in it are added to `images`.
+    """
     if content is None:
         return "", ""
     if isinstance(content, str):
@@ -150,6 +166,11 @@ def _texts(content: Any, number: int) -> tuple[str, str]:
             texts.append(part)
         elif isinstance(part, Mapping):
             kind = str(part.get("type", "text"))
+            if kind in IMAGE_PARTS:
+                words, image = image_of(part, len(images))
+                texts.append(words)
+                images.extend([] if image is None else [image])
+                continue
             words = part.get("text") or part.get("reasoning") or part.get("thinking") or ""
             (reasoning if kind in ("reasoning", "thinking") else texts).append(str(words) if words else f"[{kind}]")
         else:

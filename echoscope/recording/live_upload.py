@@ -39,11 +39,14 @@ class LiveUpload:
         while not self._stop.is_set():
             try:
                 with Client(self._site, self._token) as site:
-                    self.url = site.push_journal(self._folder, follow=True).url
+                    self.url = site.push_journal(self._folder, follow=True, skip_bad_images=self._warn_of_image).url
                 return
             except EchoscopeError as error:
                 self._warn(str(error))
                 self._stop.wait(RETRY_SECONDS)
+
+    def _warn_of_image(self, problem: str) -> None:
+        warnings.warn(problem, RuntimeWarning, stacklevel=2)
 
     def _warn(self, problem: str) -> None:
         warnings.warn(

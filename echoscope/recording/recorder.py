@@ -9,8 +9,9 @@ with run.trajectory(environment="Wordle", prompt="Guess the word.", iteration=3)
 run.log({"my/loss": 0.3}, iteration=3)
 run.finish()
 
-Everything is written to `journal.jsonl` in the run's folder (docs/journal.md), by any thread, and by any process that
-has attached to the folder. Without a site, send it later: `python -m echoscope push runs/wordle`.
+Everything is written to `journal.jsonl` in the run's folder (docs/journal.md), and images of observations to files
+beside it, by any thread, and by any process that has attached to the folder. Without a site, send it later:
+`python -m echoscope push runs/wordle`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Literal, Self
 
 from echoscope.recording.journal_writer import JournalWriter, finite
 from echoscope.recording.live_upload import LiveUpload
+from echoscope.recording.observation_images import ImageInput, store_images
 
 Split = Literal["train", "eval"]
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
@@ -267,6 +269,7 @@ class Trajectory:
         *,
         state: str,
         response: str,
+        images: ImageInput | Sequence[ImageInput] = (),
         thought: str = "",
         answer: str | None = None,
         actions: Sequence[str | Mapping[str, Any]] = (),
@@ -285,6 +288,8 @@ class Trajectory:
 
         Args:
             state: the message that the policy read.
+            images: what it saw beside the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
+                or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8).
             response: what it wrote; `thought` and `answer` are parts of it, the answer by default all of it.
             actions: names of executed actions, or mappings with the fields of docs/journal.md.
             reward: of the turn; `terms` name its parts.
@@ -295,15 +300,18 @@ class Trajectory:
             extra: anything else, kept with the turn: tool calls, scores of a judge, latency.
         Raises:
             RuntimeError: the trajectory has ended.
+            ValueError: an image is none, or too large, or there are too many. Nothing is recorded then.
         """
         if self._ended:
             raise RuntimeError("this trajectory has ended: begin another one")
+        seen = store_images(images, self._run.folder)
         done = [_action(action) for action in actions]
         self._run._write(
             "turn",
             trajectory=self.key,
             turn=self._turns,
             state=state,
+            images=seen or None,
             response=response,
             thought=thought,
             answer=response if answer is None else answer,

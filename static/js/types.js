@@ -38,10 +38,13 @@
 
 /** A call of a tool; the tool is empty where the call could not be read. @typedef {{tool: string, arguments?: Record<string, unknown>, result: string, failed?: boolean}} CallRecord */
 
+/** An image that the policy saw: a file of the run, by its hash. @typedef {{sha256: string, media_type: string, width: number, height: number, bytes: number}} ObservationImage */
+
 /**
  * @typedef {object} Turn
  * @property {number} turn
  * @property {string} state
+ * @property {ObservationImage[]|null} [images] what it saw beside the state
  * @property {string} response
  * @property {string} thought
  * @property {string} answer

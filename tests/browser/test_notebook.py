@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 import echoscope
 from tests.echoscope.recorded_run import run_folder
+from tests.webapp.observed_images import image_file
 from trainer.journal.protocol import JOURNAL_FILE
 
 __all__ = ["run_folder"]
@@ -133,5 +134,20 @@ def test_boards_that_are_no_grid_are_shown_as_text(browser: Browser, board: Reco
     page, frame, problems = displayed(browser, echoscope.player(document))
     expect(frame.locator("#board pre")).to_be_visible()
     assert frame.locator("#board pre").inner_text() == text
+    assert problems == []
+    page.context.close()
+
+
+def test_images_of_a_recorded_run_are_shown_in_the_frame(browser: Browser, tmp_path: Path) -> None:
+    run = echoscope.init("Seen", folder=tmp_path)
+    attempt = run.trajectory(prompt="Play.", iteration=1)
+    attempt.turn(state="a frame", images=image_file(84, 84), response="up")
+    attempt.finish(success=True)
+    page, frame, problems = displayed(browser, echoscope.player(tmp_path, trajectory=attempt.key))
+    image = frame.get_by_role("img", name="Observation of turn 1")
+    expect(image).to_have_class("small")
+    box = image.bounding_box()
+    assert box is not None
+    assert box["width"] == box["height"] == 168
     assert problems == []
     page.context.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import zipfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from echoscope.cli import main
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.importing import import_files
 from echoscope.importers.records import ImportFailed, files_of
+from tests.webapp.observed_images import image_file, sha256_of
 from trainer.journal.events import AnyEvent
 from trainer.journal.reader import read
 
@@ -198,6 +200,74 @@ def broken(tmp_path: Path, text: str, name: str = "bad.jsonl") -> Path:
 def test_what_cannot_be_read_is_named_with_its_line(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match=message):
         import_files([broken(tmp_path, text)], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_images_in_messages_are_recorded_where_they_are_embedded_and_others_stay_text(tmp_path: Path) -> None:
+    seen = image_file()
+    address = f"data:image/png;base64,{base64.b64encode(seen).decode()}"
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": address}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": address.partition(",")[2]}},
+        {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
+        {"type": "image_url", "image_url": {"url": "data:image/svg+xml;base64,PHN2Zy8+"}},
+        {"type": "input_image", "image_url": "data:image/png;base64,%%%"},
+    ]
+    sure = {"role": "user", "content": "Sure?"}
+    messages = [{"role": "user", "content": parts}, reply("A square."), sure, reply("Yes.")]
+    record = {"messages": messages, "reward": 1, "picture": address}
+    events = imported(tmp_path, write_lines(tmp_path / "chat.jsonl", record))
+    first, second = events["turn"]
+    assert first.state.splitlines() == [
+        "What is this?",
+        "[image]",
+        "[image]",
+        "[image: https://example.org/cat.png]",
+        "[image: The image is none of PNG, JPEG and WebP: pass a complete PNG, JPEG or WebP.]",
+        "[image: The image is not in base64.]",
+    ]
+    assert [image.sha256 for image in first.images] == [sha256_of(seen)] * 2
+    assert second.images is None
+    assert [file.read_bytes() for file in (tmp_path / "run" / "images").iterdir()] == [seen]
+    kept = events["trajectory_finished"][0].extra["record"]
+    assert kept["picture"] == f"[image of {len(address):,} characters]", "a line of the journal has its limits"
+
+
+def test_attempts_that_saw_different_images_are_of_different_groups(tmp_path: Path) -> None:
+    records = []
+    for colour in ("red", "red", "blue"):
+        data = base64.b64encode(image_file(colour=colour)).decode()
+        part = {"type": "image_url", "image_url": f"data:image/png;base64,{data}"}
+        records.append({"messages": [{"role": "user", "content": [part]}, reply("A colour.")], "reward": 1})
+    events = imported(tmp_path, write_lines(tmp_path / "chat.jsonl", *records))
+    assert [len(group.members) for group in events["group_started"]] == [2, 1]
+
+
+def test_attachments_of_inspect_logs_stand_in_their_places(tmp_path: Path) -> None:
+    address = f"data:image/png;base64,{base64.b64encode(image_file()).decode()}"
+    content = [{"type": "text", "text": "attachment://long"}, {"type": "image", "image": "attachment://seen"}]
+    sample = {
+        "id": 1,
+        "epoch": 1,
+        "messages": [{"role": "user", "content": content}, reply("A square.")],
+        "attachments": {"long": "a long question", "seen": address},
+        "scores": {"match": {"value": "C"}},
+    }
+    log = {"status": "success", "eval": {"task": "shapes"}, "samples": [sample]}
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(log))
+    (turn,) = imported(tmp_path, file)["turn"]
+    assert turn.state == "a long question\n[image]"
+    assert [image.sha256 for image in turn.images] == [sha256_of(image_file())]
+
+
+def test_nothing_is_left_of_a_failed_import_with_images(tmp_path: Path) -> None:
+    part = {"type": "image_url", "image_url": f"data:image/png;base64,{base64.b64encode(image_file()).decode()}"}
+    good = {"messages": [{"role": "user", "content": [part]}, reply("Yes.")], "iteration": 1, "reward": 1}
+    file = write_lines(tmp_path / "chat.jsonl", good, {**good, "iteration": 2, "reward": "none"})
+    with pytest.raises(ImportFailed):
+        import_files([file], tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import echoscope
 from echoscope.models import Share, Trajectory, TrajectoryDetail
 from tests.echoscope.recorded_run import run_folder
+from tests.webapp.observed_images import image_file, sha256_of
 
 __all__ = ["run_folder"]
 
@@ -85,3 +87,22 @@ def test_a_trajectory_that_a_later_attempt_played_again_is_shown_once(tmp_path: 
     assert '"new"' in page
     assert '"old"' not in page
     assert '"outcome":"not finished"' in page
+
+
+def test_images_beside_a_journal_are_part_of_the_page_and_other_files_are_not(tmp_path: Path) -> None:
+    seen = image_file()
+    run = echoscope.init("Seen", folder=tmp_path / "run")
+    attempt = run.trajectory(prompt="Play.", iteration=1)
+    attempt.turn(state="a frame", images=seen, response="up")
+    attempt.turn(state="a frame", images=image_file(colour="red"), response="up")
+    attempt.finish(success=True)
+    (tmp_path / "run" / "images" / f"{sha256_of(image_file(colour='red'))}.png").unlink()
+    (tmp_path / "secret.png").write_bytes(seen)
+    journal = tmp_path / "run" / "journal.jsonl"
+    first = next(line for line in journal.read_text().splitlines() if sha256_of(seen) in line)
+    wrong = first.replace(sha256_of(seen), "../../secret")
+    journal.write_text(journal.read_text().replace(first, f"{first}\n{wrong}"))
+    page = echoscope.player(tmp_path / "run", trajectory=attempt.key).page or ""
+    shown = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])  # type: ignore[index]
+    embedded = f"data:image/png;base64,{base64.b64encode(seen).decode()}"
+    assert [turn["images"] for turn in shown["turns"]] == [[embedded], [], []]

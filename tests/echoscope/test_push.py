@@ -11,6 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 from echoscope import journal as sending
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError
+from echoscope.image_upload import ImageUpload
 from tests.webapp import journal_builder
 from trainer.journal import events
 from webapp.runs.models import Run
@@ -95,7 +96,7 @@ def test_a_sender_that_is_behind_continues_at_the_offset_of_the_site(client: Cli
     known = client.import_journal(early, packed=False, key="k", growing=True)
     client.append_journal(known.slug, len(early), lines[3], packed=False)
     ahead = client.run(known.slug)
-    sender = sending._Sender(client, path, known, False, None)
+    sender = sending._Sender(client, path, known, False, ImageUpload(client, tmp_path, known.slug, None), None)
     sender.send(False, lambda seconds: None)
     sender.announce_end()
     assert ahead.journal.offset > known.journal.offset

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.webapp.conftest import People
+from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.alerts.actions import do_create_rule, do_test_rule
 from webapp.alerts.models import AlertAddress, Rule
@@ -64,6 +65,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
     play(run, finished=2)
     trajectory, other = Trajectory.objects.filter(run=run, group__number=0).order_by("-turn_count", "pk")[:2]
     link = do_share_trajectory(trajectory, people.owner)
+    image = observe(trajectory)
     do_star(trajectory, people.owner)
     do_tag(trajectory, people.owner, "odd")
     comment = do_comment(trajectory, people.owner, "It walks in circles here, does it not, @ada?", 0)
@@ -95,6 +97,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "trajectory-data",
         "trajectory-tokens",
         "trajectory-picture",
+        "trajectory-image",
         "trajectory-export",
         "share",
         "revoke",
@@ -111,6 +114,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
     )
     known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
     known |= {"kind of film": "png", "other": other.slug, "kind of run-export": "jsonl", "token": link.token}
+    known["sha256"] = image.sha256
     of_team = (
         "team",
         "team-settings",

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from envs.base import Board, CallRecord, Claim, Hint, ToolSpec
 from trainer.journal import token_arrays
+from trainer.journal.observation_images import ObservationImage
 from trainer.journal.token_arrays import Unlearned
 from trainer.metrics import registry
 
@@ -123,6 +124,7 @@ class Turn(Event):
     trajectory: str
     turn: int = Field(ge=0, description="0-based.")
     state: str = Field(description="The message the policy read this turn.")
+    images: list[ObservationImage] | None = Field(default=None, description="What it saw beside the message, in order.")
     response: str = Field(description="The sampled tokens, decoded.")
     thought: str
     answer: str

@@ -38,6 +38,7 @@ MODELS = {
     "UpdateProgressOut": Model("UpdateProgress"),
     "PhaseOut": Model("Phase"),
     "JournalOut": Model("Journal"),
+    "ObservationImageOut": Model("ObservationImage"),
     "RunOut": Model("Run", "RunAnswer"),
     "WaitingOut": Model("Waiting"),
     "RunDetail": Model("RunDetail", "RunOut"),

@@ -31,6 +31,8 @@ class SentJournal(models.Model):
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="sent_journal")
     heard_at = models.DateTimeField(db_index=True, help_text="Time of the sender's last request.")
     growing = models.BooleanField(default=False, help_text="The sender announced further events.")
+    image_count = models.PositiveIntegerField(default=0, db_default=0, help_text="Images of observations.")
+    image_bytes = models.PositiveBigIntegerField(default=0, db_default=0, help_text="Of these images together.")
 
     def __str__(self) -> str:
         return f"journal of {self.run_id}"

@@ -26,6 +26,9 @@ Tags = Annotated[list[Tag], Field(max_length=20)]
 GroupName = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=80, description="Group of runs, as an experiment.")]
 RunSlug = Annotated[Slug, Path(description="The run's public id, as in its address.")]
 TrajectorySlug = Annotated[Slug, Path(description="The trajectory's public id, as in its address.")]
+ImageHash = Annotated[
+    str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the image's file, in hexadecimal digits.")
+]
 Limit = Annotated[int, Field(ge=1, le=100, description="Items on a page.")]
 Cursor = Annotated[str | None, Field(max_length=500, description="`next_cursor` of the page before.")]
 CatalogueName = Annotated[
@@ -86,6 +89,16 @@ class JournalOut(Schema):
     seq: int = Field(description="Events read.")
     growing: bool = Field(description="A run trained elsewhere whose sender announced more.")
     problem: str = Field(description="Why reading stopped, and what to do; empty if all is well.")
+
+
+class ObservationImageOut(Schema):
+    """An image that a policy saw, as turns refer to it."""
+
+    sha256: str = Field(description="Of the file, in hexadecimal digits.")
+    media_type: str = Field(description="image/png, image/jpeg or image/webp.")
+    width: int = Field(description="Pixels.")
+    height: int = Field(description="Pixels.")
+    bytes: int = Field(description="Of the file.")
 
 
 class RunOut(Schema):

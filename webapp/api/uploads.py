@@ -1,4 +1,4 @@
-"""Import of journals sent over HTTP, optionally compressed and in pieces, without storing a file.
+"""Import of journals sent over HTTP, optionally compressed and in pieces, without storing a file; and of their images.
 
 `Run.journal_offset` is the number of bytes of a run's journal that have been imported.
 """
@@ -11,19 +11,24 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
 
 from trainer.journal.events import RunStarted
+from trainer.journal.observation_images import MediaType, ObservationImage
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.api.errors import Problem
 from webapp.api.models import SentJournal
+from webapp.core.quotas import QuotaExceeded, is_reached, quota
 from webapp.core.streaming import release_connection
 from webapp.ingest import limits
 from webapp.ingest.imports import do_finish_import
 from webapp.ingest.tailer import JournalTailer
+from webapp.runs import object_storage
 from webapp.runs.models import Run
+from webapp.trajectories.observation_images import check_image, is_stored, store_image
 
 PIECE = 1024 * 1024
 GZIP = b"\x1f\x8b"
@@ -191,3 +196,47 @@ def do_finish_silent_imports(now: datetime) -> int:
         if SentJournal.objects.filter(pk=sent.pk, heard_at=sent.heard_at).update(growing=False):
             do_finish_import(sent.run, growing=False)
     return len(silent)
+
+
+def do_store_image(run: Run, sha256: str, media_type: MediaType, data: bytes) -> tuple[ObservationImage, bool]:
+    """Keep an image that turns of the run refer to. Returns its facts, and whether it is new.
+
+    Raises ImageRefused, QuotaExceeded, and Problem 503 if the storage does not answer.
+    """
+    image = check_image(data, sha256, media_type)
+    try:
+        if is_stored(run, image):
+            return image, False
+        _count_image(run, image)
+        try:
+            store_image(run, image, data)
+        except BaseException:
+            _change_count(run, -1, -image.bytes)
+            raise
+    except object_storage.failures() as error:
+        if isinstance(error, QuotaExceeded):
+            raise
+        raise Problem(503, "The images of this run cannot be stored at the moment. Send it again later.") from error
+    return image, True
+
+
+def _count_image(run: Run, image: ObservationImage) -> None:
+    """Count one more image of the run. Raises QuotaExceeded. Two senders at once may exceed it by one each."""
+    sent, _ = SentJournal.objects.get_or_create(run=run, defaults={"heard_at": timezone.now()})
+    if is_reached("IMAGES_PER_RUN", sent.image_count):
+        raise QuotaExceeded(
+            f"This run has {sent.image_count:,} images, the most that a run may have here. Record fewer turns with "
+            "images, or ask the operator; what was sent is kept."
+        )
+    megabytes = quota("IMAGE_MB_PER_RUN")
+    if megabytes and sent.image_bytes + image.bytes > megabytes * 2**20:
+        raise QuotaExceeded(
+            f"The images of this run would have more than {megabytes:,} MB, the most that a run may have here. Record "
+            "smaller or fewer ones, or ask the operator; what was sent is kept."
+        )
+    _change_count(run, 1, image.bytes)
+
+
+def _change_count(run: Run, count: int, size: int) -> None:
+    changes = {"image_count": F("image_count") + count, "image_bytes": F("image_bytes") + size}
+    SentJournal.objects.filter(run=run).update(**changes)

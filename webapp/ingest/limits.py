@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from envs.base import GridBoard, TextBoard
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
+from trainer.journal.observation_images import MAX_TURN_IMAGES
 from trainer.journal.reader import JournalError
 from webapp.trajectories.token_view import MAX_TOKENS
 
@@ -102,6 +103,8 @@ def _fitted_turn(turn: journal.Turn) -> journal.Turn:
         if any(action.status == "executed" for action in turn.actions[MAX_ACTIONS:]):
             raise LimitExceeded(f"executes more than the {MAX_ACTIONS} actions that are stored of a turn")
         turn = turn.model_copy(update={"actions": turn.actions[:MAX_ACTIONS]})
+    if turn.images is not None and len(turn.images) > MAX_TURN_IMAGES:
+        turn = turn.model_copy(update={"images": turn.images[:MAX_TURN_IMAGES]})
     turn = _fitted_model(turn)
     for shorter in (_with_short_texts, _without_boards):
         if len(turn.model_dump_json(exclude_none=True)) <= MAX_TURN_BYTES:

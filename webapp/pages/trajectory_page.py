@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
@@ -17,7 +18,10 @@ NO_FORMS = {"csrf_token": ""}
 
 
 def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
-    """Context of templates/trajectories/_player.html and the page around it. `data`: see trajectory_data()."""
+    """Context of templates/trajectories/_player.html and the page around it. `data`: see trajectory_data().
+
+    `images_address`: where the images of observations are, up to their hash; a share link has its own.
+    """
     lost, verdict = trajectory.lost_at or {}, data.get("verdict")
     glyphs = {(mark["turn"], mark["action"]): mark["glyph"] for mark in data.get("marks") or ()}
     for turn in data["turns"]:
@@ -31,6 +35,7 @@ def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, An
         "run": trajectory.run,
         "data": data,
         "turns": data["turns"],
+        "images_address": f"{reverse('trajectory', args=[trajectory.slug])}/images/",
         "verdict_address": position_query(verdict["turn"], verdict["action"]) if verdict else "",
         "board_text": board_text(data["board"]),
         "over": trajectory.status in Trajectory.ENDED,

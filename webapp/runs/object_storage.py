@@ -19,6 +19,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import Storage, storages
 from django.core.files.storage.handler import InvalidStorageError
 
+from trainer.journal.observation_images import IMAGES_FOLDER
 from trainer.journal.protocol import (
     CHECKPOINT_STATE,
     CHECKPOINTS_FOLDER,
@@ -205,14 +206,29 @@ def open_file(storage: Storage, slug: str, path: str) -> IO[bytes] | None:
     return file
 
 
+def save_file(storage: Storage, slug: str, path: str, data: bytes) -> None:
+    """Save one file of a run that has no copy: an image of a run that was sent here."""
+    _put(storage, f"{slug}/{path}", ContentFile(data))
+
+
 def delete(storage: Storage, slug: str) -> None:
-    """Delete the copy, its manifest first."""
+    """Delete the copy, its manifest first, and the images that were sent with the run."""
     manifest = read_manifest(storage, slug)
-    if manifest is None:
-        return
-    storage.delete(f"{slug}/{MANIFEST}")
-    for path in [*manifest.files, *(name for name, _ in manifest.parts())]:
+    if manifest is not None:
+        storage.delete(f"{slug}/{MANIFEST}")
+        for path in [*manifest.files, *(name for name, _ in manifest.parts())]:
+            storage.delete(f"{slug}/{path}")
+    for path in image_files(storage, slug):
         storage.delete(f"{slug}/{path}")
+
+
+def image_files(storage: Storage, slug: str) -> list[str]:
+    """Paths of the images of a run."""
+    try:
+        _, names = storage.listdir(f"{slug}/{IMAGES_FOLDER}")
+    except FileNotFoundError:
+        return []
+    return [f"{IMAGES_FOLDER}/{name}" for name in names]
 
 
 def is_current(folder: Path, token: str) -> bool:

@@ -12,6 +12,7 @@ from webapp.core import formatting
 from webapp.teams import access
 from webapp.teams.models import Membership
 from webapp.teams.undo_notice import undo_slug
+from webapp.trajectories.observation_images import MIN_SHOWN_SIDE, shown_size
 from webapp.trajectories.sharing.public import outcome_of
 
 register = template.Library()
@@ -37,6 +38,25 @@ def calls(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The calls of tools among the actions of a turn: text, result, and whether it failed."""
     found = (action["call"] for action in actions if action.get("call"))
     return [{**call, "text": formatting.call_text(call)} for call in found]
+
+
+@register.filter
+def observations(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    """The images of a turn with their text alternatives and the sizes at which they are shown."""
+    images, name = turn["images"], f"Observation of turn {turn['turn'] + 1}"
+    shown = []
+    for number, image in enumerate(images, 1):
+        width, height = shown_size(image["width"], image["height"])
+        shown.append(
+            {
+                **image,
+                "alt": f"{name}, image {number} of {len(images)}" if len(images) > 1 else name,
+                "shown_width": width,
+                "shown_height": height,
+                "pixelated": max(image["width"], image["height"]) < MIN_SHOWN_SIDE,
+            }
+        )
+    return shown
 
 
 @register.filter

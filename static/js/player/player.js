@@ -12,6 +12,7 @@ import { linkedIndex, markAt, mistakeIndices, nextMistake, showMistakes, showVer
 import { showMistake } from "../board/mistake_overlay.js";
 import { actionsTaken, indexOf, lostIndex, positionsOf, rewardSoFar, turnStart } from "./positions.js";
 import { html, need, setText } from "../ui/dom.js";
+import { imagesAddress, showOnBoard, watchImages } from "../board/observation_images.js";
 import { watchSwipes } from "./swipe.js";
 import { TokenView } from "./token_view.js";
 import { renderTurn, renderTyping, showTyping } from "./turn_item.js";
@@ -200,6 +201,7 @@ export class Player {
   #listen() {
     this.scrub.addEventListener("input", () => this.take(Number(this.scrub.value)));
     this.solver.addEventListener("change", () => this.#show({ animate: false }));
+    watchImages(this.root);
     watchSwipes(this.root, (way) => this.take(this.index + way));
     watchClaims(this.list, (turn, claim) => this.#light(turn, claim));
     this.root.addEventListener("click", (event) => {
@@ -266,7 +268,7 @@ export class Player {
   /** @param {Turn} turn */
   #renderTurn(turn) {
     const marks = (this.trajectory?.marks ?? []).filter((mark) => mark.turn === turn.turn);
-    return renderTurn(turn, { lost: this.#lostIn(turn), marks });
+    return renderTurn(turn, { lost: this.#lostIn(turn), marks, images: imagesAddress(this.root, this.trajectory) });
   }
 
   /** @param {number} index of a turn whose marks changed */
@@ -311,6 +313,8 @@ export class Player {
     const position = this.positions[this.index];
     if (!position) return;
     this.board.show(position.board, { animate });
+    const turn = this.trajectory?.turns.find((candidate) => candidate.turn === position.turn);
+    this.root.classList.toggle("observed", showOnBoard(this.board.host, position.board, turn, imagesAddress(this.root, this.trajectory)));
     const record = position.record;
     const from = this.#before();
     if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);

@@ -4,6 +4,7 @@
  */
 
 import { claimFacts, renderThought } from "./claims.js";
+import { renderImages } from "../board/observation_images.js";
 import { html } from "../ui/dom.js";
 import { callText, number, plural, signed } from "../ui/formatting.js";
 
@@ -30,17 +31,18 @@ export function splitResponse(text) {
 
 /**
  * @param {Turn} turn
- * @param {{lost: number, marks: Mark[]}} options lost: index of the action after which the puzzle is unsolvable, or −1;
- *   marks: the turn's mistakes
+ * @param {{lost: number, marks: Mark[], images: string}} options lost: index of the action after which the puzzle is
+ *   unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up to their hash
  * @returns {HTMLElement}
  */
-export function renderTurn(turn, { lost, marks }) {
+export function renderTurn(turn, { lost, marks, images }) {
   const thought = turn.thought || (turn.format_valid ? "" : turn.response);
   return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
     html("div", { class: "turn-head" }, [
       html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
       html("span", { class: "turn-reward number" }, [signed(turn.reward)]),
     ]),
+    ...renderImages(turn, images),
     html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
     html("p", { class: thought ? "thought" : "thought none" }, turn.thought ? renderThought(turn) : [thought || "No thought."]),
     ...(turn.problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), turn.problem])] : []),

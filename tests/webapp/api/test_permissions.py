@@ -13,6 +13,7 @@ from django.utils import timezone
 from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, Program, problem
 from tests.webapp.conftest import People
+from tests.webapp.observed_images import image_file, observe
 from tests.webapp.page_requests import play
 from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
 from webapp.alerts.actions import do_create_rule
@@ -101,6 +102,7 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
     found = Trajectory.objects.filter(run=run)[0]
     link = do_share_trajectory(found, people.owner)
+    image = observe(found)
     report = do_create_report(people.team, people.owner, "Where it broke", "", frozenset())
     spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
     study = do_create_study(people.team, people.owner, spec, planned(spec))
@@ -117,6 +119,7 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     return {
         "run": run.slug,
         "trajectory": found.slug,
+        "sha256": image.sha256,
         "token": link.token,
         "report": report.slug,
         "study": study.slug,
@@ -130,7 +133,7 @@ def prepared(name: str, path_values: dict[str, str]) -> None:
     """The run is in the state in which the operation can succeed."""
     if name == "delete_run":
         Run.objects.update(state=Run.State.FINISHED)
-    if name == "append_journal":
+    if name in ("append_journal", "put_image"):
         Run.objects.update(imported=True)
 
 
@@ -147,6 +150,7 @@ def send_request(
         iteration=1,
         kind=KINDS.get(name, "csv"),
         tag="odd",
+        sha256=path_values["sha256"],
     )
     path += QUERIES.get(name, "").format(**path_values)
     body = BODIES.get(name)
@@ -154,6 +158,8 @@ def send_request(
         body = journal_builder.write(tmp_path, journal_builder.started()).read_bytes()
     elif name == "append_journal":
         body = b""
+    if name == "put_image":
+        return caller.call(method, path, image_file(), Content_Type="image/png")
     return caller.call(method, path, body)
 
 

@@ -21,6 +21,7 @@ from schemathesis.core.parameters import ParameterLocation
 
 from tests.webapp.api.api_clients import program
 from tests.webapp.conftest import People
+from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.alerts.actions import do_create_rule
 from webapp.alerts.models import Rule
@@ -38,6 +39,7 @@ EXAMPLES = 10
 WITH_RULES = {
     "import_run": "the body must be a journal",
     "append_journal": "the body must be lines of a journal",
+    "put_image": "the body must be an image with the hash of its address",
     "list_runs": "cursors are signed",
     "create_run": "settings depend on each other",
     "create_group": "likewise",
@@ -62,7 +64,9 @@ WITH_RULES = {
 }
 """Operations that refuse some schema-valid requests, and why."""
 
-schemathesis.serializer.alias(["application/x-ndjson", "application/gzip"], "application/octet-stream")
+schemathesis.serializer.alias(
+    ["application/x-ndjson", "application/gzip", "image/png", "image/jpeg", "image/webp"], "application/octet-stream"
+)
 
 
 def document() -> schemathesis.BaseSchema:
@@ -83,6 +87,7 @@ class PathValues:
     slugs: dict[str, str]
     names: dict[str, str]
     token: str
+    sha256: str
     secret: str
 
 
@@ -91,6 +96,7 @@ def path_values(people: People, run: Run) -> PathValues:
     play(run, 1)
     found = Trajectory.objects.filter(run=run)[0]
     link = do_share_trajectory(found, people.owner)
+    image = observe(found).sha256
     Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED, imported=True)
     secret = program(people.team, people.owner).secret
     report = do_create_report(people.team, people.owner, "Where it broke", "", frozenset())
@@ -100,7 +106,7 @@ def path_values(people: People, run: Run) -> PathValues:
     rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
     slugs = {"runs": run.slug, "trajectories": found.slug, "reports": report.slug, "studies": study.slug}
     slugs |= {"comments": comment.slug, "alerts": rule.slug}
-    return PathValues(slugs, {"environments": "Bandit", "presets": "bandit-starpo_s-pocket"}, link.token, secret)
+    return PathValues(slugs, {"environments": "Bandit", "presets": "bandit-starpo_s-pocket"}, link.token, image, secret)
 
 
 @pytest.fixture
@@ -126,6 +132,8 @@ def use_existing_values(case: schemathesis.Case, path_values: PathValues) -> Non
     ):
         if name in case.path_parameters and kind in known:
             case.path_parameters[name] = known[kind]
+    if "sha256" in case.path_parameters:
+        case.path_parameters["sha256"] = path_values.sha256
     if case.operation.definition.raw["operationId"] == "delete_run" and len(str(case.query)) % 2:
         case.query["confirm"] = path_values.slugs["runs"]
 

@@ -1,4 +1,4 @@
-"""Endpoints of exports: files of a whole run and of one trajectory. Read-only."""
+"""Endpoints of exports: files of a whole run and of one trajectory, and images of its observations. Read-only."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Path, Query, Router
 
+from trainer.journal.observation_images import EXTENSIONS
 from webapp.api import schemas
 from webapp.api.auth import caller
-from webapp.api.errors import refused
+from webapp.api.errors import Problem, refused
 from webapp.api.routes.trajectory_filter import TrajectoryFilter
 from webapp.api.serializers import is_inside
 from webapp.core.streaming import streamed
 from webapp.explorer.trajectory_filters import filter_trajectories
+from webapp.trajectories.exports.image_response import image_response
 from webapp.trajectories.exports.run_downloads import JOURNAL, RunExportKind, journal_download, run_download
 from webapp.trajectories.exports.trajectory_downloads import TrajectoryExportKind, readers_download
 
@@ -63,3 +65,20 @@ def export_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, kind: 
     """The files of the trajectory's page (docs/sharing.md). 503 while the server draws other animations."""
     trajectory = caller(request).trajectory(slug)
     return readers_download(request, trajectory, kind, inside=is_inside(request, trajectory.run))
+
+
+@router.get(
+    "/trajectories/{slug}/images/{sha256}",
+    response={200: None} | refused(),
+    operation_id="get_image",
+    summary="Download an image of an observation",
+    openapi_extra=_files(*EXTENSIONS),
+)
+def get_image(request: HttpRequest, slug: schemas.TrajectorySlug, sha256: schemas.ImageHash) -> HttpResponse:
+    """An image that `images` of one of the trajectory's turns names. 404 if the sender of the run did not send it."""
+    trajectory = caller(request).trajectory(slug)
+    response = image_response(request, trajectory, sha256)
+    if response is None:
+        raise Problem(404, f"Trajectory {slug} has no image {sha256}, or its sender did not send it.")
+    response["Cache-Control"] = "private, no-store"
+    return response

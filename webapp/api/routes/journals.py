@@ -1,4 +1,4 @@
-"""Endpoints for runs trained elsewhere: import a journal, append to a growing one."""
+"""Endpoints for runs trained elsewhere: import a journal, append to a growing one, add images of its observations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
+from trainer.journal.observation_images import EXTENSIONS, MAX_IMAGE_BYTES
 from webapp.api import schemas, uploads
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
@@ -17,6 +18,7 @@ from webapp.api.serializers import journal_out, run_detail
 from webapp.ingest.imports import NotImportable, do_create_imported_run
 from webapp.runs.models import Run
 from webapp.runs.queue.run_quotas import do_count_import
+from webapp.trajectories.observation_images import ImageRefused
 
 router = Router(tags=["journals"])
 LINES = {"type": "string", "format": "binary", "description": "Lines of a journal, plain or gzip."}
@@ -25,6 +27,7 @@ FORM = {
     "required": ["file"],
     "properties": {"file": {"type": "string", "format": "binary", "description": "journal.jsonl, plain or gzip."}},
 }
+IMAGE = {"type": "string", "format": "binary", "description": f"The file, at most {MAX_IMAGE_BYTES:,} bytes."}
 
 
 class Import(Schema):
@@ -137,6 +140,37 @@ def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[Jou
     if run.journal_error:
         raise Problem(422, run.journal_error, code="unreadable_line", details={"offset": run.journal_offset})
     return journal_out(request, run)
+
+
+@router.put(
+    "/runs/{slug}/images/{sha256}",
+    response={200: schemas.ObservationImageOut, 201: schemas.ObservationImageOut} | refused(409, 413, 415, 503),
+    operation_id="put_image",
+    summary="Add an image of an observation",
+    openapi_extra={"requestBody": {"required": True, "content": {kind: {"schema": IMAGE} for kind in EXTENSIONS}}},
+)
+def put_image(
+    request: HttpRequest, slug: schemas.RunSlug, sha256: schemas.ImageHash
+) -> Status[schemas.ObservationImageOut]:
+    """Before the turns that refer to it. The same image again changes nothing (200).
+
+    PNG, JPEG or WebP, as Content-Type states. 422 if it is no such image, is damaged, has too many pixels, or another
+    hash.
+    """
+    run = caller(request).run_to_change(slug)
+    if not run.imported:
+        raise Problem(409, "This run is trained on this site; its images cannot be uploaded.", code="not_imported")
+    kind = next((kind for kind in EXTENSIONS if kind == request.content_type), None)
+    if kind is None:
+        raise Problem(415, f"An image is {', '.join(EXTENSIONS)}: state which one as Content-Type.", code="not_image")
+    data = request.read(MAX_IMAGE_BYTES + 1)
+    if len(data) > MAX_IMAGE_BYTES:
+        raise Problem(413, f"An image may have at most {MAX_IMAGE_BYTES:,} bytes. Send it smaller, or as JPEG.")
+    try:
+        image, new = uploads.do_store_image(run, sha256, kind, data)
+    except ImageRefused as error:
+        raise Problem(422, str(error), code="bad_image") from None
+    return Status(201 if new else 200, schemas.ObservationImageOut(**image.model_dump()))
 
 
 def _max_upload_bytes() -> int:

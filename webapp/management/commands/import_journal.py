@@ -17,6 +17,7 @@ from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, d
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
+from webapp.trajectories.observation_images import ImageRefused, check_image, images_in, is_stored, store_image
 
 POLL_INTERVAL = 0.5
 TOUCH_INTERVAL = 60.0
@@ -58,6 +59,7 @@ class Command(BaseCommand):
         else:
             raise CommandError("Give the folder of a journal, or --run and the slug of a run to continue.")
         ingest = JournalTailer(run, folder, skip_bad_lines=options["skip_bad_lines"])
+        self._copied: set[Path] = set()
         total = self._follow(run, ingest) if options["follow"] else self._read(ingest)
         run.refresh_from_db()
         run = do_settle_end(run)
@@ -104,11 +106,30 @@ class Command(BaseCommand):
     def _read(self, ingest: JournalTailer) -> int:
         """Ingest all complete lines. Returns the number of events."""
         total = 0
+        self._copy_images(ingest)
         while count := ingest.step():
             total += count
             if self.stdout.isatty():
                 self.stdout.write(f"\r{total} events", ending="")
         return total
+
+    def _copy_images(self, ingest: JournalTailer) -> None:
+        """Keep the images beside the journal that are new, each before the turns that refer to it are read."""
+        run = Run.objects.get(pk=ingest.run_id)
+        if ingest.path.parent == run.folder:
+            return
+        for file, sha256, media_type in images_in(ingest.path.parent):
+            if file in self._copied:
+                continue
+            self._copied.add(file)
+            try:
+                data = file.read_bytes()
+                image = check_image(data, sha256, media_type)
+            except ImageRefused as error:
+                self.stderr.write(f"{file} is left out: {error}")
+                continue
+            if not is_stored(run, image):
+                store_image(run, image, data)
 
     def _follow(self, run: Run, ingest: JournalTailer) -> int:
         """Ingest the growing journal until the run has ended, a line cannot be read, or Ctrl-C."""

@@ -39,6 +39,7 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
         context = player_context(link.trajectory, shared_data(link.trajectory)) | {
             "start": start,
             "tokens_address": reverse("shared-tokens", args=[link.token]),
+            "images_address": f"{reverse('shared', args=[link.token])}/images/",
             "address": address + start,
             "autoplay": request.GET.get("autoplay") == "1",
             "theme": theme if theme in THEMES else "",

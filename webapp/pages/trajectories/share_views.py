@@ -85,6 +85,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
             "when": when_of(link.trajectory),
             "address": address,
             "tokens_address": reverse("shared-tokens", args=[link.token]),
+            "images_address": f"{reverse('shared', args=[link.token])}/images/",
             "start": start_query(start),
             "embed_code": embed_code(request, link, link.trajectory.group.environment, ""),
             "meta": meta(request, link, data, start),

@@ -102,6 +102,7 @@ def _turn(event: Event) -> list[str]:
     lines = [
         "",
         *_part(f"Turn {event['turn'] + 1}", event["state"]),
+        *_images(event.get("images") or ()),
         "",
         "Thought:",
         *_indented(event["thought"] or "none"),
@@ -125,6 +126,10 @@ def _turn(event: Event) -> list[str]:
             lines += [f"        {line}" for line in board_text(record["board"]).splitlines()]
     terms = ", ".join(f"{formatting.signed(value)} {name}" for name, value in event["terms"].items())
     return [*lines, f"Reward: {formatting.signed(event['reward'])}" + (f" ({terms})" if terms else "")]
+
+
+def _images(images: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [f"[Image of {image['width']} × {image['height']} pixels, SHA-256 {image['sha256']}]" for image in images]
 
 
 def _indented(text: str) -> list[str]:

@@ -65,10 +65,20 @@ MARK = pa.struct(
     ]
 )
 CLAIM = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("true", pa.bool_()), ("kind", pa.string())])
+IMAGE = pa.struct(
+    [
+        ("sha256", pa.string()),
+        ("media_type", pa.string()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("bytes", pa.int32()),
+    ]
+)
 TURN = pa.struct(
     [
         ("turn", pa.int32()),
         ("state", pa.string()),
+        ("images", pa.list_(IMAGE)),
         ("response", pa.string()),
         ("thought", pa.string()),
         ("answer", pa.string()),

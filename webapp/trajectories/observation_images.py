@@ -1,0 +1,152 @@
+"""Images of observations: checked when they arrive, kept in the run's folder or in object storage, read for pages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import uuid
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from trainer.journal.observation_images import (
+    IMAGES_FOLDER,
+    MAX_IMAGE_BYTES,
+    MAX_IMAGE_PIXELS,
+    MAX_IMAGE_SIDE,
+    MediaType,
+    ObservationImage,
+    image_path,
+)
+from webapp.runs import object_storage
+from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory
+
+FORMATS: dict[MediaType, str] = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
+_SECOND_PICTURES = "MPO"
+"""Pillow's name of a JPEG that further pictures follow, as telephones write; browsers show the first."""
+_DAMAGED = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow raises for files that are no images, or end too early."""
+SHOWN_BOX = (480, 260)
+"""Width and height in CSS pixels that an image may take beside a state; as in static/js/board/observation_images.js."""
+MIN_SHOWN_SIDE = 160
+"""Images whose sides are shorter, such as frames of games, are shown at a whole multiple of their size."""
+
+
+class ImageRefused(ValueError):
+    """An image that the site does not keep. The message says why, for its sender."""
+
+
+def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationImage:
+    """Facts of an image that was sent, once it was decoded. Raises ImageRefused."""
+    kind = FORMATS[media_type]
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ImageRefused(
+            f"The image has {len(data):,} bytes, and at most {MAX_IMAGE_BYTES:,} are kept. Send it smaller, or as JPEG."
+        )
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != sha256:
+        raise ImageRefused(f"The SHA-256 of the image is {actual}, not the one in its address. Send it again.")
+    try:
+        with Image.open(BytesIO(data), formats=[kind]) as image:
+            width, height = image.size
+            _check_size(width, height)
+            if image.format != _SECOND_PICTURES and getattr(image, "is_animated", False):
+                raise ImageRefused(f"The {kind} image is an animation, and an observation is one image. Send a frame.")
+            image.load()
+    except ImageRefused:
+        raise
+    except UnidentifiedImageError:
+        raise ImageRefused(f"The file is not a {kind} image. Send PNG, JPEG or WebP, with its own type.") from None
+    except Image.DecompressionBombError:
+        raise ImageRefused(f"The image has far more than {MAX_IMAGE_PIXELS:,} pixels: send it smaller.") from None
+    except _DAMAGED as error:
+        raise ImageRefused(f"The {kind} image is damaged or incomplete ({error}). Send it again.") from None
+    return ObservationImage(sha256=sha256, media_type=media_type, width=width, height=height, bytes=len(data))
+
+
+def _check_size(width: int, height: int) -> None:
+    """Before anything is decoded: a few kilobytes may stand for gigabytes of pixels."""
+    if max(width, height) > MAX_IMAGE_SIDE or width * height > MAX_IMAGE_PIXELS:
+        raise ImageRefused(
+            f"The image has {width:,} × {height:,} pixels. At most {MAX_IMAGE_SIDE:,} a side and "
+            f"{MAX_IMAGE_PIXELS:,} together are kept: send it smaller."
+        )
+
+
+def is_stored(run: Run, image: ObservationImage) -> bool:
+    """Whether the site has the image. Raises the errors of the storage."""
+    storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
+    if storage is not None:
+        return bool(storage.exists(f"{run.slug}/{path}"))
+    return (run.folder / path).is_file()
+
+
+def store_image(run: Run, image: ObservationImage, data: bytes) -> None:
+    """Keep a checked image with its run; the same content again changes nothing. Raises the errors of the storage."""
+    storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
+    if storage is not None:
+        object_storage.save_file(storage, run.slug, path, data)
+        return
+    target = run.folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{image.sha256}.{uuid.uuid4().hex}.new")
+    try:
+        partial.write_bytes(data)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def find_image(trajectory: Trajectory, sha256: str) -> ObservationImage | None:
+    """The image of that hash, if a turn of the trajectory refers to it: a link to one shows no other."""
+    turns = trajectory.turns.filter(event__images__contains=[{"sha256": sha256}])
+    for images in turns.values_list("event__images", flat=True)[:1]:
+        return ObservationImage.model_validate(next(image for image in images if image["sha256"] == sha256))
+    return None
+
+
+def read_image(run: Run, image: ObservationImage) -> bytes | None:
+    """The file; None if it was never sent, or the storage does not answer."""
+    storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
+    if storage is not None:
+        try:
+            with storage.open(f"{run.slug}/{path}") as file:
+                data: bytes = file.read()
+                return data
+        except object_storage.failures():
+            pass  # kept in the folder before a storage was configured
+    try:
+        return (run.folder / path).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def images_in(folder: Path) -> list[tuple[Path, str, MediaType]]:
+    """Files of images in the folder of a run, each with the hash and type that its name states."""
+    kinds = {f".{image_path('', kind).rpartition('.')[2]}": kind for kind in FORMATS}
+    files = sorted((folder / IMAGES_FOLDER).glob("*")) if (folder / IMAGES_FOLDER).is_dir() else []
+    return [(file, file.stem, kinds[file.suffix]) for file in files if file.suffix in kinds and file.stem[:1] != "."]
+
+
+def shown_size(width: int, height: int) -> tuple[int, int]:
+    """Width and height at which a page shows an image of so many pixels, before it is enlarged."""
+    longest = max(width, height)
+    if longest < MIN_SHOWN_SIDE:
+        factor: float = max(1, min(SHOWN_BOX[0] // width, SHOWN_BOX[1] // height))
+    else:
+        factor = min(1.0, SHOWN_BOX[0] / width, SHOWN_BOX[1] / height)
+    return max(1, round(width * factor)), max(1, round(height * factor))
