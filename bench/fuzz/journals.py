@@ -13,6 +13,8 @@ from bench.fuzz.requests import Pattern, Request, operations
 IMPORT = "/api/runs/import"
 KINDS = ("jsonl", "parquet", "csv", "json", "md", "html", "gif")
 METHODS = {"GET"}
+NO_IMAGE = "0" * 64
+"""The hash of no image of the imported run."""
 
 
 @cache
@@ -87,7 +89,7 @@ def visits(known: dict[str, Any], patterns: list[Pattern], document: dict[str, A
         slug = known["run"] if about_run else known["trajectory"]
         if slug is None or arguments & {"token", "iteration", "action"}:
             continue
-        base = {"slug": slug, "key": known["key"], "other": known["other"]}
+        base = {"slug": slug, "key": known["key"], "other": known["other"], "sha256": NO_IMAGE}
         for kind in KINDS if "kind" in arguments else ("",):
             path = pattern.template % (base | {"kind": kind})
             requests.append(Request(pattern.name, "member", "GET", path))
@@ -101,6 +103,6 @@ def visits(known: dict[str, Any], patterns: list[Pattern], document: dict[str, A
         if method in METHODS and "{slug}" in path:
             slug = known["trajectory"] if "/trajectories/{slug}" in path else known["run"]
             if slug is not None:
-                path = path.replace("{slug}", slug)
+                path = path.replace("{slug}", slug).replace("{sha256}", NO_IMAGE)
                 requests.append(Request(operation.get("operationId", path), "member's token", "GET", path))
     return requests

@@ -1,7 +1,7 @@
 """Seconds and bytes from the end of an update to the first token that is sampled with the new weights.
 
-    python -m bench.first_token                                  # the pocket policy, and the shape of Qwen2.5-0.5B
-    python -m bench.first_token --shapes pocket --engines vllm   # where vLLM is installed
+    python -m bench.scale.first_token                   # the pocket policy, and the shape of Qwen2.5-0.5B
+    python -m bench.scale.first_token --engines vllm    # where vLLM is installed
 
 Engines: transformers in the process that learns; a rollout actor, which reads the weights from Ray's object store;
 vLLM. Those whose library is missing are left out. Weights are random; the prompt has 64 tokens.
@@ -200,7 +200,7 @@ def table(results: list[FirstToken]) -> str:
 
 def main() -> None:
     """Measure the engines whose libraries are installed."""
-    parser = argparse.ArgumentParser(prog="python -m bench.first_token", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.scale.first_token", description=__doc__)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["pocket", "qwen2.5-0.5b"])
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--rounds", type=int, default=ROUNDS)

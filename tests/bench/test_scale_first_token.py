@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import first_token
+from bench.scale import first_token
 
 
 def test_weights_pass_to_no_other_process_by_default() -> None:
