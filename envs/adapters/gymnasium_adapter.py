@@ -12,15 +12,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
 from envs.adapters.gymnasium_texts import about, has_own_text, is_readable, observation_text, without_styles
 from envs.adapters.gymnasium_variants import KINDS, SuccessRule, VariantKind
+from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
-from envs.base import EnvSettings, EnvSpec, GridBoard, StepInfo, TextBoard, TextEnv
-from envs.spaces import ActionNames, AnyText
+from envs.base import EnvSettings, EnvSpec, GridBoard, TextBoard
+from envs.spaces import ActionNames
 from envs.support.rng import Stream
 from envs.text_roles import TextRole
 
@@ -171,7 +171,7 @@ def _rule(found: Inspected, success: str) -> SuccessRule:
     return chosen.get(success) or (found.kind.success if found.kind else "reward")
 
 
-class Gymnasium(TextEnv):
+class Gymnasium(ObservedEnv):
     """An environment of Gymnasium or of a package that registers its own there.
 
     `seed` goes to its `reset`; afterwards its generator is replaced by one of the dynamics seed.
@@ -205,9 +205,6 @@ class Gymnasium(TextEnv):
         self._rule = _rule(self._variant, self.settings.success)
         self._env = make_variant(self.settings.id, self.settings.arguments, self._variant.mode)
         self.action_space: ActionNames = ActionNames(self.env_spec.actions)
-        self.observation_space = AnyText()
-        self._text: str | None = None
-        self._over = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -221,15 +218,12 @@ class Gymnasium(TextEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self._text is None:
-            raise ResetNeeded("call reset() before the first step()")
-        if self._over:
-            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        before = self._text_before_step()
         if (name := self.action_space.name_of(action)) is None:
-            return self._text, 0.0, False, False, self._info(effective=False, valid=False)
+            return before, 0.0, False, False, self._info(effective=False, valid=False)
         number = self.action_space.names.index(name) + self._variant.first_action
         self._observation, reward, terminated, truncated, _ = self._env.step(number)
-        before, self._text = self._text, self._read()
+        self._text = self._read()
         self._over = bool(terminated or truncated)
         match self._rule:
             case "reward":
@@ -242,6 +236,7 @@ class Gymnasium(TextEnv):
         return self._text, float(reward), bool(terminated), bool(truncated), info
 
     def _read(self) -> str:
+        """The state: as drawn here for known environments, else their text rendering or observation."""
         if self._variant.kind:
             return self._variant.kind.text(self._env.unwrapped, self._observation)
         if self._variant.mode:
@@ -252,24 +247,15 @@ class Gymnasium(TextEnv):
         state = observation_text(self._observation)
         return f"state {state} of {space.n}" if isinstance(space, spaces.Discrete) else state
 
-    def render(self) -> str:
-        """The state: as drawn by this adapter for known environments, else their text rendering or observation."""
-        if self._text is None:
-            raise ResetNeeded("call reset() first")
-        return self._text
-
     def board(self) -> GridBoard | TextBoard:
         """A grid where the variant is a known one; else the text."""
         kind = self._variant.kind
         if kind and kind.board:
             return kind.board(self._env.unwrapped, self._observation)
-        return TextBoard(text=self.render())
+        return super().board()
 
     def close(self) -> None:
         self._env.close()
-
-    def _info(self, *, effective: bool, valid: bool = True) -> dict[str, Any]:
-        return StepInfo(success=self._success, effective=effective, valid=valid).model_dump()
 
 
 def _as_text(rendering: Any) -> str:

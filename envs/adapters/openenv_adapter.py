@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator
 
+from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.openenv_actions import ActionReader, UnreadableActionError
 from envs.adapters.openenv_client import (
     ActionRefusedError,
@@ -22,8 +24,7 @@ from envs.adapters.openenv_client import (
 )
 from envs.adapters.packages import no_default_variant
 from envs.adapters.variant_arguments import Arguments
-from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
-from envs.spaces import AnyText
+from envs.base import EnvSettings, EnvSpec
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 
@@ -77,7 +78,7 @@ class OpenEnvSettings(EnvSettings):
         return value
 
 
-class OpenEnv(TextEnv):
+class OpenEnv(ObservedEnv):
     """An environment of an OpenEnv server: each episode is a session of its own there, over a WebSocket.
 
     A server that is away, hangs or breaks the protocol fails the reset or step in one sentence.
@@ -114,15 +115,12 @@ class OpenEnv(TextEnv):
         if not self.settings.id:
             raise ValueError(no_default_variant("OpenEnv"))
         self.env_spec = self.describe(self.settings)
-        self.action_space = AnyText()
-        self.observation_space = AnyText()
         self._connection: OpenEnvConnection | None = None
-        self._text: str | None = None
-        self._over = True
 
     def prepare(self) -> None:
         """Fetch the description of the server, if it answers; one that is away may be back at the next reset."""
-        self._server()
+        with suppress(OpenEnvError):
+            self._server()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -138,31 +136,20 @@ class OpenEnv(TextEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self._text is not None and self._over:
-            raise ResetNeeded("the episode is over: call reset() before the next step()")
-        if self._text is None or self._connection is None:
-            raise ResetNeeded("call reset() before the first step()")
+        before = self._text_before_step()
+        if self._connection is None:
+            raise ResetNeeded("the environment was closed: call reset() before the next step()")
         try:
             self._seen = self._connection.step(self._reader.read(action))
         except (UnreadableActionError, ActionRefusedError) as error:
             self._text = f"{self._read(self._seen)}\nThe action had no effect: {error}"
             return self._text, 0.0, False, False, self._info(effective=False, valid=False)
-        before, self._text = self._text, self._read(self._seen)
+        self._text = self._read(self._seen)
         self._over = self._seen.done
         self._success = self._over and self._seen.reward >= self.settings.success
         if self._over:
             self.close()  # frees the session for another trajectory
         return self._text, self._seen.reward, self._over, False, self._info(effective=self._text != before)
-
-    def render(self) -> str:
-        """The newest observation."""
-        if self._text is None:
-            raise ResetNeeded("call reset() first")
-        return self._text
-
-    def board(self) -> TextBoard:
-        """The same as text."""
-        return TextBoard(text=self.render())
 
     def close(self) -> None:
         """End the session at the server."""
@@ -173,10 +160,7 @@ class OpenEnv(TextEnv):
     def _server(self) -> ServerDescription:
         address = self.settings.id
         if address not in _descriptions:
-            described = describe_server(address, self.settings.timeout)
-            if not described.action_schema:  # perhaps away: the next episode asks again
-                return described
-            _descriptions[address] = described
+            _descriptions[address] = describe_server(address, self.settings.timeout)
         return _descriptions[address]
 
     def _action_reader(self, server: ServerDescription) -> ActionReader:
@@ -205,9 +189,6 @@ class OpenEnv(TextEnv):
         if len(shown) == 1:
             return _cut(_text(*shown.values()))
         return _cut("\n".join(f"{name}: {_text(value)}" for name, value in shown.items()) or "(no observation)")
-
-    def _info(self, *, effective: bool, valid: bool = True) -> dict[str, Any]:
-        return StepInfo(success=self._success, effective=effective, valid=valid).model_dump()
 
 
 def _shown(fields: Mapping[str, Any]) -> dict[str, Any]:

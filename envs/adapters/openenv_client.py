@@ -69,11 +69,22 @@ def checked_address(address: str) -> str:
 
 
 def describe_server(address: str, timeout: float) -> ServerDescription:
-    """Description of the environment. Servers need not have one, and one that is away is reported by the episode."""
+    """Description of the environment, empty where the server has none.
+
+    Raises:
+        OpenEnvError: the server is away or does not answer in time.
+    """
     web = "http" + _socket_address(address).removeprefix("ws").removesuffix("/ws")
     one_request = httpx.Limits(max_keepalive_connections=0)  # some servers close a connection without notice
     with httpx.Client(timeout=timeout, trust_env=False, follow_redirects=False, limits=one_request) as client:
-        schema, about = _fetched(client, f"{web}/schema"), _fetched(client, f"{web}/metadata")
+        try:
+            schema, about = _fetched(client, f"{web}/schema"), _fetched(client, f"{web}/metadata")
+        except httpx.TimeoutException:
+            raise OpenEnvError(
+                f"the OpenEnv server {address} did not describe its actions within {timeout:g} s"
+            ) from None
+        except httpx.TransportError as error:
+            raise OpenEnvError(f"the OpenEnv server {address} did not describe its actions: {error}") from None
     action, name = schema.get("action"), str(about.get("name") or "")
     words = str(about.get("description") or "")
     return ServerDescription(
@@ -84,7 +95,7 @@ def describe_server(address: str, timeout: float) -> ServerDescription:
 
 
 def _fetched(client: httpx.Client, url: str) -> dict[str, Any]:
-    """The JSON object at an address; empty where there is none."""
+    """The JSON object at an address; empty where there is none. Raises httpx.TransportError."""
     data = bytearray()
     try:
         with client.stream("GET", url) as response:
@@ -95,7 +106,7 @@ def _fetched(client: httpx.Client, url: str) -> dict[str, Any]:
                 if len(data) > MAX_MESSAGE:
                     return {}
         found = json.loads(data)
-    except (httpx.HTTPError, ValueError, RecursionError):
+    except (httpx.DecodingError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Self
 from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
-from envs.adapters.global_random import OwnRandomness
 from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
+from envs.support.global_random import OwnRandomness
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 

@@ -9,14 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
-from envs.adapters.global_random import OwnRandomness
+from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
-from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
-from envs.spaces import AnyText
+from envs.base import EnvSettings, EnvSpec
+from envs.support.global_random import OwnRandomness
 from envs.support.rng import Stream
 from envs.text_roles import TextRole
 
@@ -125,7 +124,7 @@ def _rules(messages: list[tuple[str, str]]) -> str:
     return "\n".join(text for kind, text in messages if kind == "PROMPT") or "Play the game."
 
 
-class TextArena(TextEnv):
+class TextArena(ObservedEnv):
     """A game for one player. The rules, which the game tells at its start, are the instruction; states are what it
     says since the last action, below its newest board."""
 
@@ -150,10 +149,6 @@ class TextArena(TextEnv):
         super().__init__(settings, **overrides)
         self.env_spec = self.describe(self.settings)
         self._game = _make(self.settings.id, self.settings.arguments)
-        self.action_space = AnyText()
-        self.observation_space = AnyText()
-        self._text: str | None = None
-        self._over = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -170,10 +165,7 @@ class TextArena(TextEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self._text is None:
-            raise ResetNeeded("call reset() before the first step()")
-        if self._over:
-            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        self._text_before_step()
         state = self._game.state
         errors = state.error_count
         with self._randomness.installed():
@@ -196,16 +188,3 @@ class TextArena(TextEnv):
         if self._over and (reason := self._game.state.game_info[0].get("reason")):
             news.append(str(reason))
         return "\n".join(part for part in [self._board, *news] if part) or "The game begins."
-
-    def render(self) -> str:
-        """The newest board and what the game said since the last action."""
-        if self._text is None:
-            raise ResetNeeded("call reset() first")
-        return self._text
-
-    def board(self) -> TextBoard:
-        """The same as text."""
-        return TextBoard(text=self.render())
-
-    def _info(self, *, effective: bool) -> dict[str, Any]:
-        return StepInfo(success=self._success, effective=effective, valid=True).model_dump()

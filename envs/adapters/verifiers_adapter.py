@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, Self
 from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
-from envs.adapters.global_random import OwnRandomness
+from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_default_variant, no_such_variant
 from envs.adapters.variant_arguments import Arguments, key_of
 from envs.adapters.verifiers_episode import Episode, EpisodeError, dialogue_text
 from envs.adapters.verifiers_loading import installed, load, questions, seats_of
-from envs.base import EnvSettings, EnvSpec, StepInfo, TextBoard, TextEnv
-from envs.spaces import AnyText
+from envs.base import EnvSettings, EnvSpec
+from envs.support.global_random import OwnRandomness
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 
@@ -60,7 +60,7 @@ class VerifiersSettings(EnvSettings):
         return self
 
 
-class Verifiers(TextEnv):
+class Verifiers(ObservedEnv):
     """An environment of verifiers: the seed chooses a question, the action is the agent's reply.
 
     Single-turn environments end with the reply; others answer it with a message. The reward comes at the end, as their
@@ -97,10 +97,7 @@ class Verifiers(TextEnv):
         if not self.settings.id:
             raise ValueError(no_default_variant("Verifiers"))
         self.env_spec = self.describe(self.settings)
-        self.action_space = AnyText()
-        self.observation_space = AnyText()
         self._episode: Episode | None = None
-        self._text: str | None = None
 
     def prepare(self) -> None:
         """Load the questions, once for all processes of a run."""
@@ -116,7 +113,7 @@ class Verifiers(TextEnv):
         self.close()
         self._randomness = OwnRandomness(seed if dynamics is None else int(dynamics), Stream.DYNAMICS)
         self._episode = Episode(load(self.settings.id, key_of(self.settings.arguments)), task, _turns(self.settings))
-        self._score: float | None = None
+        self._over = self._success = False
         messages = self._run("starting", self._episode.start)
         if self._episode.over:
             raise RuntimeError(f"{self.settings.id} ended an episode before the first reply")
@@ -125,28 +122,18 @@ class Verifiers(TextEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self._text is None or self._episode is None:
-            raise ResetNeeded("call reset() before the first step()")
-        if self._score is not None:
-            raise ResetNeeded("the episode is over: call reset() before the next step()")
+        before = self._text_before_step()
+        if self._episode is None:
+            raise ResetNeeded("the environment was closed: call reset() before the next step()")
         episode = self._episode
         messages = self._run("answering", lambda: episode.reply(action))
         if not episode.over:
             self._text = self._run("answering", lambda: dialogue_text(messages))
             return self._text, 0.0, False, False, self._info(effective=True)
-        self._score = self._run("scoring", lambda: episode.reward)
-        self._text = f"{self._text}\nScore: {self._score:g}"
-        return self._text, self._score, True, False, self._info(effective=True)
-
-    def render(self) -> str:
-        """The messages since the last reply; at the end also the score."""
-        if self._text is None:
-            raise ResetNeeded("call reset() first")
-        return self._text
-
-    def board(self) -> TextBoard:
-        """The same as text."""
-        return TextBoard(text=self.render())
+        reward: float = self._run("scoring", lambda: episode.reward)
+        self._over, self._success = True, reward >= self.settings.success
+        self._text = f"{before}\nScore: {reward:g}"
+        return self._text, reward, True, False, self._info(effective=True)
 
     def close(self) -> None:
         """Abandon an episode that is not over."""
@@ -166,10 +153,6 @@ class Verifiers(TextEnv):
             raise RuntimeError(f"{self.settings.id} cannot be played: {error}") from None
         except Exception as error:
             raise RuntimeError(f"{self.settings.id} failed while {doing}: {type(error).__name__}: {error}") from error
-
-    def _info(self, *, effective: bool) -> dict[str, Any]:
-        success = self._score is not None and self._score >= self.settings.success
-        return StepInfo(success=success, effective=effective, valid=True).model_dump()
 
 
 def _turns(settings: VerifiersSettings) -> int:

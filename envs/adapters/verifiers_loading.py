@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from envs.adapters.global_random import OwnRandomness
 from envs.adapters.variant_arguments import from_key
+from envs.support.global_random import OwnRandomness
 from envs.support.rng import Stream
 
 API = "verifiers.v1"

@@ -69,8 +69,8 @@ def global_draws(source: str) -> list[str]:
     return found
 
 
-RESTORING = ROOT / "adapters" / "global_random.py"
-"""It lends the global generators to packages that use them; tests/envs/adapters/test_global_random.py is its test."""
+RESTORING = ROOT / "support" / "global_random.py"
+"""It lends the global generators to packages that use them; tests/envs/support/test_global_random.py is its test."""
 
 
 @pytest.mark.parametrize(

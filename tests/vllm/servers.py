@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -65,3 +67,15 @@ class Serving:
         """Kill it at once, as by a power failure: open requests fail."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[str]:
+    """Base URL of the OpenAI-compatible API of a server that runs in this context."""
+    started = Serving(folder, *options)
+    try:
+        started.wait()
+        yield f"{started.url}/v1"
+    finally:
+        if started.process.poll() is None:
+            started.kill()

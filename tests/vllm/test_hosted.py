@@ -11,7 +11,7 @@ import pytest
 
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events
-from tests.vllm.servers import Serving
+from tests.vllm.servers import serving
 from trainer.config.hosted import HostedConfig
 from trainer.config.run import RunConfig
 from trainer.engines.hosted.hosted_client import HostedClient, RefusedError
@@ -26,13 +26,8 @@ KEY, VARIABLE, MODEL = "sk-only-for-this-test", "ECHOSCOPE_TEST_KEY", "pocket"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Root URL of a vLLM server with the shipped pocket policy that requires a key."""
     further = f"--vllm-args=--api-key {KEY} --served-model-name {MODEL}"
-    started = Serving(tmp_path_factory.mktemp("server"), further)
-    try:
-        started.wait()
-        yield f"{started.url}/v1"
-    finally:
-        if started.process.poll() is None:
-            started.kill()
+    with serving(tmp_path_factory.mktemp("server"), further) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events
-from tests.vllm.servers import Serving
+from tests.vllm.servers import serving
 from trainer.config.run import RunConfig
 from trainer.journal.events import Metrics, TrajectoryFinished, Turn
 from trainer.loops import run_factory
@@ -25,13 +25,9 @@ CALL = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "1 + 1"}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Root URL of a server that parses calls in the format of Hermes and Qwen."""
     parsing = "--enable-auto-tool-choice --tool-call-parser hermes"
-    started = Serving(tmp_path_factory.mktemp("server"), f"--vllm-args=--served-model-name {MODEL} {parsing}")
-    try:
-        started.wait()
-        yield f"{started.url}/v1"
-    finally:
-        if started.process.poll() is None:
-            started.kill()
+    options = f"--vllm-args=--served-model-name {MODEL} {parsing}"
+    with serving(tmp_path_factory.mktemp("server"), options) as url:
+        yield url
 
 
 def settings(server: str, *written: str) -> RunConfig:

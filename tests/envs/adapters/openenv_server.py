@@ -51,9 +51,10 @@ def answer_to(target: int, number: int) -> tuple[str, float, bool]:
 
 
 class GuessServer:
-    """Sessions of the game, at most so many at a time."""
+    """Sessions of the game, at most so many at a time. Descriptions are sent after `delay` seconds."""
 
-    def __init__(self, max_sessions: int = 8, actions: dict[str, Any] | None = None) -> None:
+    def __init__(self, max_sessions: int = 8, actions: dict[str, Any] | None = None, delay: float = 0.0) -> None:
+        self.delay = delay
         self.max_sessions = max_sessions
         self.actions = ACTION_SCHEMA if actions is None else actions
         self.sessions = 0
@@ -69,6 +70,7 @@ class GuessServer:
         if request.path == "/ws":
             return None
         if request.path in pages:
+            time.sleep(self.delay)
             body = json.dumps(pages[request.path]).encode()
             headers = Headers([("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
             return Response(HTTPStatus.OK, "OK", headers, body)
@@ -121,7 +123,7 @@ def _misbehave(connection: ServerConnection, number: int) -> None:
         case -1:
             connection.send(json.dumps(error("EXECUTION_ERROR", "the board is gone")))
         case -2:
-            time.sleep(2)
+            time.sleep(4)
         case -3:
             connection.close(1011, "out of memory")
         case -4:

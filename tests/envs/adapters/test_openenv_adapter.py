@@ -123,7 +123,7 @@ def test_an_action_that_the_server_refuses_has_no_effect_and_gives_the_reason(ad
     ("number", "sentence"),
     [
         (-1, "failed at step: the board is gone"),
-        (-2, "did not answer step within 0.3 s"),
+        (-2, "did not answer step within 1 s"),
         (-3, r"closed the connection at step: received 1011 .*out of memory"),
         (-4, "breaks the OpenEnv protocol: it answered step with something that is no JSON object"),
         (-5, "breaks the OpenEnv protocol: it answered step with state instead of an observation"),
@@ -134,7 +134,7 @@ def test_an_action_that_the_server_refuses_has_no_effect_and_gives_the_reason(ad
     ids=TROUBLE.values(),
 )
 def test_a_server_in_trouble_fails_the_step_with_one_sentence(address: str, number: int, sentence: str) -> None:
-    env = make(address, timeout=0.3)
+    env = make(address, timeout=1)
     env.reset(seed=1)
     with pytest.raises(openenv_adapter.OpenEnvError, match=sentence) as failure:
         env.step(str(number))
@@ -160,6 +160,18 @@ def test_a_server_that_accepts_no_connection_in_time_is_not_waited_for() -> None
         with pytest.raises(openenv_adapter.OpenEnvError, match=r"did not accept a connection within 0.3 s"):
             env.reset(seed=1)
         assert time.monotonic() - started < SECONDS
+
+
+def test_actions_that_the_server_does_not_describe_in_time_fail_the_reset() -> None:
+    game = GuessServer(delay=4)
+    with serving(game) as address:
+        env = make(address, timeout=1)
+        env.prepare()
+        with pytest.raises(openenv_adapter.OpenEnvError, match="did not describe its actions within 1 s"):
+            env.reset(seed=1)
+        game.delay = 0
+        env.reset(seed=1)
+        assert "number" in env.env_spec.instruction, "the next episode asks again"
 
 
 def test_another_server_is_not_taken_for_one_of_openenv(address: str) -> None:

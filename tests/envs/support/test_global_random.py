@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 
-from envs.adapters.global_random import OwnRandomness
+from envs.support.global_random import OwnRandomness
 from envs.support.rng import Stream
 
 
