@@ -120,7 +120,7 @@ class RolloutConfig(Section):
         0,
         "Updates by which the weights that sampled a token may be behind those that it updates. 0: rollouts and "
         "updates take turns. Above 0, later rollouts are played during the update: needs cluster.rollout_actors and "
-        "algorithm.tis_cap.",
+        "algorithm.tis_cap. Late updates overshoot sooner: about half of the optimizer.policy_lr of a run at 0.",
         unit="updates",
         source="AReaL: η",
         added=True,
