@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
-# Images: `docker build --target cpu .`, `docker build --target cuda .` (the torch wheel includes CUDA libraries) and, for a
-# Ray cluster, `docker build --target ray .`.
+# Images: `docker build --target cpu .` and, with the CUDA libraries of torch's wheel and Ray, `docker build --target cuda .`;
+# `--target ray` is the latter under the name that the manifests of a Ray cluster use (docs/cluster.md).
 
 ARG PYTHON=3.12
 
@@ -27,6 +27,10 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     pip install -c /tmp/run.txt torch==2.13.0
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip install -r /tmp/run.txt
+# For runs on several GPUs.
+COPY requirements/dev.txt /tmp/dev.txt
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install -c /tmp/dev.txt ray
 
 FROM python:${PYTHON}-slim AS site
 RUN useradd --system --uid 10001 --create-home --home-dir /home/echoscope echoscope \
@@ -56,15 +60,7 @@ FROM site AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=packages-cuda /opt/echoscope /opt/echoscope
 
-# Of pods on a Ray cluster (docs/cluster.md).
-FROM packages-cuda AS packages-ray
-COPY requirements/dev.txt /tmp/dev.txt
-RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -c /tmp/dev.txt ray
-
-FROM site AS ray
-ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-COPY --from=packages-ray /opt/echoscope /opt/echoscope
+FROM cuda AS ray
 
 # Default target of `docker build .`: the last stage.
 FROM site AS cpu

@@ -51,6 +51,11 @@ def has_nvidia_gpu() -> bool:
     return process.returncode == 0 and "GPU" in process.stdout
 
 
+def nvidia_gpus(folder: Path = Path("/proc/driver/nvidia/gpus")) -> int:
+    """Number of NVIDIA GPUs that the driver reports; 0 where it reports none, as under WSL."""
+    return len(list(folder.iterdir())) if folder.is_dir() else 0
+
+
 def is_debian() -> bool:
     """Whether packages are installed with apt."""
     return shutil.which("apt-get") is not None

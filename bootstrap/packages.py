@@ -42,6 +42,7 @@ def ensure(extra: str) -> None:
     ensure_torch()
     with step("Installing the other packages") as line:
         _pip(line, "install", "--no-compile", "-r", str(ROOT / "requirements" / f"{extra}.txt"))
+    ensure_ray()
     ensure_redis_server(PYTHON, LOG)
     stamp.write(_marker(extra), _digest(extra))
 
@@ -82,6 +83,14 @@ def ensure_torch() -> None:
         chosen = torch_build.arguments(lambda words: _query_pip(words, line), pip=f"{PYTHON} -m pip")
     with step(f"Installing PyTorch {torch_build.VERSION} ({torch_build.description()})") as line:
         _pip(line, "install", "--no-compile", "-c", str(ROOT / "requirements" / "run.txt"), *chosen)
+
+
+def ensure_ray() -> None:
+    """Install Ray on machines with several GPUs: it starts the learners of a run that uses more than one."""
+    if machine.nvidia_gpus() < 2:
+        return
+    with step("Installing Ray, for runs on several GPUs") as line:
+        _pip(line, "install", "--no-compile", "-c", str(ROOT / "requirements" / "dev.txt"), "ray")
 
 
 def _query_pip(words: list[str], line: Step) -> torch_build.Report | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shutil
 import statistics
 import sys
 import time
@@ -125,7 +126,7 @@ def in_actor(policy: Policy, folder: Path) -> Iterator[tuple[Push, Callable[[], 
     from trainer.cluster.local_cluster import object_store_bytes, start_local_cluster
     from trainer.cluster.transfer import PackedWeights
 
-    start_local_cluster(1, object_store_bytes(VersionedWeights.of(policy.model, 0).size))
+    session = start_local_cluster(1, object_store_bytes(VersionedWeights.of(policy.model, 0).size))
     actor: Any = ray.remote(RolloutActor).remote(str(folder))
 
     def push(version: int) -> int:
@@ -138,6 +139,7 @@ def in_actor(policy: Policy, folder: Path) -> Iterator[tuple[Push, Callable[[], 
         yield push, lambda: ray.get(actor.sample.remote())
     finally:
         ray.shutdown()
+        shutil.rmtree(session, ignore_errors=True)
 
 
 @contextmanager

@@ -13,26 +13,21 @@ import torch.distributed as dist
 
 from tests.gpu.conftest import pocket
 from tests.gpu.dialogues import SGD, config, recorded, step_of
-from trainer.distributed.collectives import Collectives
-from trainer.distributed.group import SingleProcess
-
-
-class Ranks(Collectives, SingleProcess):
-    """Ranks that all run this script, so that none sends commands to another."""
+from trainer.distributed.collectives import RankGroup
 
 
 def main(backend: str, sharding: str, out: Path) -> None:
     torch.cuda.set_device(0)
     dist.init_process_group(backend)
     cpu = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
-    group = Ranks(dist.get_rank(), dist.get_world_size(), cpu)
+    group = RankGroup(dist.get_rank(), dist.get_world_size(), cpu)
     group.sharded = sharding == "full"
     run = config(optimizer=SGD, parallel={"sharding": sharding})
     logprobs, step = step_of(pocket("cuda"), run, recorded(), group)
     if group.rank == 0:
         torch.save({"logprobs": logprobs, "step": step}, out)
     dist.barrier(group=cpu)
-    dist.destroy_process_group()
+    group.close()
 
 
 if __name__ == "__main__":

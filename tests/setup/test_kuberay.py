@@ -41,7 +41,7 @@ def test_every_manifest_is_applied_once() -> None:
     )
     images = {image["name"] for image in kustomization["images"]}
     assert {spec["containers"][0]["image"] for spec in pods().values()} == images
-    assert re.search(r"^FROM site AS ray$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert re.search(r"^FROM cuda AS ray$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
 def test_the_run_has_valid_settings_and_as_many_actors_as_gpus() -> None:

@@ -1,4 +1,4 @@
-"""Script of the multi-process tests, run by each rank: updates on a recorded batch in the process group of torchrun.
+"""Script of the tests with several ranks, run by each of them: updates on recorded batches in one process group.
 
 `python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.trainer.rank_script FOLDER`: the folder holds
 the cases and receives their results.
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from tests.trainer.threads import THREADS
 from trainer.config.run import RunConfig
-from trainer.distributed import torchrun
-from trainer.distributed.group import LearnerSpec, ProcessGroup
+from trainer.distributed.collectives import RankGroup
+from trainer.distributed.group import ProcessGroup
 from trainer.learner.learner import Learner
-from trainer.loops import worker_rank
 from trainer.policy.load import load
 
 UPDATES = 5
@@ -46,19 +46,14 @@ def learn(
 
 
 def main(folder: Path) -> None:
-    """Run every case in turn. Rank 0 writes `<case>.after`."""
-    cases = torch.load(folder / "cases.pt", weights_only=False)
-    first = next(iter(cases.values()))[0]
-    group = torchrun.join_group(first)
-    assert isinstance(group, torchrun.TorchrunGroup)
-    if group.rank:
-        worker_rank.ignore_signals()
-        worker_rank.run_worker(group)
-        return
-    for name, (config, batch) in cases.items():
-        source = config.policy.model
-        group.prepare(LearnerSpec(config=config, source=source, reference=source, folder=folder, saved=None))
-        torch.save(learn(config, batch, group), folder / f"{name}.after")
+    """Compute every case in turn. Rank 0 writes `<case>.after`."""
+    dist.init_process_group("gloo")
+    group = RankGroup(dist.get_rank(), dist.get_world_size(), dist.group.WORLD)
+    for name, (config, batch) in torch.load(folder / "cases.pt", weights_only=False).items():
+        group.sharded = config.parallel.sharding == "full"
+        learned = learn(config, batch, group)
+        if group.rank == 0:
+            torch.save(learned, folder / f"{name}.after")
     group.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -82,26 +83,24 @@ class Actor:
         self.interrupted()
 
 
-def extra() -> None:
-    """Any rank but 0: works until requested to stop."""
-    stop_requested = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stop_requested.append(number))
-    while not stop_requested:
-        time.sleep(0.02)
-    sys.exit(75)
+def start_helpers() -> None:
+    """Two processes in sessions of their own, as those of Ray are; they do not end by themselves."""
+    for _ in range(2):
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
 
 
 def main(scene: str, folder: Path) -> None:
     if scene == "bad configuration":
         sys.stderr.write("error: policy.model: there is no folder /nowhere\n")
         sys.exit(2)
-    if os.environ.get("RANK", "0") != "0":
-        extra()
     actor = Actor(folder)
     match scene:
         case "train":
             actor.train(ITERATIONS, 0.003)
         case "long":
+            actor.train(1000, 0.02)
+        case "with helpers":
+            start_helpers()
             actor.train(1000, 0.02)
         case "talk":
             actor.stream_thoughts()

@@ -150,13 +150,27 @@ def _base_config(arguments: argparse.Namespace) -> RunConfig | None:
 def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
     """The work of a run of any kind in the folder of --out."""
     folder: Path = arguments.out
-    if os.environ.get("RANK", "0") != "0":  # rank 0 has claimed the folder
-        return partial(_train, config, folder, stop)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return _refuse_torchrun
     for note in ignored_changes(config).values():
         print(f"note: {note}", file=sys.stderr)
     _claim(arguments)
     (folder / CONFIG_FILE).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-    return partial(_train, config, folder, stop)
+    count = getattr(arguments, "processes", None)
+    return partial(_train, config if count is None else config.with_processes(count), folder, stop)
+
+
+def _refuse_torchrun() -> int:
+    """The result of each process that torchrun started; the first one says why."""
+    if os.environ.get("RANK", "0") == "0":
+        _print_error(
+            ValueError(
+                f"torchrun started {os.environ['WORLD_SIZE']} processes, but several learners of a run are Ray "
+                "actors: start one process by `python -m trainer train` with the option --processes "
+                f"{os.environ['WORLD_SIZE']} (docs/cluster.md)"
+            )
+        )
+    return BAD_CONFIGURATION
 
 
 def _claim(arguments: argparse.Namespace) -> None:
@@ -230,15 +244,12 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     stop = stop or Stop()  # before the slow imports, so that an early signal is not lost
     from transformers.utils import logging
 
-    from trainer.distributed import torchrun
     from trainer.loops import run_factory
     from trainer.loops.evaluate import results, table
 
     logging.disable_progress_bar()  # standard error goes to the log
-    if torchrun.is_worker_rank():
-        return _follow(config)
     try:
-        end = run_factory.run(config, folder, default_cache(), stop, torchrun.join_group(config))
+        end = run_factory.run(config, folder, default_cache(), stop)
     except _failures() as error:
         return _failed(error)
     print(end.message)
@@ -247,21 +258,6 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
     for name, value in end.summary.items():
         print(f"  {name}: {value:g}")
     return INTERRUPTED if end.reason == "interrupted" else COMPLETED
-
-
-def _follow(config: RunConfig) -> int:
-    """Run a rank above 0; rank 0 reports the result."""
-    from trainer.distributed import torchrun
-    from trainer.loops import worker_rank
-
-    worker_rank.ignore_signals()
-    try:
-        group = torchrun.join_group(config)
-        assert isinstance(group, torchrun.TorchrunGroup)
-        worker_rank.run_worker(group)
-    except _failures() as error:
-        return _failed(error)
-    return COMPLETED
 
 
 def _failures() -> tuple[type[Exception], ...]:

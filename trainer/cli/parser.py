@@ -49,6 +49,13 @@ def parser() -> argparse.ArgumentParser:
     for command in (train, sft):
         _add_settings(command, required=True)
         _add_folder(command)
+        command.add_argument(
+            "--processes",
+            type=_positive,
+            metavar="N",
+            help="N learners and N rollout actors, a pair on each GPU (Ray): the settings learners, rollout_actors and "
+            "shared_gpus of cluster",
+        )
         command.add_argument("--log-level", choices=LOG_LEVELS, default=argparse.SUPPRESS, help="default: warning")
         command.add_argument(
             "--profile",
@@ -78,6 +85,12 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("folder", type=Path, help="folder of a training run")
     replay.add_argument("iteration", type=int, help="counted from 1; the checkpoint before it must be kept")
     return root
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 1, not {text!r}")
+    return int(text)
 
 
 def _add_settings(command: argparse.ArgumentParser, *, required: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -87,7 +88,10 @@ class ClusterConnection:
         self.config, self.stop, self.notify = config, stop, notify
         self.address = config.address or os.environ.get(RAY_ADDRESS_VARIABLE, "")
         self._owned = not ray.is_initialized()
+        self._folder: str | None = None
         self._group: PlacementGroup | None = None
+        self._bundle_of: list[int] = []
+        """By actor: its bundle in the placement group, which two may share."""
         if self._owned:
             self._connect(policy_bytes)
 
@@ -98,7 +102,7 @@ class ClusterConnection:
                 _probe(self.address)
                 ray.init(address=self.address, **QUIET)
             else:
-                start_local_cluster(self._slots(), object_store_bytes(policy_bytes))
+                self._folder = start_local_cluster(self._slots(), object_store_bytes(policy_bytes))
         except Exception as error:
             if not is_start_failure(error):
                 raise
@@ -138,14 +142,18 @@ class ClusterConnection:
             f"cluster.address or {RAY_ADDRESS_VARIABLE}, or leave both empty for a cluster on this machine"
         )
 
-    def bundles(self, actors: int, cpus: float, gpus: float | None, device: str) -> list[Bundle]:
+    def bundles(
+        self, actors: int, cpus: float, gpus: float | None, device: str, *, paired: bool = False
+    ) -> list[Bundle]:
         """Resources of each of a number of actors.
 
         Args:
             gpus: of each; None: one, where the cluster has any and `device`, the setting of the policy, allows it.
+            paired: None means half of one, because another actor has the other half.
         """
         if gpus is None:
-            gpus = 1.0 if device != "cpu" and ray.cluster_resources().get("GPU", 0.0) > 0 else 0.0
+            whole = device != "cpu" and ray.cluster_resources().get("GPU", 0.0) > 0
+            gpus = (0.5 if paired else 1.0) if whole else 0.0
         return [{"CPU": cpus} | ({"GPU": gpus} if gpus else {})] * actors
 
     @staticmethod
@@ -153,14 +161,21 @@ class ClusterConnection:
         """Put an object into the object store. Returns its reference."""
         return ray.put(value)
 
-    def reserve(self, bundles: Sequence[Bundle]) -> None:
+    def reserve(self, actors: Sequence[Bundle], pairs: int = 0) -> None:
         """Reserve resources for all actors of the run at once, waiting until they are free.
 
+        Args:
+            actors: resources of each.
+            pairs: so many of the first actors share a bundle, and with it the GPU, with as many of the last ones.
         Raises:
             ClusterError: the cluster has not enough of them within `cluster.start_timeout`.
             Interrupted: the run was asked to stop.
         """
-        self._group = placement_group([dict(bundle) for bundle in bundles], strategy="PACK")
+        unpaired = len(actors) - pairs
+        partners = actors[unpaired:]
+        self._bundle_of = [*range(unpaired), *range(pairs)]
+        bundles = [total([actor, *partners[n : n + 1]]) for n, actor in enumerate(actors[:unpaired])]
+        self._group = placement_group(bundles, strategy="PACK")
         began, notified = time.monotonic(), False
         while not self._group.wait(_POLL_SECONDS):
             if self.stop():
@@ -178,24 +193,26 @@ class ClusterConnection:
             "are free"
         )
 
-    def place(self, bundle: int) -> PlacementGroupSchedulingStrategy:
-        """Scheduling strategy of the actor that one of the reserved bundles is for."""
+    def place(self, actor: int) -> PlacementGroupSchedulingStrategy:
+        """Scheduling strategy of one of the actors that resources were reserved for."""
         assert self._group is not None, "reserve() comes first"
-        return PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle)
+        return PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=self._bundle_of[actor])
 
-    def nodes(self, first: int, bundles: Sequence[Bundle]) -> Counter[str]:
-        """Numbers of reserved bundles without a GPU by the id of their node, from bundle number `first` on."""
-        assert self._group is not None, "reserve() comes first"
-        place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
-        return Counter(place[first + number] for number, bundle in enumerate(bundles) if not bundle.get("GPU"))
+    def nodes(self, first: int, actors: Sequence[Bundle]) -> Counter[str]:
+        """Numbers of actors without a GPU by the id of their node, of these ones, from actor number `first` on."""
+        nodes = self._nodes()
+        return Counter(nodes[first + number] for number, bundle in enumerate(actors) if not bundle.get("GPU"))
 
     def places(self) -> list[str]:
-        """Name of the node of each reserved bundle; of a node that has left the cluster, its id."""
-        assert self._group is not None, "reserve() comes first"
+        """Name of the node of each actor; of a node that has left the cluster, its id."""
         names = node_names(ray.nodes())
+        return [names.get(node, node[:ID_LENGTH]) for node in self._nodes()]
+
+    def _nodes(self) -> list[str]:
+        """Id of the node of each actor."""
+        assert self._group is not None, "reserve() comes first"
         place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
-        nodes = [place[number] for number in range(len(place))]
-        return [names.get(node, node[:ID_LENGTH]) for node in nodes]
+        return [place[bundle] for bundle in self._bundle_of]
 
     def free_memory(self, nodes: Iterable[str]) -> dict[str, tuple[int, int]]:
         """(free, total) bytes of nodes by id; without those that do not tell."""
@@ -227,6 +244,8 @@ class ClusterConnection:
             self._group = None
         if self._owned:
             ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _probe(address: str) -> None:

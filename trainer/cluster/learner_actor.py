@@ -7,8 +7,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,36 +23,14 @@ from torch import Tensor
 from trainer.cluster.actor_description import ActorDescription
 from trainer.cluster.transfer import PackedWeights, PolicyFiles
 from trainer.config.run import RunConfig
-from trainer.distributed.collectives import Collectives
-from trainer.distributed.group import LearnerSpec, ProcessGroup, SingleProcess
+from trainer.distributed.collectives import RankGroup
+from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.journal.protocol import LEARNER_STATE
 from trainer.learner.groups.imitator import Imitator
 from trainer.learner.learner import Learner
 from trainer.learner.update_meter import UpdateReport
 from trainer.memory import preflight
 from trainer.policy.load import pick_device
-
-
-class RankGroup(Collectives):
-    """The learners of a run seen from one of them. Its driver calls the same methods on all: none leads."""
-
-    @contextmanager
-    def on_all_ranks(self, name: str, *arguments: Any) -> Iterator[None]:
-        yield
-
-    def prepare(self, spec: LearnerSpec) -> None:
-        """No-op: the driver prepares every rank."""
-
-    def guard(self, report: Any) -> None:
-        """No-op: the driver notices a lost rank."""
-
-    def check(self) -> None:
-        """No-op: the driver notices a lost rank."""
-
-    def close(self) -> None:
-        """Leave the process group."""
-        if dist.is_initialized():
-            dist.destroy_process_group()
 
 
 @dataclass

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -21,6 +22,10 @@ _START_ATTEMPTS = 3
 _MIN_OBJECT_STORE_BYTES = 128 * 2**20
 _OBJECT_STORE_BYTES = 512 * 2**20
 """Object store besides the room for weights: batches and trajectories."""
+_MAX_SOCKET_PATH = 103
+"""Bytes: macOS's limit, Linux's is 107."""
+_LONGEST_SOCKET = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+"""What Ray appends to its folder."""
 _STAY_LOCAL_VARIABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """Ray's variable for systems on which it serves one machine; false makes it bind its ports to 127.0.0.1 everywhere."""
 _START_FAILURES = (RayError, OSError, RuntimeError, ValueError, AssertionError)
@@ -34,8 +39,10 @@ def is_start_failure(error: Exception) -> bool:
     return isinstance(error, _START_FAILURES) or type(error) is Exception
 
 
-def start_local_cluster(slots: int, object_store_bytes: int) -> None:
+def start_local_cluster(slots: int, object_store_bytes: int) -> str:
     """Start a cluster of one node on this machine, which ends with this process, and connect to it.
+
+    Returns its folder of logs and sockets, which Ray leaves behind.
 
     Its ports are bound to 127.0.0.1, and serve only who knows a token that is made up here: other users of the machine
     do not.
@@ -46,6 +53,7 @@ def start_local_cluster(slots: int, object_store_bytes: int) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports nothing to the makers of Ray
     if "RAY_AUTH_TOKEN_PATH" not in os.environ:  # else Ray writes one into the home folder
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    folder = _short_folder()
     with _bound_to_loopback():
         for attempt in range(1, _START_ATTEMPTS + 1):
             earlier = psutil.Process().children()
@@ -54,6 +62,7 @@ def start_local_cluster(slots: int, object_store_bytes: int) -> None:
                     address="local",
                     num_cpus=max(os.cpu_count() or 1, slots),
                     include_dashboard=False,
+                    _temp_dir=folder,
                     object_store_memory=object_store_bytes,
                     _system_config={"worker_niceness": 0},  # else 15: actors would starve beside other programs
                     **QUIET,
@@ -63,7 +72,19 @@ def start_local_cluster(slots: int, object_store_bytes: int) -> None:
                 if attempt == _START_ATTEMPTS or not is_start_failure(error):
                     raise
             else:
-                return
+                break
+    return folder
+
+
+def _short_folder() -> str:
+    """A new temporary folder in which the paths of Ray's sockets are not too long. Raises OSError."""
+    for place in (tempfile.gettempdir(), "/tmp", "/dev/shm"):  # the last: a sandbox may close the others
+        with suppress(OSError):
+            folder = tempfile.mkdtemp(prefix="ray-", dir=place)
+            if len(os.fsencode(folder + _LONGEST_SOCKET)) <= _MAX_SOCKET_PATH:
+                return folder
+            os.rmdir(folder)
+    raise OSError("no temporary folder has a path that is short enough for its sockets: set TMPDIR to another one")
 
 
 def object_store_bytes(policy_bytes: int) -> int:

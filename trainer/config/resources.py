@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
@@ -49,15 +49,15 @@ class MemoryConfig(Section):
 
 
 class ParallelConfig(Section):
-    """Several learners of one run: Ray actors, or processes started by `python -m torch.distributed.run`."""
+    """Several learners of one run."""
 
     sharding: Literal["none", "full"] = setting(
         "none",
-        "none: every process holds all weights and only gradients are exchanged; full: weights, gradients and moments "
-        "are sharded over the processes (FSDP2), for models that do not fit otherwise.",
+        "none: every learner holds all weights and only gradients are exchanged; full: weights, gradients and moments "
+        "are sharded over the learners (FSDP2), for models that do not fit otherwise.",
     )
     timeout: float = setting(
-        1800.0, "Maximum wait of the processes for each other within an update.", unit="seconds", gt=0, le=86_400
+        1800.0, "Maximum wait of the learners for each other within an update.", unit="seconds", gt=0, le=86_400
     )
 
 
@@ -100,6 +100,11 @@ class ClusterConfig(Section):
         ge=0,
         le=64,
     )
+    shared_gpus: bool = setting(
+        False,
+        "Each learner shares its GPU with a rollout actor: one of both on each GPU. Needs as many of both.",
+        added=True,
+    )
     address: Annotated[str, TextRole.OPERATOR] = setting(
         "",
         f"Address of a Ray cluster, as in 10.0.0.5:6379, or auto; empty = the one that {RAY_ADDRESS_VARIABLE} names, "
@@ -133,6 +138,33 @@ class ClusterConfig(Section):
             raise ValueError(f"must be an address such as 10.0.0.5:6379 or auto, not {address!r}")
         return address
 
+    @model_validator(mode="after")
+    def check_shared_gpus(self) -> Self:
+        """Pairs of a learner and a rollout actor, of which each takes half a GPU."""
+        if not self.shared_gpus:
+            return self
+        if not self.rollout_actors == self.learners > 0:
+            raise ValueError(
+                "shared_gpus puts a learner and a rollout actor on each GPU: set rollout_actors and learners to the "
+                "number of GPUs, or shared_gpus to false"
+            )
+        if (self.rollout_gpus, self.learner_gpus) != (None, None):
+            raise ValueError(
+                "shared_gpus gives each actor half a GPU: leave rollout_gpus and learner_gpus empty, or set "
+                "shared_gpus to false"
+            )
+        return self
+
+    def with_processes(self, count: int, *, plays: bool) -> Self:
+        """The same with so many learners on GPUs that they share with rollout actors.
+
+        Args:
+            count: learners, at least 1.
+            plays: whether rollout actors sample; False: another server does.
+        """
+        actors = {"learners": count, "rollout_actors": count if plays else 0, "shared_gpus": plays}
+        return self.model_validate(self.model_dump() | actors)
+
     @property
     def uses_ray(self) -> bool:
         """Whether any part of the run is a Ray actor."""
@@ -142,17 +174,24 @@ class ClusterConfig(Section):
         """Number of learners of a run of that kind; one that only evaluates has none."""
         return 0 if kind == "evaluate" else self.learners
 
+    def pairs(self, kind: str) -> int:
+        """Number of pairs of a learner and a rollout actor that share a GPU, in a run of that kind."""
+        return self.ranks(kind) if self.shared_gpus else 0
+
     def driver_computes(self, kind: str) -> bool:
         """Whether the trainer's own process of a run of that kind samples or learns."""
         learns_elsewhere = kind == "evaluate" or self.learners > 0
         return not (self.rollout_actors and learns_elsewhere)
 
     def actors(self, kind: str, device: str) -> tuple[ActorRequest, ...]:
-        """Actors of a run of that kind: its learners, then its rollout actors. Empty without any.
+        """Actors of a run of that kind: its learners, then its rollout actors, or pairs of both. Empty without any.
 
         Args:
             device: the setting policy.device.
         """
+        if self.pairs(kind):
+            gpus = 0.0 if device == "cpu" else None
+            return (ActorRequest(self.learners, self.learner_cpus + self.rollout_cpus, gpus),)
         kinds = (
             (self.ranks(kind), self.learner_cpus, self.learner_gpus),
             (self.rollout_actors, self.rollout_cpus, self.rollout_gpus),

@@ -394,6 +394,16 @@ class RunConfig(Section):
             del result["environment"]["defaults_version"]
         return result
 
+    def with_processes(self, count: int) -> Self:
+        """The same run by so many learners and rollout actors, a pair on each GPU; see `ClusterConfig`.
+
+        Raises:
+            ValueError: the settings do not allow it.
+        """
+        plays = self.engine.name != "server" and not self.hosted.url
+        cluster = self.cluster.with_processes(count, plays=plays)
+        return self.model_validate(self.model_dump() | {"cluster": cluster.model_dump()})
+
     def digest(self) -> str:
         """Content hash of the configuration, stable across processes, machines and renamed settings."""
         return hashlib.sha256(json.dumps(self.stable_dump(), sort_keys=True).encode()).hexdigest()[:16]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 _BUCKET = 2**24  # gradient elements per all-reduce: 64 MiB in float32
 
 
-class Collectives:
-    """Sums over all ranks. Part of `trainer.distributed.group.ProcessGroup`.
+class RankGroup:
+    """A rank of a torch.distributed process group, which the caller has initialised; see `group.ProcessGroup`.
 
     Args:
         rank, size: rank of this process, number of processes.
@@ -49,6 +49,11 @@ class Collectives:
             dist.all_reduce(flat)
             for parameter, part in zip(bucket, torch.split(flat, [other.numel() for other in bucket]), strict=True):
                 parameter.grad = part.view_as(parameter).clone()
+
+    def close(self) -> None:
+        """Destroy the process group."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
@@ -15,23 +11,6 @@ from trainer.policy.load import ModelError
 
 if TYPE_CHECKING:
     from trainer.config.run import RunConfig
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class LearnerSpec:
-    """Specification from which another rank makes the same policy and learner.
-
-    `saved`: iteration of the checkpoint to resume from; `reference`: source of the initial policy, if one is kept.
-    """
-
-    config: RunConfig
-    source: Path | str
-    reference: Path | str | None
-    folder: Path
-    saved: int | None
 
 
 def check_sharding(config: RunConfig) -> None:
@@ -49,19 +28,16 @@ def check_sharding(config: RunConfig) -> None:
 
 
 class ProcessGroup(Protocol):
-    """The processes of a run, seen from one of them.
+    """The learners of a run, seen from one of them. All call the same methods in the same order.
 
     Attributes:
-        rank, size: rank of this process, number of processes.
+        rank, size: rank of this learner, number of learners.
         sharded: whether weights are sharded, so that forward and backward passes are collective.
     """
 
     rank: int
     size: int
     sharded: bool
-
-    def on_all_ranks(self, name: str, *arguments: Any) -> AbstractContextManager[None]:
-        """Call a method of the other ranks' learners, with these arguments, while the block runs."""
 
     def all_reduce(self, *tensors: Tensor) -> None:
         """Sum each tensor (on the CPU) over all ranks, in place."""
@@ -72,27 +48,14 @@ class ProcessGroup(Protocol):
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Sum each parameter's gradient over all ranks, unless already done."""
 
-    def prepare(self, spec: LearnerSpec) -> None:
-        """Make the other ranks create the same policy and learner."""
-
-    def guard(self, report: Callable[[str], None]) -> None:
-        """From now on, end this process after `report(reason)` when another rank ends, even if it hangs."""
-
-    def check(self) -> None:
-        """Raises RankLostError if another rank has ended."""
-
     def close(self) -> None:
-        """End the run on all ranks."""
+        """Leave the group."""
 
 
 class SingleProcess:
-    """A run of one process."""
+    """A run with one learner."""
 
     rank, size, sharded = 0, 1, False
-
-    @contextmanager
-    def on_all_ranks(self, name: str, *arguments: Any) -> Iterator[None]:
-        yield
 
     def all_reduce(self, *tensors: Tensor) -> None:
         """No-op."""
@@ -103,32 +66,5 @@ class SingleProcess:
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """No-op."""
 
-    def prepare(self, spec: LearnerSpec) -> None:
-        """No-op."""
-
-    def guard(self, report: Callable[[str], None]) -> None:
-        """No-op."""
-
-    def check(self) -> None:
-        """No-op."""
-
     def close(self) -> None:
         """No-op."""
-
-
-class _HasGroup(Protocol):
-    group: ProcessGroup
-
-
-S = TypeVar("S", bound=_HasGroup)
-
-
-def collective(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorator of a learner's method that all ranks execute collectively; its arguments are positional only."""
-
-    @wraps(method)
-    def wrapper(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.group.on_all_ranks(method.__name__, *arguments):
-            return method(self, *arguments, **named)
-
-    return cast(Callable[Concatenate[S, P], R], wrapper)

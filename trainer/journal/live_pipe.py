@@ -12,11 +12,11 @@ _PIPE_BUF = 4096  # lines of at most this many bytes are written whole or not at
 
 
 def _open(address: str) -> int | None:
-    """Open the pipe of this descriptor, or of this path where several processes share it; None without a reader."""
+    """The pipe of this descriptor; None if there is none."""
     try:
-        pipe = int(address) if address.isdigit() else os.open(address, os.O_WRONLY | os.O_NONBLOCK)
+        pipe = int(address)
         os.set_blocking(pipe, False)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return pipe
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.distributed import fsdp
-from trainer.distributed.group import ProcessGroup, SingleProcess, collective
+from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.journal.protocol import ADAPTER_FOLDER, LEARNER_STATE
 from trainer.learner import optimizers
 from trainer.learner.advantage_estimation import estimate_update
@@ -93,7 +93,6 @@ class Learner:
         """This process's micro-batches of a batch, of the current size."""
         return self.planner.plan(batch).micro_batches(self.oom_retry.tokens)
 
-    @collective
     def score(self, batch: Batch, policy: Policy | None = None) -> TokenLogprobs:
         """Log-probabilities and entropies of a batch's sampled tokens under a policy (default: the one in training)."""
         return self.scorer.score(self.planner.plan(batch), policy or self.policy)
@@ -102,7 +101,6 @@ class Learner:
         """(B, T) the critic's values before each token; 0 in the padding."""
         return self.scorer.values(self.planner.plan(batch))
 
-    @collective
     def update(self, batch: Batch, iteration: int) -> dict[str, float]:
         """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
         metrics = StepMetrics()
@@ -180,7 +178,6 @@ class Learner:
 
         metrics.update(self.oom_retry.run(measure))
 
-    @collective
     def cross_scores(
         self, prompts: list[list[int]], thoughts: list[list[int]], before: int = 0, after: int = 0
     ) -> Tensor:
@@ -196,7 +193,6 @@ class Learner:
         self.group.all_reduce(scores)
         return scores
 
-    @collective
     def state(self) -> dict[str, Any]:
         """State for a checkpoint besides the policy's folder: whole tensors, also where weights are sharded.
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from trainer.cluster.errors import LearnerLostError
 from trainer.config.run import RunConfig
-from trainer.distributed.group import ProcessGroup
 from trainer.journal.events import RunFinished
 from trainer.loops.evaluate import evaluate
 from trainer.loops.evaluate_hosted import evaluate_hosted
@@ -31,7 +30,6 @@ def run(
     folder: Path,
     cache: Path,
     stop: Callable[[], bool] = lambda: False,
-    group: ProcessGroup | None = None,
 ) -> RunFinished:
     """Take a run to its end, or to where it is asked to stop; a folder with a checkpoint is continued.
 
@@ -42,12 +40,11 @@ def run(
         folder: where journal, checkpoints and caches are written.
         cache: where warmed-up policies are kept between runs.
         stop: polled between turns and steps.
-        group: the processes that work on the run; this process is its rank 0.
     Returns:
         The closing event, already in the journal.
     """
     loop = loop_of(config)
-    with run_session(config, folder, cache, stop, group) as session:
+    with run_session(config, folder, cache, stop) as session:
         while session.end is None:
             try:
                 loop(session)

@@ -11,8 +11,6 @@ import torch
 from trainer.cluster.errors import ClusterError, LearnerLostError
 from trainer.config.run import MEANINGS, RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
-from trainer.distributed.control_channel import RankLostError
-from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.sampler import DivergedError
 from trainer.imitation.demonstration_files import NoSolverError
@@ -32,7 +30,7 @@ from trainer.rollout.runner import EnvironmentsFailedError, Interrupted
 
 BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, trackers.MissingTrackerError)
 """Raised when the settings ask for something impossible. The messages are written for users."""
-EXPLAINED_ERRORS = (*BAD_SETTINGS, DivergedError, HostedError, RankLostError, ClusterError, EnvironmentsFailedError)
+EXPLAINED_ERRORS = (*BAD_SETTINGS, DivergedError, HostedError, ClusterError, EnvironmentsFailedError)
 """Errors whose message explains on its own why the run ended."""
 MAX_LOSSES = 3
 """Learners that a run may lose since its newest checkpoint before it ends: more often, something is wrong with them."""
@@ -46,7 +44,6 @@ class RunSession:
         folder: where journal, checkpoints and caches are written; a run with a checkpoint there is continued.
         cache: where warmed-up policies are kept between runs.
         stop: polled between turns and steps; once it returns True the run saves a checkpoint and ends.
-        group: the processes that work on the run; this process is its rank 0.
     Attributes:
         requested: settings as requested; `config` holds those in force, which differ after a rewind.
         checkpoint: iteration of the checkpoint that this attempt continues from, None at the beginning.
@@ -54,18 +51,15 @@ class RunSession:
         end: the closing event, None before the end.
     """
 
-    def __init__(
-        self, config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool], group: ProcessGroup | None
-    ) -> None:
+    def __init__(self, config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool]) -> None:
         self.requested = self.config = config
         self.folder, self.cache, self.stop = folder, cache, stop
-        self.group: ProcessGroup = group or SingleProcess()
         self.journal = Journal(folder)
         self._digest = config.digest()
         self.progress = self._new_progress()
         self.reporter = Reporter(self.journal, self.progress, config.iterations, config)
         self.timer = PhaseTimer()
-        self.system = SystemSampler(folder, whole_launch=self.group.size > 1)
+        self.system = SystemSampler(folder)
         self.attempt = 0
         self.checkpoint: int | None = None
         self.end: RunFinished | None = None
@@ -148,7 +142,7 @@ class RunSession:
                 self.attempt,
                 self.requested.title(),
                 self.config,
-                device=f"{self.group.size} × {device}" if self.group.size > 1 else device,
+                device=device,
                 parameters=parameters,
                 evaluated_suites=evaluated_suites or [],
             )
@@ -199,24 +193,20 @@ class RunSession:
 
 
 @contextmanager
-def run_session(
-    config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool], group: ProcessGroup | None
-) -> Iterator[RunSession]:
+def run_session(config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool]) -> Iterator[RunSession]:
     """Session of one run, for the arguments of `RunSession`; the journal ends with its closing event.
 
     A stop request inside the block ends it in order. Any other exception is recorded in the journal and raised again.
     """
-    session = RunSession(config, folder, cache, stop, group)
+    session = RunSession(config, folder, cache, stop)
     try:
         try:
-            session.group.guard(lambda reason: session.journal.write(session.reporter.finished("error", reason)))
             trackers.attach(session.journal, config.trackers, folder)
             session.system.start()
             with oom.oom_errors():
                 yield session
         except Interrupted:
             session.on_interrupt()
-            session.group.check()  # when one process dies, the launcher signals the others
     except Exception as error:
         message = str(error) if isinstance(error, EXPLAINED_ERRORS) else f"{type(error).__name__}: {error}"
         session.journal.write(session.reporter.finished("error", message))
@@ -226,5 +216,4 @@ def run_session(
     finally:
         session.system.close()
         session.release()
-        session.group.close()
         session.journal.close()

@@ -41,20 +41,12 @@ class SystemSampler:
 
     Args:
         folder: of the run; the free space of its file system is measured.
-        whole_launch: also measure the processes that the launcher of this one started: the ranks of a distributed run.
         gpus: (utilization, bytes used) of the run's GPUs, empty without one.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        whole_launch: bool = False,
-        gpus: Callable[[], list[tuple[float, int]]] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, *, gpus: Callable[[], list[tuple[float, int]]] | None = None) -> None:
         self.folder = folder
-        own = psutil.Process()
-        self._root = (own.parent() or own) if whole_launch else own
+        self._root = psutil.Process()
         self._gpus = gpus or visible_gpus
         self._lock = threading.Lock()
         self._lap = _Lap()

@@ -101,7 +101,8 @@ def estimate_memory(
         gpu: whether the device is a GPU; else the host.
         rows: trajectories sampled at once; None: as many as the settings allow.
         total: bytes of the device, of which a vLLM engine takes a share; None: unknown.
-        processes: of the run, one per device; they divide rows and, with parallel.sharding, weights.
+        processes: learners of the run, one per device; they divide rows and, with parallel.sharding, weights. Above
+            1, each shares its device with a rollout actor.
         role: what the process on the device does.
     """
     rows = played_at_once(config, processes) if rows is None else rows
@@ -109,6 +110,9 @@ def estimate_memory(
     parts = _policy(config, shape, learns=role != "play")
     if role != "play":
         parts += _learning(config, shape, gpu=gpu, shards=shards)
+    paired = role == "all" and processes > 1
+    if paired and not config.engine.foreign:
+        parts.append(MemoryItem("weights of the rollout actor", width_of(config) * shape.parameters))
     if role == "learn":
         pass  # another process plays
     elif config.engine.foreign:
@@ -116,7 +120,7 @@ def estimate_memory(
     else:
         parts += _playing(config, shape, rows)
     if gpu:
-        parts.append(MemoryItem("CUDA itself", CUDA_CONTEXT))
+        parts.append(MemoryItem("CUDA itself", (1 + paired) * CUDA_CONTEXT))
     return MemoryEstimate(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
 
 
@@ -242,7 +246,7 @@ def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
 
 
 def _policy(config: RunConfig, shape: ModelShape, *, learns: bool) -> list[MemoryItem]:
-    """Weights that sample and score, whole in every process."""
+    """Weights that sample, or that are passed on to what samples, whole in every process."""
     size = width_of(config) * shape.parameters
     parts = [MemoryItem("weights of the policy", size)]
     small = shape.parameters < SMALL

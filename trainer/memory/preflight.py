@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +37,7 @@ def check(config: RunConfig, source: str, device: torch.device) -> PreflightResu
     memory = _free(device)
     if config.memory.preflight == "none" or shape is None or memory is None:
         return PreflightResult(config.memory.max_concurrent_trajectories or None)
-    gpu, processes = device.type == "cuda", int(os.environ.get("WORLD_SIZE", "1"))
-    share = 1 if gpu else processes  # each GPU has its own memory; processes on a CPU share one
-    return check_shape(config, shape, gpu=gpu, free=memory[0] // share, total=memory[1], processes=processes)
+    return check_shape(config, shape, gpu=device.type == "cuda", free=memory[0], total=memory[1])
 
 
 def check_shape(

@@ -25,13 +25,13 @@ from trainer.journal.protocol import (
     CHECKPOINTS_FOLDER,
     JOURNAL_FILE,
     PID_FILE,
-    TOKEN_PIPE,
     WATCH_FILE,
 )
 
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
-_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, TOKEN_PIPE}
+_FORMER_PIPE = "thoughts.pipe"  # of earlier versions, in runs of several GPUs
+_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, _FORMER_PIPE}
 INITIAL_FOLDER = ".initial"
 """In a run's folder: its copy of the checkpoint of another run that it begins with."""
 BLOCK = 1 << 20

@@ -15,7 +15,6 @@ from trainer.journal.protocol import (
     JOURNAL_FILE,
     LOG_FILE,
     PID_FILE,
-    TOKEN_PIPE,
     checkpoint_path,
     is_model_file,
 )
@@ -43,11 +42,6 @@ class RunFiles:
     @property
     def pid(self) -> Path:
         return self.folder / PID_FILE
-
-    @property
-    def token_pipe(self) -> Path:
-        """Named pipe of partial responses, where several processes train together."""
-        return self.folder / TOKEN_PIPE
 
 
 def open_file(run: Run, path: str) -> IO[bytes]:

@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 INTERRUPTED = 75  # equals the one in trainer.journal.protocol, which a script of the standard library cannot import
 KILL_TIMEOUT = 10.0
 TAG = "ECHOSCOPE_TRAINER"
-"""Environment variable that a trainer and all its descendants share, across sessions: torchrun gives each its own."""
+"""Environment variable of a trainer and all that it started, also where these are in sessions of their own."""
 
 
 class StaleTrainer(Exception):
@@ -106,26 +106,26 @@ def kill_stale_trainer(pid_file: Path, timeout: float) -> bool:
     Raises:
         StaleTrainer: it survives both.
     """
-    had_ranks = kill_worker_ranks(pid_file)
+    had_leftovers = kill_leftovers(pid_file)
     pid = stale_trainer(pid_file)
     if pid is None:
-        return had_ranks
+        return had_leftovers
     for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, KILL_TIMEOUT)):
         try:
             os.killpg(pid, number)
         except ProcessLookupError:
-            kill_worker_ranks(pid_file)
+            kill_leftovers(pid_file)
             return True
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if stale_trainer(pid_file) is None:
-                kill_worker_ranks(pid_file)
+                kill_leftovers(pid_file)
                 return True
             time.sleep(0.05)
     raise StaleTrainer(f"process {pid} of an earlier attempt does not stop")
 
 
-def kill_worker_ranks(pid_file: Path) -> bool:
+def kill_leftovers(pid_file: Path) -> bool:
     """Kill the processes that a dead trainer started on this machine. True if there were any."""
     try:
         record = json.loads(pid_file.read_text(encoding="utf-8"))

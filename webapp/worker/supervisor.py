@@ -77,10 +77,8 @@ def supervise(claimed: Run | None, *, command: Command | None = None, intervals:
 
 
 def _processes(run: Run) -> int:
-    """One training process per reserved GPU, at least one; Ray starts those of a run with actors."""
-    if uses_ray(run.config):
-        return 1
-    return max(1, len(run.reserved))
+    """Learners on the GPUs that are reserved for the run on this machine; 1 where its settings name actors."""
+    return 1 if uses_ray(run.config) else max(1, len(run.reserved))
 
 
 class TrainerCannotStart(Exception):
@@ -153,7 +151,6 @@ class Supervisor:
                 self.files,
                 self._on_tokens,
                 self._on_progress,
-                processes=_processes(run),
                 environment=environment | variables,
                 file_bytes=self.limits.file,
             )

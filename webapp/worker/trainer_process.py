@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -19,9 +18,6 @@ from trainer.journal.protocol import LIVE_FD
 from webapp.runs.run_files import RunFiles
 from webapp.worker import parent_guard
 
-LAUNCHER_FAILED = 1
-_EXIT_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)")
-"""Line of torchrun's output for each failed process; the first to fail is printed last."""
 MAX_TOKEN_LINE = 64 * 1024
 TOKEN_INTERVAL = 0.03
 TAIL_LINES = 40
@@ -29,17 +25,15 @@ TAIL_BYTES = 16 * 1024
 
 
 def trainer_command(files: RunFiles, processes: int = 1) -> list[str]:
-    """The command that trains or resumes a run, with torchrun for several processes."""
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
-    config, out = str(files.config), str(files.folder)
-    start = [sys.executable, "-m", *(torchrun if processes > 1 else []), "trainer"]
-    return [*start, "train", "--config", config, "--out", out, "--resume"]
+    """The command that trains or resumes a run, with a learner and a rollout actor on each of several GPUs."""
+    command = [sys.executable, "-m", "trainer", "train"]
+    command += ["--config", str(files.config), "--out", str(files.folder), "--resume"]
+    return [*command, "--processes", str(processes)] if processes > 1 else command
 
 
 class TrainerProcess:
     """A trainer in its own process group, with its output in the run's log.
 
-    With `processes` above one it is a launcher, and the trainers are its children, each in its own session.
     `environment` holds all its variables: it inherits none (see trainer_environment.py).
     `file_bytes` is the maximum size of its files; 0: no limit.
     """
@@ -51,17 +45,15 @@ class TrainerProcess:
         on_tokens: Callable[[str, int, str], None],
         on_progress: Callable[[dict[str, Any]], None],
         *,
-        processes: int = 1,
         environment: Mapping[str, str],
         file_bytes: int = 0,
     ) -> None:
-        self.files, self.processes = files, processes
+        self.files = files
         self._on_tokens, self._on_progress = on_tokens, on_progress
         self._deadline: float | None = None
-        self._signalled: set[int] = set()
         self._tag = secrets.token_hex(8)
         shim = [sys.executable, "-I", "-S", parent_guard.__file__]
-        read_end, write_end = self._pipe()
+        read_end, write_end = os.pipe()
         with files.log.open("ab") as log:
             self._log_start = log.tell()
             try:
@@ -71,38 +63,21 @@ class TrainerProcess:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    pass_fds=(write_end,) if processes == 1 else (),
+                    pass_fds=(write_end,),
                     env={
                         **environment,
                         "PYTHONUNBUFFERED": "1",
                         parent_guard.TAG: self._tag,
-                        LIVE_FD: str(write_end) if processes == 1 else str(files.token_pipe),
+                        LIVE_FD: str(write_end),
                     },
                 )
             except OSError:
                 os.close(read_end)
-                os.close(write_end)
                 raise
-        self._write_end: int | None = write_end
-        if processes == 1:
-            self._close_write_end()
+            finally:
+                os.close(write_end)
         self._token_thread = threading.Thread(target=self._forward, args=(read_end,), name="tokens", daemon=True)
         self._token_thread.start()
-
-    def _pipe(self) -> tuple[int, int]:
-        """The token pipe. A launcher passes no open files on, so its trainers open a named pipe."""
-        if self.processes == 1:
-            return os.pipe()
-        self.files.token_pipe.unlink(missing_ok=True)
-        os.mkfifo(self.files.token_pipe, 0o600)
-        read_end = os.open(self.files.token_pipe, os.O_RDONLY | os.O_NONBLOCK)
-        os.set_blocking(read_end, True)
-        return read_end, os.open(self.files.token_pipe, os.O_WRONLY)
-
-    def _close_write_end(self) -> None:
-        if self._write_end is not None:
-            os.close(self._write_end)
-            self._write_end = None
 
     @property
     def pid(self) -> int:
@@ -120,33 +95,13 @@ class TrainerProcess:
         status = self._process.poll()
         if status is not None:
             self._kill_group()
-            if self.processes > 1 and status == LAUNCHER_FAILED:
-                codes = _EXIT_CODE.findall(self.log_tail())
-                return int(codes[-1]) if codes else status
         return status
 
     def stop(self, timeout: float) -> None:
-        """Send SIGTERM: finish the turn, write a checkpoint, exit. Killed `timeout` seconds after the first call.
-
-        Of several trainers each one is signalled once, because their launcher would allow them only 30 seconds. Call
-        it again until they have ended, for some may not have been started yet.
-        """
-        if self._process.poll() is not None:
-            return
-        first = self._deadline is None
-        if self._deadline is None:
+        """Send SIGTERM once: finish the turn, write a checkpoint, exit. Killed `timeout` seconds after that."""
+        if self._process.poll() is None and self._deadline is None:
             self._deadline = time.monotonic() + timeout
-        if self.processes == 1:
-            if first:
-                self._process.send_signal(signal.SIGTERM)
-            return
-        for pid in parent_guard.children(self._process.pid):
-            if pid not in self._signalled:
-                self._signalled.add(pid)
-                try:
-                    os.kill(pid, signal.SIGTERM)
-                except ProcessLookupError:
-                    pass
+            self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill it and everything it started."""
@@ -159,7 +114,6 @@ class TrainerProcess:
         except ProcessLookupError:
             pass
         parent_guard.kill_tagged(self._tag)
-        self._close_write_end()
 
     def log_tail(self) -> str:
         """The last lines of its output."""

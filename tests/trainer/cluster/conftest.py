@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,7 @@ def cluster() -> Iterator[None]:
     """One node, started once: runs of this process use it instead of starting their own."""
     os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    start_local_cluster(SLOTS, object_store_bytes=256 * 2**20)
+    folder = start_local_cluster(SLOTS, object_store_bytes=256 * 2**20)
     yield
     ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)

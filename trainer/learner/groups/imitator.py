@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainer.config.run import RunConfig
-from trainer.distributed.group import ProcessGroup, SingleProcess, collective
+from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.learner.learner import POLICY, Learner
 from trainer.learner.micro_batch_plan import MicroBatchPlan
 from trainer.learner.update_meter import STEP_COST, UpdateReport
@@ -35,7 +35,6 @@ class Imitator:
         self.config, self.policy = _imitation_settings(config), policy
         self.learner = Learner(self.config, policy, None, group)
 
-    @collective
     def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
         """One optimiser step on a batch of demonstrations. Returns its metrics."""
         learner = self.learner
@@ -64,7 +63,6 @@ class Imitator:
             share += float(loss)
         return share
 
-    @collective
     @torch.no_grad()
     def measure(self, batch: Batch) -> dict[str, float]:
         """Loss and token accuracy on held-out demonstrations."""

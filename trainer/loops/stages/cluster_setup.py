@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +102,11 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
     files = PolicyFiles.of(policy)
     connection = ClusterConnection(cluster, session.stop, session.warn, files.size)
     session.on_close(connection.close)
-    learners = connection.bundles(cluster.ranks(config.kind), cluster.learner_cpus, cluster.learner_gpus, device)
-    rollouts = connection.bundles(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus, device)
-    connection.reserve([*learners, *rollouts])
+    ranks, pairs = cluster.ranks(config.kind), cluster.pairs(config.kind)
+    of_kind = partial(connection.bundles, device=device, paired=pairs > 0)
+    learners = of_kind(ranks, cluster.learner_cpus, cluster.learner_gpus)
+    rollouts = of_kind(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus)
+    connection.reserve([*learners, *rollouts], pairs)
     if connection.address:
         places, count = connection.places(), len(learners)
         session.inform(f"Placed on the Ray cluster: {placement_as_text(places[:count], places[count:])}.")

@@ -21,7 +21,7 @@ def make_learners(session: RunSession, setup: PolicySetup) -> LearnerGroup:
     if setup.cluster is not None and setup.cluster.learners:
         return _ray_learners(session, setup.cluster)
     reference = None if setup.reference is None else load(setup.reference, session.config.policy)
-    learner = Learner(session.config, setup.policy, reference, session.group)
+    learner = Learner(session.config, setup.policy, reference)
     session.on_close(learner.close)
     return learner
 
@@ -30,7 +30,7 @@ def make_imitators(session: RunSession, setup: PolicySetup) -> ImitatorGroup:
     """The same of a run that imitates demonstrations."""
     if setup.cluster is not None and setup.cluster.learners:
         return _ray_learners(session, setup.cluster)
-    imitator = Imitator(session.config, setup.policy, session.group)
+    imitator = Imitator(session.config, setup.policy)
     session.on_close(imitator.close)
     return imitator
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from trainer.config.run import POCKET, RunConfig
-from trainer.distributed.group import LearnerSpec
 from trainer.engines.transformers.cache_check import check_cache
 from trainer.imitation import warmup
 from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
@@ -64,15 +63,6 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     if not config.engine.foreign:
         check_cache(policy.model)
     reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
-    session.group.prepare(
-        LearnerSpec(
-            config=preflight.with_rows(config, plan),
-            source=source,
-            reference=reference,
-            folder=session.folder,
-            saved=session.checkpoint,
-        )
-    )
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
     cluster = reserve_cluster(session, policy, reference) if needs_cluster(config) else None
     return PolicySetup(policy, chat, plan, reference, cluster)

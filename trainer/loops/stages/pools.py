@@ -13,7 +13,6 @@ from trainer.memory import preflight
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import describe_device
-from trainer.rollout import distributed
 from trainer.rollout.rollout_pool import LocalRolloutPool, RolloutPool, WeightSource
 from trainer.rollout.runner import RolloutRunner
 from trainer.rollout.token_stream import TokenStream, TokenStreamListener
@@ -64,7 +63,7 @@ def _ray_pool(session: RunSession, cluster: ClusterSetup, learners: WeightSource
 
 
 def local_pool(session: RunSession, sampler: Sampler, chat: ChatFormat, context: int, device: str) -> LocalRolloutPool:
-    """A pool in this process, and in the other ones of a run that torchrun started.
+    """A pool in this process.
 
     Args:
         sampler: the engine.
@@ -80,7 +79,7 @@ def local_pool(session: RunSession, sampler: Sampler, chat: ChatFormat, context:
         stop=session.stop,
     )
     return LocalRolloutPool(
-        distributed.shard(runner, session.group),
+        runner,
         partial(TokenStreamListener, TokenStream(session.folder), chat),
         groups_per_session=session.config.rollout.groups_per_session,
         device=device,
