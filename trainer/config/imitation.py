@@ -68,7 +68,7 @@ WARMUP_COURSES: dict[Course, dict[str, float]] = {
         "learning_rate": 2e-3,
     },
     "frozen_lake": _steps(4000, 300, batch=8),
-    "bandit": _steps(4000, 0, batch=16),
+    "bandit": {"copying_steps": 300, **_steps(4000, 0, batch=16)},
     "countdown": _steps(2000, 0, batch=16),
     "webshop": {"copying_steps": 300, **_steps(2400, 0, batch=8, learning_rate=1e-3)},
 }

@@ -6,13 +6,14 @@ reads its states more reliably, so each of the others has a course of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from envs.webshop import generated
 from trainer.config.imitation import Course as CourseName
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
@@ -36,6 +37,8 @@ class Course:
     tasks: Tasks
     vocabulary: tuple[str, ...]
     """Environments whose words the tokenizer learns. Fixed, so that it is independent of installed packages."""
+    words: Callable[[], Iterable[str]] = tuple
+    """Makes the words that the tokenizer learns as one token each."""
     demonstrator: Callable[[np.random.Generator], Demonstrator] | None = None
     """Makes the demonstrator of the course's only environment for one demonstration; None: each environment's own."""
     practice: Callable[[np.random.Generator], Demonstrator] | None = None
@@ -112,8 +115,14 @@ def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
 COUNTDOWN = {"max_numbers": 3, "largest": 12, "max_target": 24, "operators": "+-"}
 """Problems of the pocket presets: three small numbers to add and subtract."""
 
-WEBSHOP = {"products": 50, "hints": "-", "results_per_page": 4, "longest_text": 600}
+_WEBSHOP_PRODUCTS = 50
+WEBSHOP = {"products": _WEBSHOP_PRODUCTS, "hints": "-", "results_per_page": 4, "longest_text": 600}
 """The shop of the pocket presets: few products, and pages that a policy of this size can read."""
+
+
+def _product_ids() -> list[str]:
+    return [product.asin.lower() for product in generated.catalogue(_WEBSHOP_PRODUCTS).products]
+
 
 COURSES: dict[CourseName, Course] = {
     "general": Course(
@@ -130,10 +139,11 @@ COURSES: dict[CourseName, Course] = {
     ),
     "bandit": Course(
         tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
-        vocabulary=("Bandit", "BanditRev", "BanditTest"),
+        vocabulary=("Bandit", "BanditRev"),  # the names of BanditTest are spelled, as all unseen ones
         demonstrator=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng), random_action),
         vary=_drawn_names,
         task_in_every_prompt=True,
+        copies=True,
         shape={"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 3},
     ),
     "countdown": Course(
@@ -147,9 +157,10 @@ COURSES: dict[CourseName, Course] = {
     "webshop": Course(
         tasks=_only("WebShop", WEBSHOP, max_turns=9, max_actions_per_turn=1, max_actions=9, context_turns=1),
         vocabulary=("WebShop",),
+        words=_product_ids,
         demonstrator=lambda rng: Demonstrator(partial(plan_shopping, rng=rng), random_click),
         task_in_every_prompt=True,
-        tokens=1280,
+        tokens=1344,
         copies=True,
     ),
 }

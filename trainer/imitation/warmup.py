@@ -40,6 +40,7 @@ RECORD = "warmup.json"
 FORMAT = 1  # increment when model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
 _BUCKET = 8  # batches sorted by length together: less padding, still shuffled
 _MISTAKE_RATE = 0.25
+_WORD_REPEATS = 200  # more often than the rarest words of the vocabulary, so that each becomes a token
 _REHEARSED = 4  # every so many steps on demonstrations rehearse copying, where it was practised: else it is forgotten
 Progress = Callable[[int, int], None]
 
@@ -55,6 +56,7 @@ def corpus(course: Course, seed: int) -> Iterator[str]:
             yield turn.response
     for name in course.vocabulary:
         yield from [_sentence(name)] * 40
+    yield from [f"[{word}]" for word in course.words()] * _WORD_REPEATS
     yield from [chat.decode(chat.opening("")), "Reward: Turn Actions left: "] * 40
 
 
