@@ -152,12 +152,13 @@ def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | 
     folder: Path = arguments.out
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         return _refuse_torchrun
+    count = getattr(arguments, "processes", None)
+    several = config if count is None else config.with_processes(count)
     for note in ignored_changes(config).values():
         print(f"note: {note}", file=sys.stderr)
     _claim(arguments)
     (folder / CONFIG_FILE).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-    count = getattr(arguments, "processes", None)
-    return partial(_train, config if count is None else config.with_processes(count), folder, stop)
+    return partial(_train, several, folder, stop)
 
 
 def _refuse_torchrun() -> int:

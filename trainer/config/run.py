@@ -400,6 +400,11 @@ class RunConfig(Section):
         Raises:
             ValueError: the settings do not allow it.
         """
+        if count > 1 and self.engine.tensor_parallel > 1:
+            raise ValueError(
+                f"engine.tensor_parallel splits one engine over {self.engine.tensor_parallel} GPUs, which learners "
+                "then cannot share: leave --processes out, or set engine.tensor_parallel to 1"
+            )
         plays = self.engine.name != "server" and not self.hosted.url
         cluster = self.cluster.with_processes(count, plays=plays)
         return self.model_validate(self.model_dump() | {"cluster": cluster.model_dump()})

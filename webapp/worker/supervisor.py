@@ -77,8 +77,12 @@ def supervise(claimed: Run | None, *, command: Command | None = None, intervals:
 
 
 def _processes(run: Run) -> int:
-    """Learners on the GPUs that are reserved for the run on this machine; 1 where its settings name actors."""
-    return 1 if uses_ray(run.config) else max(1, len(run.reserved))
+    """Learners on the GPUs that are reserved for the run on this machine.
+
+    1 where the settings name actors, and where one engine takes all GPUs.
+    """
+    split = (run.config.get("engine") or {}).get("tensor_parallel", 1) > 1
+    return 1 if split or uses_ray(run.config) else max(1, len(run.reserved))
 
 
 class TrainerCannotStart(Exception):

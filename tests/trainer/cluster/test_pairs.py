@@ -50,6 +50,12 @@ def test_processes_change_nothing_but_the_actors():
     assert several.model_copy(update={"cluster": config.cluster}) == config
 
 
+def test_an_engine_over_several_gpus_leaves_none_to_pairs(capsys, tmp_path):
+    arguments = ["train", "--preset", "sokoban-starpo_s-pocket", "--out", str(tmp_path), "--processes", "2"]
+    assert cli.main([*arguments, "--set", "engine.name=vllm", "--set", "engine.tensor_parallel=2"]) == 2
+    assert "leave --processes out, or set engine.tensor_parallel to 1" in capsys.readouterr().err
+
+
 def test_servers_sample_for_several_learners_without_rollout_actors():
     engine = {"name": "server", "urls": ["http://gpu1:8000"]}
     cluster = RunConfig.model_validate({"engine": engine}).with_processes(2).cluster

@@ -34,7 +34,7 @@ from webapp.runs.actions import do_request
 from webapp.runs.models import EventBatch, Run, Worker
 from webapp.runs.run_files import RunFiles
 from webapp.trajectories.models import Turn
-from webapp.worker import parent_guard
+from webapp.worker import parent_guard, supervisor
 from webapp.worker.claims import do_claim_run
 from webapp.worker.supervisor import Command, Intervals, supervise
 from webapp.worker.trainer_process import trainer_command
@@ -432,6 +432,17 @@ def test_what_a_killed_trainer_started_is_ended_before_the_next_launch(run: Run)
     assert watch.ended() == "queued"
     eventually(lambda: not helpers_of(run))
     assert fresh(run).crashes == 1
+
+
+@pytest.mark.parametrize(
+    ("sections", "processes"),
+    [({}, 2), ({"cluster": {"learners": 1}}, 1), ({"engine": {"name": "vllm", "tensor_parallel": 2}}, 1)],
+    ids=["pairs", "actors of the settings", "one engine over both"],
+)
+def test_processes_of_a_run_with_two_gpus(run: Run, sections: dict[str, Any], processes: int) -> None:
+    run.config |= sections
+    run.reserved = ["0", "1"]
+    assert supervisor._processes(run) == processes
 
 
 def test_the_number_of_gpus_is_an_option_of_the_trainer(tmp_path: Path) -> None:
