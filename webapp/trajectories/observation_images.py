@@ -7,6 +7,7 @@ import os
 import struct
 import uuid
 import zlib
+from collections.abc import Container, Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from trainer.journal.observation_images import (
 )
 from webapp.runs import object_storage
 from webapp.runs.models import Run
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Trajectory, Turn
 
 FORMATS: dict[MediaType, str] = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SECOND_PICTURES = "MPO"
@@ -133,6 +134,33 @@ def read_image(run: Run, image: ObservationImage) -> bytes | None:
         return (run.folder / path).read_bytes()
     except FileNotFoundError:
         return None
+
+
+def referenced_images(run: Run) -> set[str]:
+    """Hashes of the images that turns of the run refer to."""
+    turns = Turn.objects.filter(trajectory__run=run, event__images__isnull=False)
+    lists = turns.values_list("event__images", flat=True).iterator(chunk_size=1000)
+    return {image["sha256"] for images in lists for image in images or ()}
+
+
+def delete_images(run: Run, keep: Container[str]) -> Iterator[tuple[str, int]]:
+    """Delete the images of a run but those in `keep`. Yields hash and bytes of each file once it is deleted.
+
+    Raises the errors of the storage, after which a further call deletes the rest.
+    """
+    storage = object_storage.configured_storage()
+    if storage is not None:
+        for path in object_storage.image_files(storage, run.slug):
+            sha256 = Path(path).stem
+            if sha256 not in keep:
+                size = storage.size(f"{run.slug}/{path}")
+                storage.delete(f"{run.slug}/{path}")
+                yield sha256, size
+    for file, sha256, _ in images_in(run.folder):
+        if sha256 not in keep:
+            size = file.stat().st_size
+            file.unlink()
+            yield sha256, size
 
 
 def images_in(folder: Path) -> list[tuple[Path, str, MediaType]]:
