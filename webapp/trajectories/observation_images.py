@@ -29,7 +29,7 @@ from webapp.trajectories.models import Trajectory, Turn
 FORMATS: dict[MediaType, str] = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SECOND_PICTURES = "MPO"
 """Pillow's name of a JPEG that further pictures follow, as telephones write; browsers show the first."""
-_DAMAGED = (
+DAMAGED = (
     OSError,
     SyntaxError,
     ValueError,
@@ -74,7 +74,7 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
         raise ImageRefused(f"The file is not a {kind} image. Send PNG, JPEG or WebP, with its own type.") from None
     except Image.DecompressionBombError:
         raise ImageRefused(f"The image has far more than {MAX_IMAGE_PIXELS:,} pixels: send it smaller.") from None
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise ImageRefused(f"The {kind} image is damaged or incomplete ({error}). Send it again.") from None
     return ObservationImage(sha256=sha256, media_type=media_type, width=width, height=height, bytes=len(data))
 
