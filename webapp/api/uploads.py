@@ -266,7 +266,7 @@ def _change_count(run: Run, count: int, size: int) -> None:
 def do_sweep_images(now: datetime) -> int:
     """Delete images that no turn of their run refers to any more, and give back their quota. Returns their number.
 
-    Trajectories end by retention, rewinds and hand, so runs are examined whose number of trajectories has changed.
+    Trajectories end by retention, rewinds and hand, so runs are swept whose number of trajectories has changed.
     """
     own = Trajectory.objects.filter(run=OuterRef("run")).order_by().values("run")
     current = Coalesce(Subquery(own.annotate(number=Count("pk")).values("number")), 0)

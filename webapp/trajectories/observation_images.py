@@ -7,7 +7,7 @@ import os
 import struct
 import uuid
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from trainer.journal.observation_images import (
 from webapp.runs import object_storage
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.positions import Position
 
 FORMATS: dict[MediaType, str] = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SECOND_PICTURES = "MPO"
@@ -45,6 +46,14 @@ SHOWN_BOX = (480, 260)
 """Width and height in CSS pixels that an image may take beside a state; as in static/js/board/observation_images.js."""
 MIN_SHOWN_SIDE = 160
 """Images whose sides are shorter, such as frames of games, are shown at a whole multiple of their size."""
+
+Images = Mapping[str, Image.Image]
+"""Decoded images by their SHA-256, for drawings."""
+NO_IMAGES: Images = {}
+DRAWN_BOARDS = {"grid", "arms", "page"}
+"""Kinds of boards that drawings show although there is an image: they are sharper at that size, and bear marks."""
+MAX_DRAWN_SIDE = 550
+"""Side of a preview's board in pixels: decoded images are kept no larger, as an animation may hold a hundred."""
 
 
 class ImageRefused(ValueError):
@@ -178,3 +187,29 @@ def shown_size(width: int, height: int) -> tuple[int, int]:
     else:
         factor = min(1.0, SHOWN_BOX[0] / width, SHOWN_BOX[1] / height)
     return max(1, round(width * factor)), max(1, round(height * factor))
+
+
+def observed(position: Position) -> ObservationImage | None:
+    """The first image of the position's turn, for drawings; None where its board is drawn in any case."""
+    images = (position.turn_data or {}).get("images")
+    if not images or position.board.get("kind") in DRAWN_BOARDS:
+        return None
+    return ObservationImage.model_validate(images[0])
+
+
+def decoded_images(run: Run, shown: Iterable[Position]) -> Images:
+    """Images of the positions that are to be drawn. Those that were never sent, or are damaged, are left out."""
+    facts = {image.sha256: image for position in shown if (image := observed(position)) is not None}
+    decoded = {sha256: _decode(read_image(run, image), image) for sha256, image in facts.items()}
+    return {sha256: image for sha256, image in decoded.items() if image is not None}
+
+
+def _decode(data: bytes | None, facts: ObservationImage) -> Image.Image | None:
+    if data is None:
+        return None
+    try:
+        with Image.open(BytesIO(data), formats=[FORMATS[facts.media_type]]) as image:
+            image.thumbnail((MAX_DRAWN_SIDE, MAX_DRAWN_SIDE))
+            return image.convert("RGBA")
+    except (*DAMAGED, Image.DecompressionBombError):
+        return None

@@ -100,7 +100,7 @@ def test_an_image_whose_turn_never_arrived_is_deleted(sent: Run) -> None:
 
 
 @pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.PAUSED])
-def test_images_of_a_run_that_goes_on_are_kept(sent: Run, state: Run.State) -> None:
+def test_images_of_an_unfinished_run_are_kept(sent: Run, state: Run.State) -> None:
     data = image_file()
     do_store_image(sent, sha256_of(data), "image/png", data)
     Run.objects.filter(pk=sent.pk).update(state=state)

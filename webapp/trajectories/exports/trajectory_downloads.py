@@ -15,9 +15,9 @@ from webapp.trajectories.exports.export_document import document, transcript
 from webapp.trajectories.exports.run_downloads import DownloadRefused
 from webapp.trajectories.mistakes.judge import judged
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.observation_images import decoded_images
 from webapp.trajectories.render.animation import CONTENT_TYPES, AnimationTooLong, animate, frame_positions
 from webapp.trajectories.render.drawing_queue import BUSY, DRAWINGS, DrawingBusy
-from webapp.trajectories.render.observed_image import decoded_images
 from webapp.trajectories.render.preview import caption, drawing_key
 from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.sharing.public import shared_data
@@ -81,7 +81,7 @@ def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: st
                 words = caption(trajectory, len(data["turns"]))
                 line = frame_positions(data)
                 release_connection()
-                images = decoded_images(trajectory, line)
+                images = decoded_images(trajectory.run, line)
                 animation = DRAWINGS.draw(key, lambda: animate(data, words, kind, images))
         except AnimationTooLong as error:
             raise DownloadRefused(413, str(error)) from None

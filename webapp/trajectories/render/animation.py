@@ -10,9 +10,9 @@ from typing import Any
 from PIL import Image
 
 from webapp.core.formatting import plural
+from webapp.trajectories.observation_images import NO_IMAGES, Images
 from webapp.trajectories.positions import START, Position, position_at, positions
 from webapp.trajectories.render.card import Caption, Judgement, draw_frame, judgement_of
-from webapp.trajectories.render.observed_image import NO_IMAGES, Images
 
 MAX_FRAMES = 100
 """Longer animations take seconds to render."""

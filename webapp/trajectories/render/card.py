@@ -10,11 +10,11 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from webapp.core import formatting
+from webapp.trajectories.observation_images import NO_IMAGES, Images, observed
 from webapp.trajectories.positions import Position, positions
-from webapp.trajectories.render.board import FINE, draw_board
+from webapp.trajectories.render.board import FINE, draw_board, draw_observation
 from webapp.trajectories.render.mistake_label import COLOURS, Mark
 from webapp.trajectories.render.mistake_mark import overlay
-from webapp.trajectories.render.observed_image import NO_IMAGES, Images, draw_observation, observed
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, width, wrapped, write
 

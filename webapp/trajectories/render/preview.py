@@ -9,10 +9,10 @@ from django.db.models import F, Func, IntegerField
 
 from webapp.core.streaming import release_connection
 from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.observation_images import Images, decoded_images
 from webapp.trajectories.positions import START, Position, key_position, position_at, positions
 from webapp.trajectories.render.card import Caption, Judgement, draw_preview, judgement_of
 from webapp.trajectories.render.drawing_queue import DRAWINGS
-from webapp.trajectories.render.observed_image import Images, decoded_images
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.public import outcome_of, when_of
 
@@ -64,7 +64,7 @@ def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
         words = caption(trajectory, len(data["turns"]))
         judgement = judgement_of(data) if position is None else Judgement(judgement_of(data).marks)
         release_connection()
-        images = decoded_images(trajectory, [selected])
+        images = decoded_images(trajectory.run, [selected])
         return DRAWINGS.draw(key, lambda: _png(selected, words, judgement, images))
 
 

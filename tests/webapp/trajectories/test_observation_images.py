@@ -12,8 +12,8 @@ from tests.webapp.page_requests import Visitors, play, who
 from trainer.journal.observation_images import image_path
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.render.board import draw_observation
 from webapp.trajectories.render.drawing_queue import DRAWINGS
-from webapp.trajectories.render.observed_image import draw_observation
 
 __all__ = ["who"]
 TEAL = (0, 128, 128)
