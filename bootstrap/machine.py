@@ -76,9 +76,14 @@ def cache_bytecode(folder: Path) -> None:
 
 
 def require_supported_system() -> None:
-    """Raises SetupError on Windows, where processes and sockets differ too much."""
+    """Raises SetupError on Windows, where processes and sockets differ too much, and on Macs without PyTorch builds."""
     if platform.system() == "Windows":
         raise SetupError(
             "Echoscope runs on Linux and macOS. On Windows use WSL (in PowerShell: `wsl --install`, then the same "
             "commands inside it), or Docker: `docker compose up`."
+        )
+    if platform.system() == "Darwin" and platform.machine() == "x86_64":
+        raise SetupError(
+            "PyTorch has no build for Intel Macs: on one, run Echoscope in Docker (`docker compose up`). On a Mac with "
+            "Apple silicon, this Python was made for Intel processors and runs emulated: install one for arm64."
         )

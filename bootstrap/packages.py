@@ -12,7 +12,6 @@ from pathlib import Path
 
 from bootstrap import machine, stamp, torch_build
 from bootstrap.progress import SetupError, Step, run, step
-from bootstrap.redis_server import ensure_redis_server
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -43,7 +42,6 @@ def ensure(extra: str) -> None:
     with step("Installing the other packages") as line:
         _pip(line, "install", "--no-compile", "-r", str(ROOT / "requirements" / f"{extra}.txt"))
     ensure_ray()
-    ensure_redis_server(PYTHON, LOG)
     stamp.write(_marker(extra), _digest(extra))
 
 

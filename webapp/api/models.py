@@ -33,6 +33,9 @@ class SentJournal(models.Model):
     growing = models.BooleanField(default=False, help_text="The sender announced further events.")
     image_count = models.PositiveIntegerField(default=0, db_default=0, help_text="Images of observations.")
     image_bytes = models.PositiveBigIntegerField(default=0, db_default=0, help_text="Of these images together.")
+    swept_trajectories = models.PositiveIntegerField(
+        null=True, help_text="Trajectories of the run when images without references were last deleted."
+    )
 
     def __str__(self) -> str:
         return f"journal of {self.run_id}"

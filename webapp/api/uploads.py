@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import F
+from django.db import transaction
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Greatest
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -28,7 +31,14 @@ from webapp.ingest.imports import do_finish_import
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import object_storage
 from webapp.runs.models import Run
-from webapp.trajectories.observation_images import check_image, is_stored, store_image
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.observation_images import (
+    check_image,
+    delete_images,
+    is_stored,
+    referenced_images,
+    store_image,
+)
 
 PIECE = 1024 * 1024
 GZIP = b"\x1f\x8b"
@@ -38,6 +48,9 @@ MAX_EVENTS_BEFORE_START = 100
 """Lines searched for run_started."""
 SENDER_TIMEOUT = timedelta(minutes=10)
 """Without requests for this long, the sender of a growing journal is considered gone."""
+SWEEP_AFTER = timedelta(days=1)
+"""Images of a run are swept after this long without requests: a sender sends each before the turn that refers to it."""
+logger = logging.getLogger(__name__)
 
 
 def pieces(request: HttpRequest, limit: int) -> Iterator[bytes]:
@@ -204,6 +217,7 @@ def do_store_image(run: Run, sha256: str, media_type: MediaType, data: bytes) ->
     Raises ImageRefused, QuotaExceeded, and Problem 503 if the storage does not answer.
     """
     image = check_image(data, sha256, media_type)
+    SentJournal.objects.filter(run=run).update(heard_at=timezone.now())  # or a sweep could delete it before its turn
     try:
         if is_stored(run, image):
             return image, False
@@ -237,6 +251,53 @@ def _count_image(run: Run, image: ObservationImage) -> None:
     _change_count(run, 1, image.bytes)
 
 
+def do_count_image(run: Run, image: ObservationImage) -> None:
+    """Count an image that was kept without regard to quotas."""
+    SentJournal.objects.get_or_create(run=run, defaults={"heard_at": timezone.now()})
+    _change_count(run, 1, image.bytes)
+
+
 def _change_count(run: Run, count: int, size: int) -> None:
+    """Also requests another sweep: the turn of a new image may never arrive."""
     changes = {"image_count": F("image_count") + count, "image_bytes": F("image_bytes") + size}
-    SentJournal.objects.filter(run=run).update(**changes)
+    SentJournal.objects.filter(run=run).update(**changes, swept_trajectories=None)
+
+
+def do_sweep_images(now: datetime) -> int:
+    """Delete images that no turn of their run refers to any more, and give back their quota. Returns their number.
+
+    Trajectories end by retention, rewinds and hand, so runs are swept whose number of trajectories has changed.
+    """
+    own = Trajectory.objects.filter(run=OuterRef("run")).order_by().values("run")
+    current = Coalesce(Subquery(own.annotate(number=Count("pk")).values("number")), 0)
+    silent = SentJournal.objects.filter(
+        run__state__in=Run.ENDED, image_count__gt=0, growing=False, heard_at__lt=now - SWEEP_AFTER
+    )
+    changed = silent.annotate(current=current).filter(
+        Q(swept_trajectories__isnull=True) | ~Q(swept_trajectories=F("current"))
+    )
+    total = 0
+    for key, number in list(changed.values_list("pk", "current")):
+        total += _sweep_run(silent.filter(pk=key), number)
+    return total
+
+
+@transaction.atomic
+def _sweep_run(rows: QuerySet[SentJournal], trajectories: int) -> int:
+    """Sweep one run; none if its sender is back. Requests that send an image wait until it has ended."""
+    sent = rows.select_for_update(of=("self",), skip_locked=True).select_related("run").first()
+    if sent is None:
+        return 0
+    gone: dict[str, int] = {}
+    try:
+        for sha256, size in delete_images(sent.run, keep=referenced_images(sent.run)):
+            gone[sha256] = size  # noqa: PERF403 - holds what was deleted before a failure
+        sent.swept_trajectories = trajectories
+    except object_storage.failures() as error:  # the next sweep deletes the others
+        logger.warning("Images of run %s without references could not be deleted: %s", sent.run.slug, error)
+    sent.image_count = Greatest(F("image_count") - len(gone), 0)
+    sent.image_bytes = Greatest(F("image_bytes") - sum(gone.values()), 0)
+    sent.save(update_fields=["image_count", "image_bytes", "swept_trajectories"])
+    if gone:
+        logger.info("Retention: %d images of run %s without references were deleted.", len(gone), sent.run.slug)
+    return len(gone)

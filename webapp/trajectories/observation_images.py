@@ -7,6 +7,7 @@ import os
 import struct
 import uuid
 import zlib
+from collections.abc import Container, Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -23,12 +24,13 @@ from trainer.journal.observation_images import (
 )
 from webapp.runs import object_storage
 from webapp.runs.models import Run
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.positions import Position
 
 FORMATS: dict[MediaType, str] = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SECOND_PICTURES = "MPO"
 """Pillow's name of a JPEG that further pictures follow, as telephones write; browsers show the first."""
-_DAMAGED = (
+DAMAGED = (
     OSError,
     SyntaxError,
     ValueError,
@@ -44,6 +46,14 @@ SHOWN_BOX = (480, 260)
 """Width and height in CSS pixels that an image may take beside a state; as in static/js/board/observation_images.js."""
 MIN_SHOWN_SIDE = 160
 """Images whose sides are shorter, such as frames of games, are shown at a whole multiple of their size."""
+
+Images = Mapping[str, Image.Image]
+"""Decoded images by their SHA-256, for drawings."""
+NO_IMAGES: Images = {}
+DRAWN_BOARDS = {"grid", "arms", "page"}
+"""Kinds of boards that drawings show although there is an image: they are sharper at that size, and bear marks."""
+MAX_DRAWN_SIDE = 550
+"""Side of a preview's board in pixels: decoded images are kept no larger, as an animation may hold a hundred."""
 
 
 class ImageRefused(ValueError):
@@ -73,7 +83,7 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
         raise ImageRefused(f"The file is not a {kind} image. Send PNG, JPEG or WebP, with its own type.") from None
     except Image.DecompressionBombError:
         raise ImageRefused(f"The image has far more than {MAX_IMAGE_PIXELS:,} pixels: send it smaller.") from None
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise ImageRefused(f"The {kind} image is damaged or incomplete ({error}). Send it again.") from None
     return ObservationImage(sha256=sha256, media_type=media_type, width=width, height=height, bytes=len(data))
 
@@ -135,6 +145,33 @@ def read_image(run: Run, image: ObservationImage) -> bytes | None:
         return None
 
 
+def referenced_images(run: Run) -> set[str]:
+    """Hashes of the images that turns of the run refer to."""
+    turns = Turn.objects.filter(trajectory__run=run, event__images__isnull=False)
+    lists = turns.values_list("event__images", flat=True).iterator(chunk_size=1000)
+    return {image["sha256"] for images in lists for image in images or ()}
+
+
+def delete_images(run: Run, keep: Container[str]) -> Iterator[tuple[str, int]]:
+    """Delete the images of a run but those in `keep`. Yields hash and bytes of each file once it is deleted.
+
+    Raises the errors of the storage, after which a further call deletes the rest.
+    """
+    storage = object_storage.configured_storage()
+    if storage is not None:
+        for path in object_storage.image_files(storage, run.slug):
+            sha256 = Path(path).stem
+            if sha256 not in keep:
+                size = storage.size(f"{run.slug}/{path}")
+                storage.delete(f"{run.slug}/{path}")
+                yield sha256, size
+    for file, sha256, _ in images_in(run.folder):
+        if sha256 not in keep:
+            size = file.stat().st_size
+            file.unlink()
+            yield sha256, size
+
+
 def images_in(folder: Path) -> list[tuple[Path, str, MediaType]]:
     """Files of images in the folder of a run, each with the hash and type that its name states."""
     kinds = {f".{image_path('', kind).rpartition('.')[2]}": kind for kind in FORMATS}
@@ -150,3 +187,29 @@ def shown_size(width: int, height: int) -> tuple[int, int]:
     else:
         factor = min(1.0, SHOWN_BOX[0] / width, SHOWN_BOX[1] / height)
     return max(1, round(width * factor)), max(1, round(height * factor))
+
+
+def observed(position: Position) -> ObservationImage | None:
+    """The first image of the position's turn, for drawings; None where its board is drawn in any case."""
+    images = (position.turn_data or {}).get("images")
+    if not images or position.board.get("kind") in DRAWN_BOARDS:
+        return None
+    return ObservationImage.model_validate(images[0])
+
+
+def decoded_images(run: Run, shown: Iterable[Position]) -> Images:
+    """Images of the positions that are to be drawn. Those that were never sent, or are damaged, are left out."""
+    facts = {image.sha256: image for position in shown if (image := observed(position)) is not None}
+    decoded = {sha256: _decode(read_image(run, image), image) for sha256, image in facts.items()}
+    return {sha256: image for sha256, image in decoded.items() if image is not None}
+
+
+def _decode(data: bytes | None, facts: ObservationImage) -> Image.Image | None:
+    if data is None:
+        return None
+    try:
+        with Image.open(BytesIO(data), formats=[FORMATS[facts.media_type]]) as image:
+            image.thumbnail((MAX_DRAWN_SIDE, MAX_DRAWN_SIDE))
+            return image.convert("RGBA")
+    except (*DAMAGED, Image.DecompressionBombError):
+        return None

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from trainer.journal.events import RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, read
-from webapp.api.uploads import do_touch_import
+from webapp.api.uploads import do_count_image, do_touch_import
 from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import, do_settle_end
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
@@ -130,6 +130,7 @@ class Command(BaseCommand):
                 continue
             if not is_stored(run, image):
                 store_image(run, image, data)
+                do_count_image(run, image)
 
     def _follow(self, run: Run, ingest: JournalTailer) -> int:
         """Ingest the growing journal until the run has ended, a line cannot be read, or Ctrl-C."""

@@ -15,6 +15,7 @@ from webapp.trajectories.exports.export_document import document, transcript
 from webapp.trajectories.exports.run_downloads import DownloadRefused
 from webapp.trajectories.mistakes.judge import judged
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.observation_images import decoded_images
 from webapp.trajectories.render.animation import CONTENT_TYPES, AnimationTooLong, animate, frame_positions
 from webapp.trajectories.render.drawing_queue import BUSY, DRAWINGS, DrawingBusy
 from webapp.trajectories.render.preview import caption, drawing_key
@@ -78,9 +79,10 @@ def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: st
             with DRAWINGS.place():
                 data = shared_data(trajectory)
                 words = caption(trajectory, len(data["turns"]))
-                frame_positions(data)
+                line = frame_positions(data)
                 release_connection()
-                animation = DRAWINGS.draw(key, lambda: animate(data, words, kind))
+                images = decoded_images(trajectory.run, line)
+                animation = DRAWINGS.draw(key, lambda: animate(data, words, kind, images))
         except AnimationTooLong as error:
             raise DownloadRefused(413, str(error)) from None
         except DrawingBusy:

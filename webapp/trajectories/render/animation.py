@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image
 
 from webapp.core.formatting import plural
+from webapp.trajectories.observation_images import NO_IMAGES, Images
 from webapp.trajectories.positions import START, Position, position_at, positions
 from webapp.trajectories.render.card import Caption, Judgement, draw_frame, judgement_of
 
@@ -40,7 +41,7 @@ def frame_positions(played: Mapping[str, Any]) -> list[Position]:
     return line
 
 
-def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
+def animate(played: Mapping[str, Any], caption: Caption, kind: str, images: Images = NO_IMAGES) -> bytes:
     """The file, of a kind in CONTENT_TYPES. Raises AnimationTooLong before anything is drawn."""
     line = frame_positions(played)
     durations = [frame_duration(position) for position in line]
@@ -56,7 +57,7 @@ def animate(played: Mapping[str, Any], caption: Caption, kind: str) -> bytes:
 
     def frame(number: int) -> Image.Image:
         words = caption if number == len(line) - 1 else _so_far(caption, line[: number + 1])
-        return draw_frame(line[number], words, judgement if number >= shown else Judgement(judgement.marks))
+        return draw_frame(line[number], words, judgement if number >= shown else Judgement(judgement.marks), images)
 
     return encode(frame, durations, kind)
 

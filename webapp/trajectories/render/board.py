@@ -12,6 +12,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from webapp.trajectories.observation_images import MIN_SHOWN_SIDE
 from webapp.trajectories.render import mistake_label
 from webapp.trajectories.render.page import draw_page
 from webapp.trajectories.render.palette import INK, LIGHT
@@ -55,6 +56,19 @@ def draw_board(
             return draw_page(board, size, mark)
     text = str(board.get("text", ""))
     return _text(text, size, exact=False) if mark is None else _marked_text(text, size, mark)
+
+
+def draw_observation(image: Image.Image, side: int) -> Image.Image:
+    """A square picture with the image as large as fits. Small ones, such as frames of games, keep sharp pixels."""
+    square = Image.new("RGBA", (side, side), LIGHT["panel"])
+    factor = side / max(image.size)
+    small = max(image.size) < MIN_SHOWN_SIDE
+    if small and factor > 1:
+        factor = int(factor)
+    size = max(1, round(image.width * factor)), max(1, round(image.height * factor))
+    resized = image.convert("RGBA").resize(size, Image.Resampling.NEAREST if small else Image.Resampling.LANCZOS)
+    square.alpha_composite(resized, ((side - size[0]) // 2, (side - size[1]) // 2))
+    return square.convert("RGB")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from webapp.core import formatting
+from webapp.trajectories.observation_images import NO_IMAGES, Images, observed
 from webapp.trajectories.positions import Position, positions
-from webapp.trajectories.render.board import FINE, draw_board
+from webapp.trajectories.render.board import FINE, draw_board, draw_observation
 from webapp.trajectories.render.mistake_label import COLOURS, Mark
 from webapp.trajectories.render.mistake_mark import overlay
 from webapp.trajectories.render.palette import INK, LIGHT
@@ -60,25 +61,33 @@ def judgement_of(played: Mapping[str, Any]) -> Judgement:
     return Judgement(marks, (played.get("verdict") or {}).get("sentence", ""))
 
 
-def draw_preview(position: Position, caption: Caption, judgement: Judgement = NOTHING) -> Image.Image:
+def draw_preview(
+    position: Position, caption: Caption, judgement: Judgement = NOTHING, images: Images = NO_IMAGES
+) -> Image.Image:
     """Preview picture of a link, 1200 by 630 pixels."""
-    return _card(position, caption, judgement, PREVIEW, 40)
+    return _card(position, caption, judgement, images, PREVIEW, 40)
 
 
-def draw_frame(position: Position, caption: Caption, judgement: Judgement = NOTHING) -> Image.Image:
+def draw_frame(
+    position: Position, caption: Caption, judgement: Judgement = NOTHING, images: Images = NO_IMAGES
+) -> Image.Image:
     """A frame of an animation, 720 by 400 pixels."""
-    return _card(position, caption, judgement, FRAME, 20)
+    return _card(position, caption, judgement, images, FRAME, 20)
 
 
 def _card(
-    position: Position, caption: Caption, judgement: Judgement, size: tuple[int, int], margin: int
+    position: Position, caption: Caption, judgement: Judgement, images: Images, size: tuple[int, int], margin: int
 ) -> Image.Image:
     wide, high = size
     image = Image.new("RGB", size, LIGHT["bg"])
     side = high - 2 * margin
     mark = judgement.marks.get((position.turn, position.action))
     shown = mark.get("before", position.board) if mark else position.board
-    board = draw_board(shown, side, overlay(mark) if mark else None, mark)
+    seen = None if mark else observed(position)
+    if seen is not None and seen.sha256 in images:
+        board = draw_observation(images[seen.sha256], side)
+    else:
+        board = draw_board(shown, side, overlay(mark) if mark else None, mark)
     image.paste(board, (margin, margin), rounded_mask(side, side // 40))
     draw = ImageDraw.Draw(image)
     if position.board.get("kind") == "page":

@@ -9,13 +9,14 @@ from django.db.models import F, Func, IntegerField
 
 from webapp.core.streaming import release_connection
 from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.observation_images import Images, decoded_images
 from webapp.trajectories.positions import START, Position, key_position, position_at, positions
 from webapp.trajectories.render.card import Caption, Judgement, draw_preview, judgement_of
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.public import outcome_of, when_of
 
-STYLE = 3
+STYLE = 4
 """Version of the rendering, part of the ETags: increase it when pictures look different."""
 
 
@@ -63,10 +64,11 @@ def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
         words = caption(trajectory, len(data["turns"]))
         judgement = judgement_of(data) if position is None else Judgement(judgement_of(data).marks)
         release_connection()
-        return DRAWINGS.draw(key, lambda: _png(selected, words, judgement))
+        images = decoded_images(trajectory.run, [selected])
+        return DRAWINGS.draw(key, lambda: _png(selected, words, judgement, images))
 
 
-def _png(position: Position, words: Caption, judgement: Judgement) -> bytes:
+def _png(position: Position, words: Caption, judgement: Judgement, images: Images) -> bytes:
     file = BytesIO()
-    draw_preview(position, words, judgement).save(file, "PNG", optimize=True)
+    draw_preview(position, words, judgement, images).save(file, "PNG", optimize=True)
     return file.getvalue()
