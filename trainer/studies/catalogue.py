@@ -309,7 +309,7 @@ _ALL = (
             Finding("A rewind ends with more successes than StarPO (ours)", "higher", "rewind", "starpo"),
         ),
         curves=TRAP,
-        pocket={"iterations": 200, "evaluation.every": 20, "optimizer.policy_lr": 3e-6},
+        pocket={"iterations": 240, "evaluation.every": 20, "optimizer.policy_lr": 4e-6},
         seeds={"smoke": 1, "pocket": 6, "paper": 3},
     ),
 )
