@@ -5,6 +5,7 @@
     python -m bench.pictures --journal var/runs/RUN         # shows that run (of `make demo`, say) instead of training
     python -m bench.pictures --only player result           # some of them
     python -m bench.pictures --only recorded tool-call taxi # those that need no trained run: a minute
+    python -m bench.pictures --only trap trap-curves        # trains bandit-starpo-trap, or shows the run of --trap
 
 It starts an own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the
@@ -31,6 +32,7 @@ from bench.pictures.screenshots import (
     SCREENSHOTS,
     TAXI,
     THEMES,
+    TRAP,
     Screenshot,
     Trajectory,
     beginning,
@@ -44,6 +46,8 @@ OUT = Path(__file__).resolve().parents[2] / "docs" / "images"
 PRESET = "sokoban-starpo_s-pocket"
 TITLE = "Sokoban, StarPO-S, pocket policy"
 OVERRIDES = {"evaluation.every": 8}
+TRAP_PRESET = "bandit-starpo-trap"
+TRAP_TITLE = "Bandit, StarPO, in the Echo Trap"
 LIVE_AT = 8
 """Iteration in whose rollout the live page is taken."""
 TRAINING_TIMEOUT = 2400.0
@@ -59,9 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Take the pictures. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     trained = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
-    names = [*trained, *RECORD, TAXI.name]
+    trapped = [screenshot.name for screenshot in TRAP]
+    names = [*trained, *trapped, *RECORD, TAXI.name]
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
     parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
+    parser.add_argument("--trap", type=Path, help="folder of a collapsed run to show instead of training one")
     parser.add_argument("--keep-run", type=Path, help="folder for a copy of the trained run's journal")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="pictures to take (default: all)")
     options = parser.parse_args(arguments)
@@ -73,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with _browser() as browser:
                 camera = Camera(browser, instance, options.out)
                 _take_foreign(instance, camera, Path(folder), options.only)
+                if set(options.only) & set(trapped):
+                    _take_trapped(instance, camera, options)
                 if set(options.only) & set(trained):
                     _take_trained(instance, camera, options)
         finally:
@@ -81,8 +89,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _take_trapped(instance: Instance, camera: Camera, options: argparse.Namespace) -> None:
+    run = _import(instance, options.trap, TRAP_TITLE) if options.trap else _train(instance, TRAP_PRESET, TRAP_TITLE, {})
+    for screenshot in TRAP:
+        if screenshot.name in options.only:
+            camera.take(screenshot.name, screenshot.path(run, {}, {}), screenshot)
+
+
 def _take_trained(instance: Instance, camera: Camera, options: argparse.Namespace) -> None:
-    run = _import(instance, options.journal) if options.journal else _train(instance)
+    if options.journal:
+        run = _import(instance, options.journal, TITLE)
+    else:
+        run = _train(instance, PRESET, TITLE, OVERRIDES)
     journal = (options.journal or instance.home / "runs" / run) / JOURNAL_FILE
     if "live" in options.only:
         camera.take("live", f"/runs/{_unfinished(instance, journal)}/", LIVE)
@@ -161,10 +179,10 @@ def _browser() -> Iterator[Any]:
         browser.close()
 
 
-def _train(instance: Instance) -> str:
-    """Train the run to its end. Returns its slug."""
-    run = str(instance.request("POST", "/runs", {"preset": PRESET, "overrides": OVERRIDES})["slug"])
-    instance.request("PATCH", f"/runs/{run}", {"title": TITLE})
+def _train(instance: Instance, preset: str, title: str, overrides: dict[str, Any]) -> str:
+    """Train a run to its end. Returns its slug."""
+    run = str(instance.request("POST", "/runs", {"preset": preset, "overrides": overrides})["slug"])
+    instance.request("PATCH", f"/runs/{run}", {"title": title})
     deadline = time.monotonic() + TRAINING_TIMEOUT
     while (now := instance.request("GET", f"/runs/{run}"))["state"] != "finished":
         if now["state"] in ("failed", "cancelled", "stopped"):
@@ -175,17 +193,17 @@ def _train(instance: Instance) -> str:
     return run
 
 
-def _import(instance: Instance, folder: Path) -> str:
+def _import(instance: Instance, folder: Path, title: str) -> str:
     """Show a kept journal. Returns the slug of its run."""
-    return _push(instance, (folder / JOURNAL_FILE).read_bytes(), growing=False)
+    return _push(instance, (folder / JOURNAL_FILE).read_bytes(), title, growing=False)
 
 
 def _unfinished(instance: Instance, journal: Path) -> str:
     """Show the journal up to the middle of a rollout, as of a run that goes on. Returns the slug of that run."""
-    return _push(instance, beginning(journal.read_bytes(), LIVE_AT), growing=True)
+    return _push(instance, beginning(journal.read_bytes(), LIVE_AT), TITLE, growing=True)
 
 
-def _push(instance: Instance, content: bytes, *, growing: bool) -> str:
+def _push(instance: Instance, content: bytes, title: str, *, growing: bool) -> str:
     answer = httpx.post(
         f"{instance.url}/api/runs/import?growing={str(growing).lower()}",
         content=content,
@@ -195,7 +213,7 @@ def _push(instance: Instance, content: bytes, *, growing: bool) -> str:
     answer.raise_for_status()
     run = str(answer.json()["slug"])
     _send_rest(instance, run, content, answer.json()["journal"]["offset"], growing=growing)
-    instance.request("PATCH", f"/runs/{run}", {"title": TITLE})
+    instance.request("PATCH", f"/runs/{run}", {"title": title})
     return run
 
 
@@ -209,7 +227,7 @@ def _send_rest(instance: Instance, run: str, content: bytes, offset: int, *, gro
             timeout=120,
         )
         answer.raise_for_status()
-        offset = answer.json()["journal"]["offset"]
+        offset = answer.json()["offset"]
 
 
 def _take_scenes(instance: Instance, camera: Camera, run: str, names: Sequence[str]) -> None:

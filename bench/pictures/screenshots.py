@@ -67,6 +67,11 @@ FOREIGN = (
     Screenshot("tool-call", lambda run, lost, learned: "?turn=2&action=1", height=760, wait=".calls"),
 )
 """Of runs that other trainers recorded: the position in the player of their trajectory."""
+TRAP = (
+    Screenshot("trap", lambda run, lost, learned: f"/runs/{run}/", part="[data-trap]", height=1200, wait="[data-trap]"),
+    Screenshot("trap-curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
+)
+"""Of a run that fell into the Echo Trap."""
 TAXI = Screenshot(
     "taxi",
     lambda run, lost, learned: "/environments/Gymnasium?id=Taxi-v4&seed=3",
