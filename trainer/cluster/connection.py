@@ -237,13 +237,12 @@ class ClusterConnection:
 
     def close(self) -> None:
         """Return what was reserved; a cluster of its own ends."""
-        if not ray.is_initialized():
-            return
-        if self._group is not None:
-            remove_placement_group(self._group)
-            self._group = None
-        if self._owned:
-            ray.shutdown()
+        if ray.is_initialized():
+            if self._group is not None:
+                remove_placement_group(self._group)
+                self._group = None
+            if self._owned:
+                ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -70,6 +71,7 @@ def start_local_cluster(slots: int, object_store_bytes: int) -> str:
             except Exception as error:
                 _end_children(earlier)
                 if attempt == _START_ATTEMPTS or not is_start_failure(error):
+                    shutil.rmtree(folder, ignore_errors=True)
                     raise
             else:
                 break
