@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 from echoscope.importers.records import Record
 from echoscope.recording.conversation import Conversation
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import MAX_MEMBERS, Recorder, Split
+from echoscope.recording.reward_metrics import reward_metrics
 
 SUCCESS_FIELDS = ("success", "correct", "is_correct", "solved", "passed")
 REWARD_FIELDS = ("reward", "score", "total_reward")
@@ -140,15 +141,8 @@ def _record_evaluation(run: Recorder, played: list[Attempt], prompts: int, succe
 
 def _metrics(played: list[Attempt], success_at: float) -> dict[str, float]:
     """Means of what the file has; nothing of what it has not."""
-    metrics: dict[str, float] = {}
-    rewards = [attempt.reward for attempt in played if attempt.reward is not None]
-    if rewards:
-        metrics["reward/mean"] = fmean(rewards)
-        groups: dict[str, list[float]] = {}
-        for attempt in played:
-            groups.setdefault(attempt.group, []).append(attempt.reward or 0.0)
-        if any(len(group) > 1 for group in groups.values()):
-            metrics["reward/in_group_std"] = fmean(pstdev(group) for group in groups.values())
+    rewards = [(attempt.group, attempt.reward) for attempt in played if attempt.reward is not None]
+    metrics = reward_metrics(rewards)
     if rewards or any(attempt.success is not None for attempt in played):
         metrics["success/rate"] = fmean(succeeded(attempt, success_at) for attempt in played)
     return metrics

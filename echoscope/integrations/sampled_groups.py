@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from echoscope.recording.conversation import Conversation, conversation_of
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import Recorder, Split
+from echoscope.recording.reward_metrics import reward_metrics
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class Sample:
     truncated: bool = False
     error: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reward(self) -> float:
+        return float(sum(self.terms.values()))
+
+    @property
+    def prompt_id(self) -> str:
+        """The same for completions of the same prompt."""
+        return self.group or self.conversation.opening
 
     @property
     def conversation(self) -> Conversation:
@@ -63,7 +74,7 @@ def record_samples(
             suite=suite,
         )
         for (sample, conversation), trajectory in zip(members, trajectories, strict=True):
-            reward = float(sum(sample.terms.values()))
+            reward = sample.reward
             for number, turn in enumerate(conversation.turns):
                 last = number == len(conversation.turns) - 1
                 trajectory.turn(
@@ -87,6 +98,28 @@ def record_samples(
                 error=sample.error or None,
                 **({"record": without_embedded(sample.extra)} if sample.extra else {}),
             )
+
+
+def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:
+    """reward/mean, reward/in_group_std and success/rate of an iteration's samples; empty without any."""
+    if not samples:
+        return {}
+    metrics = reward_metrics((sample.prompt_id, sample.reward) for sample in samples)
+    return {**metrics, "success/rate": fmean(sample.success for sample in samples)}
+
+
+def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: int, suite: str) -> None:
+    """Record the result of an evaluation; nothing without samples."""
+    if samples:
+        run.evaluation(
+            suite,
+            iteration=iteration,
+            prompts=len({sample.prompt_id for sample in samples}),
+            trajectories=len(samples),
+            successes=sum(sample.success for sample in samples),
+            mean_reward=fmean(sample.reward for sample in samples),
+            mean_turns=fmean(len(sample.conversation.turns) for sample in samples),
+        )
 
 
 def _messages(value: Any, role: str) -> list[Any]:

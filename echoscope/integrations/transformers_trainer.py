@@ -14,6 +14,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import echoscope.recording.recorder as recorder
+from echoscope.integrations.metric_names import with_standard_names
 from echoscope.recording.recorder import Recorder
 
 NOT_METRICS = {"epoch", "step", "total_flos"}
@@ -46,25 +47,21 @@ class EchoscopeCallback(TrainerCallback):
         self._own = run is None
         self._begin: dict[str, Any] = {"folder": folder, "environment": environment, "url": url, "token": token}
         self._title = title
-        self._control: TrainerControl | None = None
+        self._model: Any = None
 
     @property
     def evaluating(self) -> bool:
-        """Whether the trainer is evaluating in between two steps."""
-        return self._control is not None and bool(self._control.should_evaluate)
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Remember the flags that the trainer reads after each step."""
-        self._control = control
+        """Whether the trainer is evaluating: it switches the model before and after."""
+        return self._model is not None and not self._model.training
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Begin the run with the trainer's settings."""
+        self._model = kwargs.get("model")
         if not state.is_world_process_zero or not self._own:
             return
-        model = kwargs.get("model")
-        config: dict[str, Any] = getattr(getattr(model, "config", None), "to_diff_dict", dict)()
+        config: dict[str, Any] = getattr(getattr(self._model, "config", None), "to_diff_dict", dict)()
         self.run = recorder.init(
             self._title or getattr(args, "run_name", None) or "Training",
             config={"trainer": args.to_sanitized_dict(), "model": config},
@@ -80,11 +77,11 @@ class EchoscopeCallback(TrainerCallback):
         logs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Record the logged numbers under their names, at the trainer's global step."""
+        """Record the logged numbers at the trainer's global step: under their names, and standard ones where known."""
         if self.run is None or not state.is_world_process_zero or not logs:
             return
         values = {name: value for name, value in logs.items() if name not in NOT_METRICS}
-        self.run.log(values, iteration=state.global_step)
+        self.run.log(with_standard_names(values), iteration=state.global_step)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

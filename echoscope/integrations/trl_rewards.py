@@ -18,7 +18,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from echoscope.integrations.sampled_groups import Sample, record_samples
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.integrations.transformers_trainer import EchoscopeCallback
 from echoscope.recording.conversation import ConversationError
 
@@ -27,12 +29,39 @@ RewardFunction = Callable[..., Any]
 _PASSED = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 
 
+class _SamplesCallback(EchoscopeCallback):
+    """Records what the completions of a step, or of an evaluation, amount to, beside the trainer's logs.
+
+    Attributes:
+        sampled: completions since the last step.
+        evaluated: completions since the last evaluation.
+        suite: name of the evaluation.
+    """
+
+    def __init__(self, *args: Any, suite: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.suite = suite
+        self.sampled: list[Sample] = []
+        self.evaluated: list[Sample] = []
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        sampled, self.sampled = self.sampled, []
+        if self.run is not None:
+            self.run.log(sample_metrics(sampled), iteration=state.global_step)
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        evaluated, self.evaluated = self.evaluated, []
+        if self.run is not None:
+            record_evaluation(self.run, evaluated, iteration=state.global_step, suite=self.suite)
+
+
 class EchoscopeRewards:
     """Reward functions that record what they reward.
 
     Attributes:
         functions: to be passed as `reward_funcs`, with the names of the original ones.
-        callback: to be passed in `callbacks`; it begins and ends the run, and records the trainer's logs.
+        callback: to be passed in `callbacks`; it begins and ends the run, and records the trainer's logs, mean and
+            spread of the rewards, the success rate, and the results of evaluations.
     """
 
     def __init__(
@@ -65,8 +94,10 @@ class EchoscopeRewards:
             raise ValueError(
                 f"{len(given)} reward functions and {len(weights or [])} weights: give one weight for each"
             )
-        self.callback = EchoscopeCallback(title, folder=folder, environment=environment, url=url, token=token)
         self._environment, self._success_at = environment, success_at
+        self.callback = _SamplesCallback(
+            title, folder=folder, environment=environment, url=url, token=token, suite=environment or "Evaluation"
+        )
         self._weights = list(weights) if weights is not None else [1.0] * len(given)
         self._names = [getattr(function, "__name__", type(function).__name__) for function in given]
         self._rewards: dict[int, list[Any]] = {}
@@ -104,14 +135,16 @@ class EchoscopeRewards:
             return
         try:
             step, evaluating = getattr(state, "global_step", 0) or 0, self.callback.evaluating
+            samples = self._samples(by_function, given)
             record_samples(
                 run,
-                self._samples(by_function, given),
+                samples,
                 iteration=step if evaluating else step + 1,
                 environment=self._environment,
                 split="eval" if evaluating else "train",
-                suite=(self._environment or "Evaluation") if evaluating else "",
+                suite=self.callback.suite if evaluating else "",
             )
+            (self.callback.evaluated if evaluating else self.callback.sampled).extend(samples)
         except (ConversationError, OSError) as error:  # training goes on
             warnings.warn(f"The completions of a step were not recorded: {error}", RuntimeWarning, stacklevel=3)
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from echoscope.integrations.sampled_groups import Sample, record_samples
+from echoscope.integrations.metric_names import with_standard_names
+from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.recording.recorder import Recorder, Split
 
 _READ = {"prompt", "completion", "reward", "trajectory", "client", "usage_tracker", "timing", "tool_defs"}
@@ -44,30 +45,20 @@ class EchoscopeMonitor:
         self.history.append(dict(metrics))
         named = metrics.get("step") if step is None else step
         self._step = self._step if named is None else int(named)
-        self.run.log({name: value for name, value in metrics.items() if name != "step"}, iteration=self._step)
+        values = {name: value for name, value in metrics.items() if name != "step"}
+        self.run.log(with_standard_names(values), iteration=self._step)
 
     def log_samples(self, rollouts: Sequence[Mapping[str, Any]], step: int) -> None:
-        """Record rollouts of training.
+        """Record rollouts of training, and the mean, the spread within groups and the success rate of their rewards.
 
         Raises:
             ConversationError: a prompt or completion is neither a text nor a list of messages.
         """
-        self._record(rollouts, step, "train", "")
+        self.run.log(sample_metrics(self._record(rollouts, step, "train", "")), iteration=step)
 
     def log_eval_samples(self, rollouts: Sequence[Mapping[str, Any]], env_name: str, step: int) -> None:
         """Record rollouts of an evaluation, and its result."""
-        self._record(rollouts, step, "eval", env_name)
-        samples = [self._sample(rollout) for rollout in rollouts]
-        if samples:
-            self.run.evaluation(
-                env_name,
-                iteration=step,
-                prompts=len({sample.group or sample.conversation.opening for sample in samples}),
-                trajectories=len(samples),
-                successes=sum(sample.success for sample in samples),
-                mean_reward=sum(sum(sample.terms.values()) for sample in samples) / len(samples),
-                mean_turns=sum(len(sample.conversation.turns) for sample in samples) / len(samples),
-            )
+        record_evaluation(self.run, self._record(rollouts, step, "eval", env_name), iteration=step, suite=env_name)
 
     def log_distributions(self, distributions: Mapping[str, Sequence[float]], step: int) -> None:
         """Nothing: the site has the distributions of what was recorded."""
@@ -85,13 +76,14 @@ class EchoscopeMonitor:
         """End the run."""
         self.run.finish()
 
-    def _record(self, rollouts: Sequence[Mapping[str, Any]], step: int, split: Split, suite: str) -> None:
+    def _record(self, rollouts: Sequence[Mapping[str, Any]], step: int, split: Split, suite: str) -> list[Sample]:
         by_task: dict[str, list[Sample]] = {}
         for rollout in rollouts:
             named = self._environment or str(rollout.get("task") or rollout.get("env_id") or suite)
             by_task.setdefault(named, []).append(self._sample(rollout))
         for named, samples in by_task.items():
             record_samples(self.run, samples, iteration=step, environment=named, split=split, suite=suite)
+        return [sample for samples in by_task.values() for sample in samples]
 
     def _sample(self, rollout: Mapping[str, Any]) -> Sample:
         reward, error = float(rollout.get("reward") or 0.0), rollout.get("error")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import echoscope.recording.recorder as recorder
+from echoscope.integrations.metric_names import with_standard_names
 from echoscope.recording.recorder import Recorder
 
 BACKEND = "echoscope"
@@ -28,8 +29,8 @@ class EchoscopeLogger:
         self._finished = False
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
-        """Record the numbers of a step; tables and texts are left out."""
-        self.run.log(data, iteration=step)
+        """Record the numbers of a step, known ones under standard names, too; tables and texts are left out."""
+        self.run.log(with_standard_names(data), iteration=step)
 
     def finish(self) -> None:
         """End the run; a second call changes nothing."""

@@ -148,6 +148,9 @@ def test_reward_functions_of_trl_record_the_completions_of_each_step(tmp_path: P
     assert wrong.terms == {"correct": 0}
     assert [end.success for end in recorded["trajectory_finished"][:2]] == [True, False]
     assert recorded["trajectory_finished"][0].extra == {"record": {"answer": "4"}}
+    (evaluation,) = recorded["evaluation"]
+    assert (evaluation.iteration, evaluation.suite, evaluation.prompts, evaluation.samples) == (2, "Sums", 1, 2)
+    assert (evaluation.success, evaluation.mean_reward) == (0.5, 0.625)
 
 
 def test_a_step_that_cannot_be_recorded_does_not_stop_the_training(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
     install(tracking, folder=tmp_path / "run")
     assert tracking.supported_backend == ["wandb", "console", "echoscope"]
     logger = tracking("ppo", "gsm8k", ["console", "echoscope"], {"trainer": {"total_epochs": 3}})
-    logger.log(data={"critic/score/mean": torch.tensor(0.5), "val/table": object()}, step=7)
+    logger.log(data={"critic/rewards/mean": torch.tensor(0.5), "val/table": object()}, step=7)
     assert logger.logger["console"].lines[0][0] == 7
     del logger
     gc.collect()
@@ -211,7 +214,8 @@ def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
         "ppo · gsm8k",
         {"trainer": {"total_epochs": 3}},
     )
-    assert [(event.iteration, event.values) for event in recorded["metrics"]] == [(7, {"critic/score/mean": 0.5})]
+    (metrics,) = recorded["metrics"]
+    assert (metrics.iteration, metrics.values) == (7, {"critic/rewards/mean": 0.5, "reward/mean": 0.5})
     assert len(recorded["run_finished"]) == 1
     plain = tracking("ppo", "plain", "console")
     assert list(plain.logger) == ["console"]
@@ -247,7 +251,9 @@ def test_rollouts_of_verifiers_are_recorded_by_a_monitor_of_prime_rl(tmp_path: P
     assert recorded["trajectory_finished"][0].extra["record"]["info"] == {"word": "x"}
     (evaluation,) = recorded["evaluation"]
     assert (evaluation.suite, evaluation.success, evaluation.samples) == ("wordle-hard", 0.5, 2)
-    assert recorded["metrics"][0].iteration == 3
+    logged, sampled = recorded["metrics"]
+    assert (logged.iteration, logged.values) == (3, {"reward/all/mean": 0.6, "reward/mean": 0.6})
+    assert sampled.values == pytest.approx({"reward/mean": 0.6, "reward/in_group_std": 0.4, "success/rate": 0.5})
 
 
 def test_the_recorder_alone_imports_no_library_of_a_trainer() -> None:
