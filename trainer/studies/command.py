@@ -74,7 +74,7 @@ def listing() -> str:
 
 def _size(study: Study, scale: Scale) -> str:
     seeds = study.seeds[scale]
-    environments = study.at(scale).environments
+    environments = study.environments
     configs = [configuration(study, scale, environment, arm, 0) for environment in environments for arm in study.arms]
     estimates = [estimate(config, scale) for config in configs]
     jobs = default_jobs(configs[0])
@@ -117,7 +117,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         CellFailedError: a cell failed.
         ValueError: the folder holds cells with other settings.
     """
-    study = plan.study.at(plan.scale)
+    study = plan.study
     if plan.scale == "smoke":  # one after the other: loading models is not thread-safe
         jobs, play = 1, grid.run_in_process
     else:

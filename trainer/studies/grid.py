@@ -58,7 +58,7 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
             out / environment / arm.name / f"seed-{seed}",
         )
         for seed in range(seeds)
-        for environment in study.at(scale).environments
+        for environment in study.environments
         for arm in study.arms
     ]
 

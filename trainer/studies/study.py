@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 Scale = Literal["smoke", "pocket", "paper"]
@@ -59,8 +59,7 @@ class Study:
     """A grid: environments × arms × seeds.
 
     `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in,
-    `environment_suites` those of one environment's cells only. `pocket_environments` are those that make sense at that
-    scale (default: all).
+    `environment_suites` those of one environment's cells only.
     """
 
     name: str
@@ -73,16 +72,7 @@ class Study:
     suites: tuple[str, ...] = ()
     environment_suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pocket: Changes = field(default_factory=dict)
-    pocket_environments: tuple[str, ...] = ()
     seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 3, "paper": 3})
-
-    def at(self, scale: Scale) -> Study:
-        """The study as it is run at a scale: without environments that make no sense there."""
-        if scale != "pocket" or not self.pocket_environments:
-            return self
-        kept = self.pocket_environments
-        findings = tuple(f for f in self.findings if not f.environments or set(f.environments) & set(kept))
-        return replace(self, environments=kept, findings=findings)
 
     def suites_of(self, environment: str) -> tuple[str, ...]:
         """Suites that the cells of an environment are evaluated in, besides that environment."""

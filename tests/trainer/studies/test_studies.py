@@ -148,7 +148,7 @@ def test_the_list_shows_sizes_and_times(capsys):
 def test_cells_of_a_study_differ_only_in_the_studied_settings(name, scale, tmp_path):
     study = STUDIES[name]
     cells = grid.cells(study, scale, 2, tmp_path)
-    environments = study.at(scale).environments
+    environments = study.environments
     assert len({cell.folder for cell in cells}) == len(cells) == 2 * len(environments) * len(study.arms)
     assert len({cell.config.digest() for cell in cells}) == len(cells)
     assert len({cell.config.evaluation.prompts for cell in cells}) == 1
@@ -202,10 +202,10 @@ def test_arms_of_figure_10_differ_in_the_age_of_their_data_alone(tmp_path):
 
 def test_table_4_is_trained_on_other_names_than_it_is_evaluated_in(tmp_path):
     study = find("table-4")
-    config = configuration(study, "paper", "bandit_teacher", study.arms[0], 0)
-    assert config.environment.settings == {"low_name": "Teacher", "high_name": "Engineer"}
-    assert config.evaluation.suites == ["BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"]
-    assert study.at("pocket").environments == ("sokoban",), "the pocket policy cannot spell unseen names"
+    for scale in ("pocket", "paper"):
+        config = configuration(study, scale, "bandit_teacher", study.arms[0], 0)
+        assert config.environment.settings == {"low_name": "Teacher", "high_name": "Engineer"}
+        assert config.evaluation.suites == ["BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"]
 
 
 def test_every_study_has_seeds_enough_for_a_verdict():
