@@ -48,7 +48,7 @@ class SftConfig(Section):
     learning_rate: float = setting(1e-4, "Learning rate.", source="paper, appendix C: 1e-4", gt=0, le=1)
 
 
-Course = Literal["general", "frozen_lake", "bandit", "countdown", "webshop"]
+Course = Literal["general", "frozen_lake", "bandit", "countdown", "webshop", "calculator"]
 
 
 def _steps(single_state: int, dialogue: int, batch: int, learning_rate: float = 2e-3) -> dict[str, float]:
@@ -71,6 +71,7 @@ WARMUP_COURSES: dict[Course, dict[str, float]] = {
     "bandit": {"copying_steps": 300, **_steps(4000, 0, batch=16)},
     "countdown": _steps(2000, 0, batch=16),
     "webshop": {"copying_steps": 300, **_steps(2400, 0, batch=8, learning_rate=1e-3)},
+    "calculator": {"copying_steps": 300, **_steps(0, 3000, batch=16, learning_rate=4e-3)},
 }
 """Courses of the warm-up, with the defaults of the settings in which they differ."""
 
@@ -85,6 +86,11 @@ class WarmupConfig(Section):
         "general",
         "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment. It "
         "decides about the steps and the noise where those are empty.",
+        added=True,
+    )
+    think: bool = setting(
+        True,
+        "Demonstrations with thoughts. Without, the policy learns to answer at once, as runs with rollout.think off do.",
         added=True,
     )
     copying_steps: int | None = setting(

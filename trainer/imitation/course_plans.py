@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from envs.base import ArmsBoard, GridBoard, PageBoard, PageItem, PageSection, TextEnv
-from trainer.imitation.demonstrators import MOVES, Cell, TurnPlan, at, cells_of, grid_of
+from trainer.imitation.demonstrators import MOVES, Cell, TurnPlan, at, best_action, cells_of, grid_of
 
 _DIRECTIONS = tuple(MOVES)  # each slips into the one before or after it, in a circle
 
@@ -156,6 +156,9 @@ def _countdown(env: TextEnv) -> list[int]:
     return [*numbers, target]
 
 
+_BEFORE_RESULTS = "click[next >]"
+"""Action before those that open results: quoted first, it leads to the first of them."""
+
 _OPTIONS_AND_PRICE = re.compile(r", (?:colou?r|finish|flavou?r|scent|size|style|price)\b")
 
 
@@ -165,7 +168,8 @@ DILIGENCE = 0.55
 
 def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligence: float = DILIGENCE) -> TurnPlan:
     """WebShop by what the pages show: searches the wished product in the request's words, opens the first result,
-    chooses the options that the request names, one group after the other, and buys.
+    chooses the options that the request names, one group after the other, and buys. Thoughts quote the pages, so that
+    every word to choose follows one that stands before it there.
 
     Each step after the search is done so with probability `diligence`; else any result is opened, or bought at once.
     In the generated catalogue, 32 of 100 diligent purchases are perfect (the solver, which knows the catalogue: all),
@@ -178,18 +182,24 @@ def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligen
         items[section.layout] += section.items
     request = items["note"][0].text
     diligent = rng.random() < diligence
-    if links := [item for item in items["list"] if item.action.startswith("click[")]:
-        number = 0 if diligent else int(rng.integers(len(links)))
-        return TurnPlan("The first result." if diligent else "Any result.", [links[number].action])
+    if links := [item.action for item in items["list"] if item.action.startswith("click[")]:
+        if diligent:
+            return TurnPlan(f"{_BEFORE_RESULTS}, {links[0]}. The first result.", [links[0]])
+        opened = str(rng.choice(links))
+        return TurnPlan(f"{opened}. Any result.", [opened])
     buttons = [item.action for item in items["buttons"]]
     if "click[buy now]" in buttons:
-        choices = [section for section in board.sections if section.layout == "choices"]
-        read = [_choice(section, request) for section in choices]
-        facts = "".join(f"{one.title} {wish} {state}. " for one, (wish, state) in zip(choices, read, strict=True))
-        left = [wish for wish, state in read if state == "open"]
-        if left and diligent:
-            return TurnPlan(f"{facts}I choose {left[0]}.", [f"click[ {left[0]}]"])
-        return TurnPlan(f"{facts}{'Good enough' if left else 'All chosen'}.", ["click[buy now]"])
+        read = []
+        for section in (section for section in board.sections if section.layout == "choices"):
+            wish, state = _choice(section, request)
+            read.append(f"{section.title} {wish} {state}. ")
+            if state == "open":
+                break
+        else:
+            return TurnPlan(f"{''.join(read)}All chosen.", ["click[buy now]"])
+        if diligent:
+            return TurnPlan(f"{''.join(read)}I choose {section.title} {wish}.", [f"click[ {wish}]"])
+        return TurnPlan(f"{''.join(read)}Good enough.", ["click[buy now]"])
     if "search[keywords]" not in buttons:
         return TurnPlan("I go back.", ["click[< prev]" if "click[< prev]" in buttons else "click[back to search]"])
     wish = _OPTIONS_AND_PRICE.split(request.removeprefix("I am looking for"))[0]
@@ -198,8 +208,25 @@ def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligen
 
 def _choice(section: PageSection, request: str) -> tuple[str, str]:
     """What the request wants of a group of options, and whether that is not offered, still open or chosen."""
-    named = re.search(rf", {re.escape(section.title)} ([^,.]+)", request)
+    named = re.search(rf", {re.escape(section.title)} ([^,]+)", request)
     if named is None:
         return "any", "none"
     found = next((item for item in section.items if item.text.lower() == named[1].lower()), None)
     return named[1], "none" if found is None else "chosen" if found.chosen else "open"
+
+
+TRUST = 0.5
+"""Probability of calling the calculator rather than guessing."""
+
+
+def plan_calculation(env: TextEnv, limit: int, *, rng: np.random.Generator, trust: float = TRUST) -> TurnPlan:
+    """ToolCalculator: has the expression calculated, with probability `trust`, and answers with the result.
+
+    Otherwise it guesses a number: that calls are worth their turn is left to RL.
+    """
+    action = best_action(env) or ""
+    if not action.startswith("calculator("):
+        return TurnPlan("That is the result.", [action])
+    if rng.random() < trust:
+        return TurnPlan("I calculate it.", [action])
+    return TurnPlan("I guess.", [str(rng.integers(10, 2000))])

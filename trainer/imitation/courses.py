@@ -18,12 +18,19 @@ from trainer.config.imitation import Course as CourseName
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_PRACTICE,
+    plan_calculation,
     plan_either_arm,
     plan_expression_search,
     plan_shopping,
     plan_walk,
 )
-from trainer.imitation.demonstrators import Demonstrator, random_action, random_click, shuffled_equation
+from trainer.imitation.demonstrators import (
+    Demonstrator,
+    answer_to_another_question,
+    random_action,
+    random_click,
+    shuffled_equation,
+)
 from trainer.policy import pocket
 
 Tasks = Callable[[RolloutConfig], list[tuple[RunConfig, float]]]
@@ -162,5 +169,12 @@ COURSES: dict[CourseName, Course] = {
         task_in_every_prompt=True,
         tokens=1344,
         copies=True,
+    ),
+    "calculator": Course(
+        tasks=_only("ToolCalculator", max_turns=4, max_actions_per_turn=1, max_actions=4),
+        vocabulary=("ToolCalculator",),
+        demonstrator=lambda rng: Demonstrator(partial(plan_calculation, rng=rng), answer_to_another_question),
+        copies=True,
+        shape={"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 3},
     ),
 }

@@ -15,7 +15,7 @@ from typing import Any
 from trainer.config.run import RunConfig
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.policy import pocket
-from trainer.policy.chat_format import THINK, ChatFormat
+from trainer.policy.chat_format import ChatFormat
 from trainer.seeds import Purpose, derive
 
 _UNLIMITED_CONTEXT = 10**9  # tokens
@@ -35,7 +35,7 @@ def demonstration_records(
         NoSolverError: the solver has no advice in any of the first hundred initial states.
     """
     # any lossless tokenizer would do
-    chat = ChatFormat(pocket.build_tokenizer([]), think=True, system=config.rollout.system)
+    chat = ChatFormat(pocket.build_tokenizer([]), think=config.rollout.think, system=config.rollout.system)
     yielded = 0
     for number in count():
         own = derive(seed, Purpose.DEMONSTRATION, number)
@@ -58,7 +58,7 @@ def _record(demonstration: Demonstration, seed: int, chat: ChatFormat) -> dict[s
     for turn in trajectory.turns:
         opening = demonstration.task if turn.turn == 0 else ""
         messages.append({"role": "user", "content": opening + turn.state})
-        messages.append({"role": "assistant", "content": THINK + turn.response})
+        messages.append({"role": "assistant", "content": chat.forced + turn.response})
     return {
         "seed": seed,
         "initial_state_seed": derive(seed, 0),

@@ -25,17 +25,19 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 
-def response_text(plan: TurnPlan, chat: ChatFormat | None = None) -> str:
-    """The plan as a sampled response, after the forced `<think>`.
+def response_text(plan: TurnPlan, chat: ChatFormat) -> str:
+    """The plan as a sampled response, after the forced tag; without its thought where the format has none.
 
-    `chat`, with the environment's tools, has calls written in the format of the model's family.
+    Calls are in the format of the model's family if `chat` has the environment's tools.
     """
-    if chat is not None and chat.tools:
+    thought = f"{plan.thought}{THINK_END}" if chat.think else ""
+    if chat.tools:
         tools = {tool.name: tool for tool in chat.tools}
         calls = [call for action in plan.actions if (call := readable_call(action, tools)) is not None]
         if calls:
-            return f"{plan.thought}{THINK_END}{render_calls(calls, chat.call_format)}"
-    return f"{plan.thought}{THINK_END}{ANSWER}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
+            return f"{thought}{render_calls(calls, chat.call_format)}"
+    opening = "" if chat.forced.endswith(ANSWER) else ANSWER
+    return f"{thought}{opening}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
 
 
 @dataclass(frozen=True)

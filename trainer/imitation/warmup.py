@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -42,15 +45,17 @@ _BUCKET = 8  # batches sorted by length together: less padding, still shuffled
 _MISTAKE_RATE = 0.25
 _WORD_REPEATS = 200  # more often than the rarest words of the vocabulary, so that each becomes a token
 _REHEARSED = 4  # every so many steps on demonstrations rehearse copying, where it was practised: else it is forgotten
+_LOCK_POLL = 1.0  # seconds
 Progress = Callable[[int, int], None]
 
 
-def corpus(course: Course, seed: int) -> Iterator[str]:
+def corpus(course: Course, seed: int, rollout: RolloutConfig | None = None) -> Iterator[str]:
     """Training text of the tokenizer: prompts and demonstrations of the course, and the words of its vocabulary."""
     bootstrap = pocket.build_tokenizer([_sentence(name) for name in course.vocabulary])
-    chat = ChatFormat(bootstrap, think=True)
+    rollout = rollout or RolloutConfig()
+    chat = ChatFormat.of_rollout(bootstrap, rollout)
     source = partial(_dialogue, course, chat, noise=0.0, mistake_rate=0.0, context=pocket.CONTEXT * 8)
-    for demonstration in islice(demonstration_stream(course.tasks(RolloutConfig()), seed, source), 400):
+    for demonstration in islice(demonstration_stream(course.tasks(rollout), seed, source), 400):
         for turn in demonstration.trajectory.turns:
             yield turn.state
             yield turn.response
@@ -99,8 +104,9 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     """
     settings = settings.resolved()
     course, size = COURSES[settings.course], settings.batch or 1
-    tokenizer, model = _at_start(course, settings.seed)
-    chat = ChatFormat(tokenizer, think=True)
+    rollout = RolloutConfig(think=settings.think)
+    tokenizer, model = _at_start(course, settings.seed, rollout)
+    chat = ChatFormat.of_rollout(tokenizer, rollout)
     dialogue = partial(_dialogue, course, chat)
     good = partial(_within_window, partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE))
     noisy = partial(_within_window, partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0))
@@ -113,7 +119,7 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     copying = _copying_losses(model, tokenizer, settings.seed)
     losses = [(settings.copying_steps or 0, 1.0, copying)]
     for number, (steps, batch, share, source) in enumerate(sources):
-        demonstrations = demonstration_stream(course.tasks(RolloutConfig()), derive(settings.seed, number), source)
+        demonstrations = demonstration_stream(course.tasks(rollout), derive(settings.seed, number), source)
         losses.append((steps, share, _response_losses(model, tokenizer, _batches(demonstrations, batch))))
     total, done = sum(steps for steps, _, _ in losses), 0
     for steps, share, stage in losses:
@@ -147,9 +153,9 @@ def _response_losses(
         yield response_loss(model, demonstrated, tokenizer.pad_token_id)
 
 
-def _at_start(course: Course, seed: int) -> tuple[PreTrainedTokenizerFast, Qwen2ForCausalLM]:
+def _at_start(course: Course, seed: int, rollout: RolloutConfig) -> tuple[PreTrainedTokenizerFast, Qwen2ForCausalLM]:
     """Tokenizer and model before the first step."""
-    tokenizer = pocket.build_tokenizer(corpus(course, seed), course.tokens)
+    tokenizer = pocket.build_tokenizer(corpus(course, seed, rollout), course.tokens)
     model = pocket.build_model(tokenizer, seed, **course.shape)
     pocket.look_back(model, course.distances)
     if course.copies:
@@ -225,5 +231,21 @@ def find_or_build(settings: WarmupConfig, cache: Path, progress: Progress) -> Pa
     folder = cache / f"pocket-{digest(settings)}"
     if not (folder / RECORD).exists():
         cache.mkdir(parents=True, exist_ok=True)
-        write(folder, settings, progress)
+        with _locked(folder.with_suffix(".lock"), lambda: progress(0, 1)):
+            if not (folder / RECORD).exists():
+                write(folder, settings, progress)
     return folder
+
+
+@contextmanager
+def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a cached policy, so that one process builds it and the others wait, calling `waiting`."""
+    with path.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waiting()
+                time.sleep(_LOCK_POLL)
+        yield

@@ -105,7 +105,7 @@ class ChatFormat:
             raise TemplateError("the model's chat template drops messages: it cannot build dialogues of several turns")
         # The template closes the assistant's turn with its end token, which the policy samples itself unless cut.
         self.eos_id, self._before_user = self._split_end(before_user)
-        self._think = think
+        self.think = think
         self.forced = self._forced(think, ANSWER)
         self.call_format = detect_format(self._template) if call_format == "auto" else call_format
 
@@ -134,7 +134,7 @@ class ChatFormat:
         if not tools or self.call_format == "answer":
             return self
         bound = copy.copy(self)
-        bound.tools, bound.forced = tuple(tools), self._forced(self._think, "")
+        bound.tools, bound.forced = tuple(tools), self._forced(self.think, "")
         bound.renders_tools = bound._template_renders_tools()
         return bound
 

@@ -30,6 +30,7 @@ SMOKE: Changes = {
     "sft.demonstrations": 4,
     "sft.validation_demonstrations": 2,
     "sft.batch": 2,
+    "warmup.think": True,  # the policy that ships
 }
 POCKET: Changes = {
     "policy.threads": 1,  # two concurrent cells on two cores
@@ -43,7 +44,8 @@ POCKET: Changes = {
 _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-S", "starpo_s")
 _PPO = {"algorithm.estimator": "gae"}
 _GRPO = {"algorithm.estimator": "grpo", "algorithm.normalize_by_std": True}
-_NO_THINK: Changes = {"rollout.think": False}
+_NO_THINK: Changes = {"rollout.think": False, "warmup.think": False}
+"""The pocket policy answers without a thought only if it was warmed up so; other models do as the prompt says."""
 _NO_THINK_PAPER: Changes = {
     "rollout.system": "You're a helpful assistant. You always respond with your answer in <answer>...</answer>."
 }

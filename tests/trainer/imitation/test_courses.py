@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import envs
-from envs.base import GridBoard
+from envs.base import GridBoard, Hint
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_STRATEGIES,
     careful_direction,
+    plan_calculation,
     plan_expression_search,
     plan_shopping,
     plan_walk,
@@ -213,13 +214,59 @@ def shop_at(*actions: str) -> tuple[str, str]:
     return plan.thought, plan.actions[0]
 
 
-def test_thoughts_in_the_shop_name_what_is_wanted_of_every_group_of_options() -> None:
+def test_thoughts_in_the_shop_go_through_the_options_up_to_the_first_open_one() -> None:
     product = ("search[reef safe lip balms]", "click[timi]")
-    assert shop_at(*product) == ("flavor cherry open. size 4 pack open. I choose cherry.", "click[ cherry]")
+    assert shop_at(*product) == ("flavor cherry open. I choose flavor cherry.", "click[ cherry]")
     one = shop_at(*product, "click[ cherry]")
-    assert one == ("flavor cherry chosen. size 4 pack open. I choose 4 pack.", "click[ 4 pack]")
+    assert one == ("flavor cherry chosen. size 4 pack open. I choose size 4 pack.", "click[ 4 pack]")
     both = shop_at(*product, "click[ cherry]", "click[4 pack]")
     assert both == ("flavor cherry chosen. size 4 pack chosen. All chosen.", "click[buy now]")
+
+
+def test_thoughts_about_results_quote_the_page_before_the_chosen_one() -> None:
+    thought, answer = shop_at("search[reef safe lip balms]")
+    assert thought == f"click[next >], {answer}. The first result."
+    page = envs.make("WebShop", {"hints": "-"})
+    page.reset(seed=1)
+    page.step("search[reef safe lip balms]")
+    assert thought.removesuffix(". The first result.") in page.render()
+
+
+def test_options_with_a_decimal_point_are_read_whole() -> None:
+    env = envs.make("WebShop", {"hints": "-"})
+    for seed in range(300):
+        env.reset(seed=seed)
+        if "size 1.7 litre" in env.render():
+            break
+    env.step((env.hint() or Hint()).actions[0])
+    env.step((env.hint() or Hint()).actions[0])
+    thoughts = []
+    for _ in range(3):
+        plan = plan_shopping(env, 1, rng=np.random.default_rng(0), diligence=1.0)
+        thoughts.append(plan.thought)
+        env.step(plan.actions[0])
+    assert "I choose size 1.7 litre." in " ".join(thoughts)
+
+
+def questions_answered(trust: float) -> float:
+    successes = 0
+    for seed in range(100):
+        env, rng = envs.make("ToolCalculator"), np.random.default_rng(seed)
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            _, _, ended, _, info = env.step(plan_calculation(env, 1, rng=rng, trust=trust).actions[0])
+        successes += info["success"]
+    return successes / 100
+
+
+def test_calculated_answers_are_right_and_guesses_wrong() -> None:
+    assert questions_answered(1.0) == 1.0
+    assert questions_answered(0.0) < 0.03
+
+
+def test_the_calculator_is_called_in_half_of_the_first_turns(chat: ChatFormat) -> None:
+    assert 0.35 < success("calculator", chat) < 0.65
 
 
 def test_pages_without_a_next_step_are_left() -> None:

@@ -20,6 +20,7 @@ from trainer.imitation.demonstrators import (
     demonstrator_of,
     plan_from_hint,
 )
+from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.response_parser import parse_response
 
 ENVIRONMENTS = list(BUILT_IN)
@@ -39,7 +40,7 @@ def demonstrated(chat, environment, seed, noise=0.0, mistake_rate=0.0):
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_a_plan_keeps_the_format_and_follows_the_hint(environment):
+def test_a_plan_keeps_the_format_and_follows_the_hint(environment, chat):
     for seed in range(12):
         env = envs.make(environment)
         env.reset(seed=seed)
@@ -47,13 +48,28 @@ def test_a_plan_keeps_the_format_and_follows_the_hint(environment):
         limit = env.env_spec.max_actions_per_turn
         plan = demonstrator_of(env).plan(env, limit)
         assert env.render() == before, "planning changes nothing"
-        parsed = parse_response(response_text(plan), think=True, max_actions=limit)
+        parsed = parse_response(response_text(plan, chat), think=True, max_actions=limit)
         assert (parsed.thought, list(parsed.actions), parsed.problem) == (plan.thought, plan.actions, None)
         assert plan.actions[0] in env.hint().actions
         if env.env_spec.actions:
             assert set(plan.actions) <= set(env.env_spec.actions)
         else:
             assert plan.actions[0] in plan.thought or "[" in plan.actions[0]
+
+
+@pytest.mark.parametrize("environment", ["Sokoban", "Bandit", "ToolCalculator"])
+def test_without_thoughts_demonstrations_are_answers_that_can_be_read(environment, chat):
+    silent = config(environment)
+    silent = silent.model_copy(update={"rollout": silent.rollout.model_copy(update={"think": False})})
+    answering = ChatFormat(chat.tokenizer, think=False)
+    played = [
+        demonstrate(silent, answering, seed, noise=0.0, mistake_rate=0.0, context=8192).trajectory for seed in range(6)
+    ]
+    assert np.mean([trajectory.success for trajectory in played]) > 0.6
+    turns = [turn for trajectory in played for turn in trajectory.turns]
+    assert {turn.thought for turn in turns} == {""} and all(turn.format_valid for turn in turns)
+    record = next(demonstration_records(silent, 0, noise=0.0, mistake_rate=0.0))
+    assert record["success"] and "<think>" not in str(record["messages"][1:])
 
 
 @pytest.mark.parametrize("environment", PINNED)

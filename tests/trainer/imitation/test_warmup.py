@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,12 @@ from trainer.policy import pocket
 
 def test_the_shipped_policy_uses_the_default_settings() -> None:
     record = json.loads((POCKET_CHECKPOINT / warmup.RECORD).read_text())
-    assert {"course": "general", "copying_steps": None, **record["settings"]} == WarmupConfig().resolved().model_dump()
+    assert {
+        "course": "general",
+        "copying_steps": None,
+        "think": True,
+        **record["settings"],
+    } == WarmupConfig().resolved().model_dump()
     assert record["digest"] == warmup.digest(WarmupConfig())
     assert record["command"] == "python -m trainer build-pocket"
 
@@ -57,3 +65,18 @@ def test_all_shipped_weights_together_are_small() -> None:
 def test_every_course_has_a_digest_of_its_own() -> None:
     assert len({warmup.digest(WarmupConfig(course=course)) for course in COURSES}) == len(COURSES)
     assert warmup.digest(WarmupConfig()) == "03d0b4f8779ec322", "that of checkpoints from before there were courses"
+
+
+def test_processes_that_need_the_same_policy_build_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = WarmupConfig(course="bandit", think=False, copying_steps=0, single_state_steps=1, batch=1)
+    built, write = [], warmup.write
+
+    def counted(*args: Any) -> None:
+        built.append(args)
+        write(*args)
+
+    monkeypatch.setattr(warmup, "write", counted)
+    with ThreadPoolExecutor() as pool:
+        folders = list(pool.map(lambda _: warmup.find_or_build(settings, tmp_path, lambda done, total: None), range(3)))
+    assert len(built) == 1 and len(set(folders)) == 1
+    assert json.loads((folders[0] / warmup.RECORD).read_text())["digest"] == warmup.digest(settings)
