@@ -90,7 +90,7 @@ class WarmupConfig(Section):
     )
     think: bool = setting(
         True,
-        "Demonstrations with thoughts. Without, the policy learns to answer at once, as runs with rollout.think off do.",
+        "Demonstrations with thoughts. Without, the policy learns to answer at once, for runs with rollout.think off.",
         added=True,
     )
     copying_steps: int | None = setting(

@@ -78,5 +78,6 @@ def test_processes_that_need_the_same_policy_build_it_once(tmp_path: Path, monke
     monkeypatch.setattr(warmup, "write", counted)
     with ThreadPoolExecutor() as pool:
         folders = list(pool.map(lambda _: warmup.find_or_build(settings, tmp_path, lambda done, total: None), range(3)))
-    assert len(built) == 1 and len(set(folders)) == 1
+    assert len(built) == 1
+    assert len(set(folders)) == 1
     assert json.loads((folders[0] / warmup.RECORD).read_text())["digest"] == warmup.digest(settings)
