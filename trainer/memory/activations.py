@@ -45,7 +45,7 @@ def layer(shape: ModelShape, passing: ActivationBytes) -> int:
     and their product. Packed rows keep the attention output twice: before and after the rows are joined. Frozen weights
     do not keep their input, but adapters do, in float32.
     """
-    h, q, k, f, r, w = shape.hidden, shape.query, shape.key, shape.intermediate, passing.rank, passing.width
+    h, q, k, f, r, w = shape.hidden, shape.query, shape.key, shape.active_intermediate, passing.rank, passing.width
     attention, again = 2 * q + 2 * math.ceil(passing.read * (q if passing.repeated else k)), q * passing.packed
     if not r:
         wide, own = 2 * h, 4 * h + attention + again + 4 * f
@@ -74,10 +74,10 @@ def backward_transient(shape: ModelShape, passing: ActivationBytes) -> int:
     Gradients of its widest part and, with gradient checkpointing, its recomputed activations.
     """
     scores = 2 * _WIDE * shape.heads * passing.scores
-    gradients = max(passing.width * (3 * shape.intermediate + 3 * shape.hidden), scores)
+    gradients = max(passing.width * (3 * shape.active_intermediate + 3 * shape.hidden), scores)
     return gradients + (layer(shape, passing) if passing.checkpointed else 0)
 
 
 def forward_transient(shape: ModelShape, width: int) -> int:
     """Transient bytes per token of a forward pass without gradients."""
-    return width * (3 * shape.intermediate + 4 * shape.hidden) + 2 * _WIDE * shape.hidden
+    return width * (3 * shape.active_intermediate + 4 * shape.hidden) + 2 * _WIDE * shape.hidden

@@ -271,7 +271,7 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
         parts += _trained("critic", config, shape, own, shards)
     parts += _activations(config, shape, gpu=gpu)
     if shards > 1:
-        gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors())
+        gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors(sparse=shape.experts is not None))
         parts.append(MemoryItem("layers put together", width_of(config) * gathered, ("learn",)))
     parts.append(MemoryItem("temporaries of the step", _step_bytes(config, sizes, gpu=gpu) // shards, ("step",)))
     return parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,30 @@ from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.paths import POCKET_CHECKPOINT
 
 ALL_LINEAR = "all-linear"
-_MAX_SIZE, _MAX_LAYERS = 10**8, 10_000
+_MAX_SIZE, _MAX_LAYERS, _MAX_EXPERTS = 10**8, 10_000, 10_000
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Layers of a mixture of experts: gated MLPs of which a router chooses some for each token.
+
+    Attributes:
+        number: of experts in such a layer; `active` of them compute a token.
+        intermediate: of one expert.
+        shared: intermediate size of the experts that compute every token, together.
+        layers: that have experts instead of an MLP.
+    """
+
+    number: int
+    active: int
+    intermediate: int
+    layers: int
+    shared: int = 0
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A Llama-style decoder: grouped-query attention, a gated MLP, two norms per layer.
+    """A Llama-style decoder: grouped-query attention, a gated MLP or experts, two norms per layer.
 
     Attributes:
         context: maximum length in tokens.
@@ -28,6 +46,7 @@ class ModelShape:
         query_bias: whether the projections to queries, keys and values have biases; likewise `output_bias` and
             `mlp_bias` for the other linear layers.
         head_norms: whether queries and keys are normalised per head.
+        experts: of a mixture of experts; None: every layer has one MLP.
     """
 
     hidden: int
@@ -43,6 +62,16 @@ class ModelShape:
     output_bias: bool = False
     mlp_bias: bool = False
     head_norms: bool = False
+    experts: Experts | None = None
+
+    @property
+    def active_intermediate(self) -> int:
+        """Elements of a token's largest intermediate layer: of an MLP, or of its experts together."""
+        experts = self.experts
+        if experts is None:
+            return self.intermediate
+        sparse = experts.active * experts.intermediate + experts.shared
+        return sparse if experts.layers == self.layers else max(sparse, self.intermediate)
 
     @property
     def query(self) -> int:
@@ -63,26 +92,45 @@ class ModelShape:
         """Parameters without the output layer; a tied embedding is counted."""
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
 
-    def linears(self) -> dict[str, tuple[int, int]]:
-        """The linear layers of one layer: name → (out, in)."""
+    def attention(self) -> dict[str, tuple[int, int]]:
+        """The linear layers of one layer's attention: name → (out, in)."""
         return {
             "q_proj": (self.query, self.hidden),
             "k_proj": (self.key, self.hidden),
             "v_proj": (self.key, self.hidden),
             "o_proj": (self.hidden, self.query),
-            "gate_proj": (self.intermediate, self.hidden),
-            "up_proj": (self.intermediate, self.hidden),
-            "down_proj": (self.hidden, self.intermediate),
         }
 
-    def layer_tensors(self) -> Iterator[tuple[int, ...]]:
-        """Sizes of one layer's weights."""
+    def mlp(self, intermediate: int) -> dict[str, tuple[int, int]]:
+        """The linear layers of a gated MLP, or of one expert, of this intermediate size: name → (out, in)."""
+        return {
+            "gate_proj": (intermediate, self.hidden),
+            "up_proj": (intermediate, self.hidden),
+            "down_proj": (self.hidden, intermediate),
+        }
+
+    def linears(self, *, sparse: bool = False) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Names and sizes (out, in) of the linear layers of one layer: an ordinary one, or one with experts."""
+        yield from self.attention().items()
+        experts = self.experts
+        if not sparse or experts is None:
+            yield from self.mlp(self.intermediate).items()
+            return
+        for _ in range(experts.number):
+            yield from self.mlp(experts.intermediate).items()
+        if experts.shared:
+            yield from self.mlp(experts.shared).items()
+
+    def layer_tensors(self, *, sparse: bool = False) -> Iterator[tuple[int, ...]]:
+        """Sizes of the weights of one layer: an ordinary one, or one with experts."""
         biased = {"q_proj": self.query_bias, "k_proj": self.query_bias, "v_proj": self.query_bias}
         biased |= {"o_proj": self.output_bias}
-        for name, size in self.linears().items():
+        for name, size in self.linears(sparse=sparse):
             yield size
             if biased.get(name, self.mlp_bias):
                 yield size[:1]
+        if sparse and self.experts is not None:
+            yield (self.experts.number, self.hidden)  # the router
         yield from [(self.hidden,)] * 2
         if self.head_norms:
             yield from [(self.head_dim,)] * 2
@@ -90,19 +138,25 @@ class ModelShape:
     def tensors(self) -> Iterator[tuple[int, ...]]:
         """Sizes of all weights."""
         yield (self.vocabulary, self.hidden)
-        for _ in range(self.layers):
-            yield from self.layer_tensors()
+        for sparse in self._sparse_layers():
+            yield from self.layer_tensors(sparse=sparse)
         yield (self.hidden,)
         if not self.tied:
             yield (self.vocabulary, self.hidden)
 
     def adapters(self, rank: int, targets: list[str]) -> Iterator[tuple[int, int]]:
         """Sizes of the LoRA matrices: (rank, in) and (out, rank) of each targeted layer."""
-        chosen = [size for name, size in self.linears().items() if targets == [ALL_LINEAR] or name in targets]
-        for _ in range(self.layers):
-            for out, into in chosen:
-                yield (rank, into)
-                yield (out, rank)
+        for sparse in self._sparse_layers():
+            for name, (out, into) in self.linears(sparse=sparse):
+                if targets == [ALL_LINEAR] or name in targets:
+                    yield (rank, into)
+                    yield (out, rank)
+
+    def _sparse_layers(self) -> Iterator[bool]:
+        """Whether each layer has experts, those without first."""
+        with_experts = self.experts.layers if self.experts else 0
+        yield from [False] * (self.layers - with_experts)
+        yield from [True] * with_experts
 
 
 def read(config: Mapping[str, Any]) -> ModelShape | None:
@@ -125,13 +179,34 @@ def read(config: Mapping[str, Any]) -> ModelShape | None:
             query_bias=biased or kind == "qwen2",
             output_bias=biased,
             mlp_bias=bool(config.get("mlp_bias", False)),
-            head_norms=kind == "qwen3",
+            head_norms=kind in ("qwen3", "qwen3_moe"),
+            experts=_experts(config),
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         return None
     sizes = (hidden, heads, shape.kv_heads, shape.head_dim, shape.intermediate, shape.vocabulary, shape.context)
     sane = all(0 < size <= _MAX_SIZE for size in sizes) and 0 < shape.layers <= _MAX_LAYERS
+    if shape.experts is not None:
+        number, active, intermediate, layers, shared = astuple(shape.experts)
+        sane &= 0 < active <= number <= _MAX_EXPERTS and 0 < intermediate <= _MAX_SIZE and 0 <= shared <= _MAX_SIZE
+        sane &= 0 <= layers <= shape.layers
     return shape if sane else None
+
+
+_EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
+
+
+def _experts(config: Mapping[str, Any]) -> Experts | None:
+    """The experts of a configuration, by the names that Mixtral, Qwen, DeepSeek and their relatives have for them."""
+    number = next((int(config[name]) for name in _EXPERT_COUNTS if config.get(name)), 0)
+    if number < 2:
+        return None
+    intermediate = int(config.get("moe_intermediate_size") or config["intermediate_size"])
+    shared = config.get("shared_expert_intermediate_size") or (config.get("n_shared_experts") or 0) * intermediate
+    layers, dense = int(config["num_hidden_layers"]), int(config.get("first_k_dense_replace") or 0)
+    every, only_mlp = int(config.get("decoder_sparse_step") or 1), config.get("mlp_only_layers") or []
+    sparse = [layer for layer in range(dense, layers) if (layer + 1) % every == 0 and layer not in only_mlp]
+    return Experts(number, int(config.get("num_experts_per_tok") or 1), intermediate, len(sparse), int(shared))
 
 
 def _qwen(

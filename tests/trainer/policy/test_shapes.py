@@ -1,0 +1,100 @@
+"""Sizes of checkpoints from their config.json alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from tests.trainer.policy.architectures import ARCHITECTURES, Architecture
+from trainer.memory.activations import ActivationBytes, saved
+from trainer.policy import pocket, shapes
+
+QWEN3_30B: dict[str, Any] = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "vocab_size": 151_936,
+    "tie_word_embeddings": False,
+}
+MIXTRAL: dict[str, Any] = {
+    "model_type": "mixtral",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14_336,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "vocab_size": 32_000,
+    "tie_word_embeddings": False,
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return pocket.build_tokenizer([])
+
+
+@pytest.mark.parametrize(
+    "architecture", [each for each in ARCHITECTURES if not each.refused], ids=lambda each: each.name
+)
+def test_parameters_are_those_of_the_checkpoint(
+    architecture: Architecture, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    folder = architecture.save(tmp_path, tokenizer)
+    shape = shapes.read_folder(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert shape is not None
+    assert shape.parameters == pytest.approx(sum(weight.numel() for weight in model.parameters()), rel=0.01)
+
+
+@pytest.mark.parametrize(("config", "billions"), [(QWEN3_30B, 30.5), (MIXTRAL, 46.7)])
+def test_experts_count_as_published(config: dict[str, Any], billions: float) -> None:
+    shape = shapes.read(config)
+    assert shape is not None
+    assert shape.parameters / 1e9 == pytest.approx(billions, abs=0.05)
+
+
+def test_a_token_activates_some_experts_and_the_shared_one() -> None:
+    shape = shapes.read(MIXTRAL)
+    shared = shapes.read(QWEN3_30B | {"n_shared_experts": 2, "first_k_dense_replace": 3})
+    assert shape is not None
+    assert shared is not None
+    assert shape.active_intermediate == 2 * 14_336
+    assert shared.experts == shapes.Experts(number=128, active=8, intermediate=768, layers=45, shared=2 * 768)
+    assert shared.active_intermediate == max(10 * 768, 6144)
+    dense = shapes.read({name: value for name, value in MIXTRAL.items() if "experts" not in name})
+    assert dense is not None
+    assert saved(dense, ActivationBytes(2)) < saved(shape, ActivationBytes(2)) < 2 * saved(dense, ActivationBytes(2))
+
+
+def test_adapters_of_all_layers_include_those_of_every_expert() -> None:
+    shape = shapes.read(MIXTRAL)
+    assert shape is not None
+    assert len(list(shape.adapters(8, [shapes.ALL_LINEAR]))) == 32 * 2 * (4 + 3 * 8)
+    assert len(list(shape.adapters(8, ["q_proj"]))) == 32 * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_experts_per_tok": 200},
+        {"num_experts": 10**9},
+        {"moe_intermediate_size": -4},
+        {"mlp_only_layers": 7},
+        {"num_experts": "many"},
+    ],
+)
+def test_experts_that_cannot_be_are_no_shape(change: dict[str, Any]) -> None:
+    assert shapes.read(json.loads(json.dumps(QWEN3_30B | change))) is None
