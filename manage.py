@@ -5,7 +5,7 @@ import os
 import sys
 
 
-def main() -> None:
+def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     from webapp.core.private_files import DataFolderError, set_umask
 
@@ -20,7 +20,10 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except DataFolderError as error:
         sys.exit(f"Error: {error}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    from trainer.cli.broken_pipe import until_reader_gone
+
+    sys.exit(until_reader_gone(main))

@@ -25,6 +25,7 @@ from envs.support.rng import SeededRng, Stream, dynamics_of
 MAX_SIZE = 6
 MAX_TARGET = 2048
 ACTIONS_PER_TURN = 5
+MAX_TURNS, MAX_ACTIONS = 100, 1000
 TARGET_REWARD = 1.0
 FIRST_TILES = 2
 _SIGNS = ".123456789abc"
@@ -76,7 +77,9 @@ class Game2048(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        turns = ceil(self.settings.target * 3 / 4 / ACTIONS_PER_TURN)
+        actions = min(MAX_ACTIONS, ceil(self.settings.target * 3 / 4))
+        turns = min(MAX_TURNS, ceil(actions / ACTIONS_PER_TURN))
+        per_turn = ceil(actions / turns)
         self.env_spec = EnvSpec(
             name="Game2048",
             title="2048",
@@ -88,8 +91,8 @@ class Game2048(TextEnv):
             vocabulary={},
             actions=ACTIONS,
             max_turns=turns,
-            max_actions_per_turn=ACTIONS_PER_TURN,
-            max_actions=turns * ACTIONS_PER_TURN,
+            max_actions_per_turn=per_turn,
+            max_actions=turns * per_turn,
             success=f"A tile has the target value, {self.settings.target}.",
         )
         self.action_space: ActionNames = ActionNames(ACTIONS)

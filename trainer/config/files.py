@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trainer.config import former_names
-from trainer.config.environment import BUDGETS, with_defaults_version
+from trainer.config.environment import BUDGETS, recommended_budgets, with_defaults_version
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -89,18 +89,27 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
 
 
 def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) -> None:
-    """Leave open the budgets of another environment than before, but for those among the assigned names.
+    """Leave open the budgets that other settings of the environment change, but for those among the assigned names.
 
-    Budgets belong to an environment: those of `before` say nothing about the one that replaces it.
+    Budgets belong to an environment: those of `before` say nothing about the one that replaces it. Where only its
+    settings change, such as the variant of an adapter, the budgets follow that were those it recommended.
     """
     environment, rollout = data.get("environment"), data.get("rollout")
-    if not isinstance(environment, Mapping) or not isinstance(rollout, dict):
-        return
     assigned = set(names)
-    if environment.get("name") != before.environment.name and "rollout" not in assigned:
-        for budget in BUDGETS:
-            if f"rollout.{budget}" not in assigned:
-                rollout.pop(budget, None)
+    if not isinstance(environment, Mapping) or not isinstance(rollout, dict) or "rollout" in assigned:
+        return
+    replaced = environment.get("name") != before.environment.name
+    if not replaced and environment.get("settings") == before.environment.settings:
+        return
+    for budget in BUDGETS if replaced else recommended_before(before):
+        if f"rollout.{budget}" not in assigned:
+            rollout.pop(budget, None)
+
+
+def recommended_before(config: RunConfig) -> list[str]:
+    """Names of the budgets that are those which the configuration's environment recommends."""
+    own = recommended_budgets(config.environment.name, config.environment.settings)
+    return [budget for budget in BUDGETS if getattr(config.rollout, budget) == own[budget]]
 
 
 def current_names(names: Iterable[str]) -> dict[str, str]:

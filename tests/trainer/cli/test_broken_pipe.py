@@ -15,9 +15,10 @@ from trainer.cli.broken_pipe import until_reader_gone
         ["-m", "trainer", "presets"],
         ["-m", "trainer", "study", "--list"],
         ["-m", "trainer", "--help"],
+        ["manage.py", "help"],
         ["-c", "from trainer.cli.broken_pipe import *; until_reader_gone(lambda: print('line\\n' * 100_000) or 0)"],
     ],
-    ids=["presets", "studies", "help", "more than a pipe holds"],
+    ids=["presets", "studies", "help", "site", "more than a pipe holds"],
 )
 def test_a_reader_that_goes_away_is_no_error(command):
     read, write = os.pipe()

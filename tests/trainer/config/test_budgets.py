@@ -69,3 +69,21 @@ def test_the_same_environment_on_the_command_line_keeps_the_budgets_of_the_prese
     assert budgets(with_overrides(preset, ["environment.name=FrozenLake"])) == budgets(preset)
     assert budgets(with_overrides(preset, ["iterations=3"])) == budgets(preset)
     assert budgets(preset)["max_actions_per_turn"] == 1
+
+
+def test_budgets_follow_the_settings_of_the_environment_unless_they_were_chosen():
+    tools = with_overrides(RunConfig(), ["environment.name=ToolCalculator"])
+    more = with_overrides(tools, ["environment.settings.max_calls=7"])
+    assert budgets(more) == {"max_turns": 8, "max_actions_per_turn": 1, "max_actions": 8}
+    fewer = with_overrides(tools, ["environment.settings.max_calls=7", "rollout.max_turns=3"])
+    assert budgets(fewer) == budgets(more) | {"max_turns": 3}
+    chosen = with_overrides(fewer, ["environment.settings.max_calls=2"])
+    assert budgets(chosen) == {"max_turns": 3, "max_actions_per_turn": 1, "max_actions": 3}
+    taxi = with_overrides(RunConfig(), ["environment.name=Gymnasium"])
+    assert budgets(with_overrides(taxi, ["environment.settings.id=Taxi-v4"]))["max_actions"] == 200
+
+
+@pytest.mark.parametrize(("name", "changes"), [("Game2048", {"target": 2048}), ("Sudoku", {"size": 9, "blanks": 54})])
+def test_recommended_budgets_are_allowed_ones(name, changes):
+    config = RunConfig.model_validate({"environment": {"name": name, "settings": changes}})
+    assert all(0 < value <= BUDGETS[budget] for budget, value in budgets(config).items())

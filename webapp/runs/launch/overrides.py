@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.config.environment import recommended_budgets
-from trainer.config.files import current_names, dump_for_overrides, open_budgets
+from trainer.config.environment import BUDGETS, recommended_budgets
+from trainer.config.files import current_names, dump_for_overrides, open_budgets, recommended_before
 from trainer.config.run import RunConfig
 
 
 def changes(config: RunConfig, base: RunConfig) -> dict[str, Any]:
     """Dotted name → value of every setting to change in the base, as for `--set` and the API's overrides.
 
-    Budgets of another environment than that of the base are compared with its own: overrides take them along.
+    Budgets that follow another environment than that of the base, or other settings of it, are compared with its own:
+    overrides take them along.
     """
     before = base.model_dump(mode="json")
-    if config.environment.name != base.environment.name:
-        before["rollout"] |= recommended_budgets(config.environment.name)
+    environment = config.environment
+    replaced = environment.name != base.environment.name
+    if replaced or environment.settings != base.environment.settings:
+        own = recommended_budgets(environment.name, environment.settings)
+        before["rollout"] |= {budget: own[budget] for budget in (BUDGETS if replaced else recommended_before(base))}
     return _changes(config.model_dump(mode="json"), before, RunConfig.model_fields, "")
 
 

@@ -41,3 +41,12 @@ def test_another_environment_takes_its_own_budgets_along() -> None:
     short = with_changes(BASE, {"environment.name": "WebShop", "rollout.max_turns": BASE.rollout.max_turns})
     assert changes(short, BASE) == {"environment.name": "WebShop", "rollout.max_turns": BASE.rollout.max_turns}
     assert with_changes(BASE, changes(short, BASE)) == short
+
+
+def test_settings_that_change_budgets_take_them_along() -> None:
+    base = with_changes(BASE, {"environment.name": "ToolCalculator"})
+    more = {"environment.settings": {"max_calls": 7}}
+    assert with_changes(base, more).rollout.max_turns == 8
+    assert changes(with_changes(base, more), base) == more
+    fewer = more | {"rollout.max_turns": 3}
+    assert changes(with_changes(base, fewer), base) == fewer
