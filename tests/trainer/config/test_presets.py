@@ -124,7 +124,7 @@ def test_the_echo_trap_presets_divide_by_the_spread_and_differ_as_starpo_and_sta
     }
 
 
-@pytest.mark.parametrize("environment", ["bandit", "frozen_lake", "countdown"])
+@pytest.mark.parametrize("environment", ["bandit", "frozen_lake", "countdown", "webshop"])
 @pytest.mark.parametrize("variant", ["starpo", "starpo_s"])
 def test_the_pocket_policy_of_every_preset_ships_and_plays_as_it_was_taught(environment, variant):
     config = load_preset(f"{environment}-{variant}-pocket")
