@@ -126,9 +126,9 @@ class Recorder:
                 extra=extra,
             )
 
-    def notice(self, message: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
+    def notice(self, message: str, *, level: Literal["info", "warning", "error"] = "info", **extra: Any) -> None:
         """Record a message for people."""
-        self._writer.write("notice", level=level, message=message)
+        self._writer.write("notice", level=level, message=message, extra=extra)
 
     def group(
         self,

@@ -14,15 +14,24 @@ from trainer.metrics import registry
 
 
 class Event(BaseModel):
-    """Common to all events. `seq` counts lines from 1; `time` is seconds since the epoch."""
+    """Common to all events. `seq` counts lines from 1; `time` is seconds since the epoch.
 
-    model_config = ConfigDict(extra="forbid")
+    Fields that this version does not know become part of `extra`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
 
     seq: int = 0
     time: float = 0.0
     extra: dict[str, JsonValue] | None = Field(
         default=None, description="Anything that a recorder adds: tool calls, scores of a judge, latency."
     )
+
+    def model_post_init(self, context: Any, /) -> None:
+        if unknown := self.__pydantic_extra__:
+            self.extra = {**unknown, **(self.extra or {})}
+            unknown.clear()
 
 
 class RunStarted(Event):

@@ -146,6 +146,20 @@ def _fitted_model(model: Model) -> Model:
     return model.model_copy(update=changes) if changes else model
 
 
+def _fitted_extra(value: Any) -> Any:
+    """What another recorder added, which only exports and details show: numbers may be of any size.
+
+    A number that is not finite, which a database cannot hold, becomes null.
+    """
+    if isinstance(value, dict):
+        return {_cut(key, SHORT_NAME): _fitted_extra(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_fitted_extra(item) for item in value]
+    if isinstance(value, str):
+        return _cut(value, MAX_TEXT)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _fitted(name: str, value: Any) -> Any:
     """Called for each value of each event: the usual ones return at once."""
     kind = type(value)
@@ -153,6 +167,8 @@ def _fitted(name: str, value: Any) -> Any:
         return value if len(value) <= MAX_MESSAGE else _cut(value, MAX_MESSAGE if name in MESSAGES else MAX_TEXT)
     if value is None or kind is bool:
         return value
+    if name == "extra":
+        return _fitted_extra(value)
     if kind is int:
         if not -(2**31) <= value < 2**31 and not (name in WIDE and -(2**63) <= value < 2**63):
             raise LimitExceeded(f"has a number in {name} that is out of range")

@@ -133,7 +133,6 @@ def test_an_event_that_cannot_be_written_uses_no_number(tmp_path):
         ("{}", "line 3 is not an event: Unable to extract tag"),
         ('{"type":"party"}', "line 3 is not an event"),
         ('{"type":"notice","seq":3,"level":"info"}', "line 3 is not an event: notice.message: Field required"),
-        ('{"type":"notice","seq":3,"level":"info","message":"a","x":1}', "notice.x: Extra inputs"),
         ('{"type":"phase","seq":3,"phase":"load","iteration":"1"}', "phase.iteration: Input should be a valid integer"),
         ('{"type":"notice","seq":2,"level":"info","message":"a"}', "line 3 has seq 2: lines are missing"),
     ],
@@ -142,6 +141,13 @@ def test_an_invalid_line_is_reported_with_its_number_and_problem(line, complaint
     with pytest.raises(JournalError) as refusal:
         parse_line(line, 3)
     assert complaint in str(refusal.value)
+
+
+def test_fields_of_other_recorders_become_extra():
+    line = '{"type":"notice","seq":1,"level":"info","message":"a","judge":{"score":0.5},"run":3,"extra":{"run":4}}'
+    event = parse_line(line, 1)
+    assert event.extra == {"judge": {"score": 0.5}, "run": 4}
+    assert parse_line(event.model_dump_json(exclude_none=True), 1) == event
 
 
 def test_unknown_values_are_omitted(tmp_path):

@@ -116,6 +116,19 @@ def test_numbers_that_cannot_be_stored_or_exported_are_refused(change: dict[str,
         limits.fitted(event)
 
 
+def test_what_other_recorders_add_is_kept_whatever_its_numbers_are() -> None:
+    added = {"began_ns": 1_795_675_717_046_685_000, "score": float("nan"), "k" * 300: [1, {"text": "x" * 70_000}]}
+    sent = journal.Notice(level="info", message="a", extra=added)  # type: ignore[arg-type]
+    extra = limits.fitted(sent).extra
+    assert extra is not None
+    assert extra["began_ns"] == added["began_ns"]
+    assert extra["score"] is None
+    (name,) = extra.keys() - added.keys()
+    assert name.startswith("kkk")
+    assert len(name) < 260
+    assert len(json.dumps(extra)) < 67_000
+
+
 def test_seeds_of_64_bits_and_token_counts_of_long_runs_are_stored() -> None:
     group = journal_builder.group(1, 0, ["a"]).model_copy(update={"seed": 2**63 - 1})
     assert limits.fitted(group) is group
