@@ -133,7 +133,7 @@ def needs_gpu(plan: StudyPlan) -> bool:
 def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
     if spec.study not in catalogue.STUDIES:
         raise StudyRefused("study", f"must be one of {', '.join(catalogue.STUDIES)}")
-    study = catalogue.STUDIES[spec.study].at(spec.scale)
+    study = catalogue.STUDIES[spec.study]
     for name in spec.overrides:
         if _setting(name, "overrides") == "environment.name":
             raise StudyRefused("overrides", "may not change environment.name: the study names its environments")

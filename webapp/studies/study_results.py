@@ -294,7 +294,7 @@ def results_of(study: Study, members: Sequence[StudyRun], hidden: int = 0) -> St
 def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
     """The study as the trainer's tests take it: of the catalogue, or with one claim for each arm but the first."""
     if isinstance(spec, CatalogueSpec):
-        return catalogue.STUDIES[spec.study].at(spec.scale)
+        return catalogue.STUDIES[spec.study]
     environments = dict.fromkeys(
         StudyRun.objects.filter(arm__study=study).order_by("pk").values_list("environment", flat=True)
     )
