@@ -521,6 +521,8 @@ class TrajectoryDetail(Answer):
     """Its mistakes in order; empty where the environment has no solver."""
     verdict: Verdict | None = None
     """Of a failed attempt; null otherwise, and where the solver is silent."""
+    recorded: bool = False
+    """Of a run of another trainer: its responses have no format of Echoscope's."""
 
 
 class Comment(Answer):

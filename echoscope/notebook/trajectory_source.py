@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from echoscope.models import Share, TrajectoryDetail
 from echoscope.recording.observation_images import ImageError, path_of
+from echoscope.recording.turn_text import extra_text, response_text
 
 _JOURNAL = "journal.jsonl"
 MAX_EMBEDDED_BYTES = 16 * 1024 * 1024
@@ -90,8 +91,11 @@ def _from_journal(journal: Path, key: str) -> dict[str, Any]:
     turns: list[dict[str, Any]] = []
     end: dict[str, Any] = {}
     named = json.dumps(key, ensure_ascii=False).encode()
+    recorded = False
     with journal.open("rb") as lines:
-        for line in lines:
+        for number, line in enumerate(lines):
+            if number == 0 and line.endswith(b"\n"):
+                recorded = "recorded" in (json.loads(line).get("config") or {})
             if named not in line or not line.endswith(b"\n"):
                 continue
             event = json.loads(line)
@@ -105,7 +109,7 @@ def _from_journal(journal: Path, key: str) -> dict[str, Any]:
     if group is None:
         raise ValueError(f"{journal} has no trajectory {key!r}: ids are in the `members` of its group_started events")
     _embed_images(journal.parent, turns)
-    return _shown({**group, **end}, turns)
+    return _shown({**group, **end, "recorded": recorded}, turns)
 
 
 def _embed_images(folder: Path, turns: list[dict[str, Any]]) -> None:
@@ -139,12 +143,21 @@ def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[
         "turns": [
             {name: turn.get(name) for name in ("state", "response", "thought", "answer", "problem", "reward", "board")}
             | {
+                "text": _text(turn, recorded=bool(facts.get("recorded"))),
+                "more": extra_text(turn.get("extra"), turn.get("actions") or []),
                 "images": turn.get("sources") or [],
                 "actions": [
-                    {name: action.get(name) for name in ("text", "name", "status", "actual", "board", "reward")}
+                    {name: action.get(name) for name in ("text", "name", "status", "actual", "board", "reward", "call")}
                     for action in turn.get("actions") or []
                 ],
             }
             for turn in turns
         ],
     }
+
+
+def _text(turn: Mapping[str, Any], *, recorded: bool) -> str:
+    """What the player shows of the response itself: our own trainer's consists of thought and actions."""
+    if recorded:
+        return response_text(turn)
+    return "" if turn.get("thought") or turn.get("actions") else turn.get("response") or ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from echoscope.recording.message_images import IMAGE_PARTS, image_of, without_embedded
+from echoscope.recording.tool_calls import RESULT_ROLES, OpenCalls, action_of, read_calls
 
 THOUGHT_OPEN, THOUGHT_CLOSE = "<think>", "</think>"
 POLICY_ROLES = {"assistant", "gpt", "model"}
@@ -25,7 +25,8 @@ class ChatTurn:
     """One response of the policy and what it read before.
 
     Attributes:
-        extra: its tool calls, and other fields of the message.
+        actions: its calls of tools, with the results that later messages have.
+        extra: its tool calls as they were sent, and other fields of the message.
         images: files of the images that it saw.
     """
 
@@ -65,17 +66,22 @@ def conversation_of(messages: Any) -> Conversation:
     read: list[str] = []
     seen: list[bytes] = []
     turns: list[ChatTurn] = []
+    calls = OpenCalls()
     for number, message in enumerate(messages):
         role = _role(message, number)
         policy = role in POLICY_ROLES
         text, reasoning = _texts(message.get("content", message.get("value")), number, [] if policy else seen)
         if policy:
-            turns.append(_turn("\n\n".join(read), seen, text, reasoning, message))
+            made = _calls(message)
+            turns.append(_turn("\n\n".join(read), seen, text, reasoning, message, made))
+            calls.add(made, turns[-1].actions)
             read, seen = [], []
         elif role in TASK_ROLES and not turns and not read:
             task.append(text)
         else:
             read.append(text)
+            if role in RESULT_ROLES:
+                calls.resolve(message, text)
     return Conversation("\n\n".join(task), turns, "\n\n".join(read))
 
 
@@ -89,13 +95,20 @@ def split_thought(response: str) -> tuple[str, str]:
     return "", response
 
 
-def _turn(state: str, images: list[bytes], text: str, reasoning: str, message: Mapping[str, Any]) -> ChatTurn:
+def _turn(
+    state: str,
+    images: list[bytes],
+    text: str,
+    reasoning: str,
+    message: Mapping[str, Any],
+    calls: list[dict[str, Any]],
+) -> ChatTurn:
     given = message.get("reasoning_content") or message.get("reasoning")
     reasoning = given if isinstance(given, str) and given else reasoning
     thought, answer = (reasoning, text) if reasoning else split_thought(text)
-    calls = _calls(message)
     response = f"{THOUGHT_OPEN}\n{reasoning}\n{THOUGHT_CLOSE}\n{text}" if reasoning else text
-    written = [f"{call['name']}({call['arguments']})" for call in calls]
+    actions = [action_of(call) for call in calls]
+    written = [action["text"] for action in actions]
     others = {str(name): value for name, value in message.items() if name not in _READ and value is not None}
     extra: dict[str, Any] = {"message": without_embedded(others)} if others else {}
     if calls:
@@ -105,38 +118,16 @@ def _turn(state: str, images: list[bytes], text: str, reasoning: str, message: M
         response="\n".join(part for part in (response, *written) if part),
         thought=thought,
         answer="\n".join(part for part in (answer.strip(), *written) if part),
-        actions=[{"text": words, "name": call["name"]} for words, call in zip(written, calls, strict=True)],
+        actions=actions,
         extra=extra,
         images=images,
     )
 
 
-def _calls(message: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Tool calls of a message: OpenAI's nested ones, flat ones of Inspect, or the JSON text of either."""
-    calls = message.get("tool_calls") or []
-    if message.get("function_call"):
-        calls = [message["function_call"]]
-    if isinstance(calls, str):
-        calls = _decoded(calls)
-    found = []
-    for raw in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else []:
-        call = _decoded(raw) if isinstance(raw, str) else raw
-        if not isinstance(call, Mapping):
-            continue
-        inner = call.get("function")
-        function = inner if isinstance(inner, Mapping) else call
-        name = function.get("name") or (inner if isinstance(inner, str) else "")
-        arguments = function.get("arguments", "")
-        words = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-        found.append({"name": str(name or "tool"), "arguments": words})
-    return found
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return []
+def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Calls of tools of a message, also in the former field for a single function."""
+    function = message.get("function_call")
+    return read_calls([function] if function else message.get("tool_calls") or [])
 
 
 def _role(message: Any, number: int) -> str:

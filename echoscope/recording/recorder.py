@@ -27,6 +27,7 @@ from typing import Any, Literal, Self
 from echoscope.recording.journal_writer import JournalWriter, finite
 from echoscope.recording.live_upload import LiveUpload
 from echoscope.recording.observation_images import ImageInput, store_images
+from echoscope.recording.tool_calls import action_of, read_calls
 
 Split = Literal["train", "eval"]
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
@@ -291,7 +292,9 @@ class Trajectory:
             images: what it saw beside the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
                 or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8).
             response: what it wrote; `thought` and `answer` are parts of it, the answer by default all of it.
-            actions: names of executed actions, or mappings with the fields of docs/journal.md.
+            actions: names of executed actions, or mappings with the fields of docs/journal.md. Without any, the
+                actions are the `tool_calls` among `extra`: mappings with `name`, `arguments`, `result` and `failed`, or
+                as chat APIs have them.
             reward: of the turn; `terms` name its parts.
             tokens: sampled tokens.
             logprob, entropy: their means, in nats.
@@ -305,7 +308,8 @@ class Trajectory:
         if self._ended:
             raise RuntimeError("this trajectory has ended: begin another one")
         seen = store_images(images, self._run.folder)
-        done = [_action(action) for action in actions]
+        calls = [] if actions else [action_of(call) for call in read_calls(extra.get("tool_calls"))]
+        done = [_action(action) for action in actions or calls]
         self._run._write(
             "turn",
             trajectory=self.key,

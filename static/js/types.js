@@ -57,7 +57,9 @@
  * @property {boolean} truncated
  * @property {number|null} [entropy]
  * @property {number|null} [logprob]
+ * @property {Board|null} [board] before its first action
  * @property {Claim[]|null} [claims] statements of the thought compared with the state
+ * @property {Record<string, unknown>|null} [extra] what a recorder added
  */
 
 /**
@@ -94,6 +96,7 @@
  * @property {LostAt|null} [lost_at]
  * @property {Mark[]} [marks] absent until the attempt has ended
  * @property {Verdict|null} [verdict]
+ * @property {boolean} [recorded] of another trainer's run
  */
 
 /** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted", format_error: boolean}} Member */
@@ -149,7 +152,7 @@
  * @property {number} rebuilds how often the run was read again from its journal
  * @property {number} attempt
  * @property {string} state
- * @property {{slug: string, title: string, iterations: number, iteration: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null}} run
+ * @property {{slug: string, title: string, iterations: number, iteration: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null, recorded: boolean}} run
  * @property {Phase|null} phase
  * @property {Wall|null} wall
  * @property {Finished[]} finished

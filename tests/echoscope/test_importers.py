@@ -50,12 +50,45 @@ def test_chat_transcripts_become_turns_with_thoughts_and_tool_calls(tmp_path: Pa
     assert (group.prompt, group.iteration, group.split) == ("You add.", 3, "train")
     assert (first.state, first.answer) == ("2 + 2?", 'add({"a": 2, "b": 2})')
     assert (first.actions[0].name, first.extra["tool_calls"][0]["name"]) == ("add", "add")
+    assert call_of(first) == ("add", {"a": 2, "b": 2}, "4", False)
     assert (second.state, second.thought, second.answer) == ("4", "Four, then.", "It is 4.")
     assert second.extra == {"message": {"model": "m-7b"}}
     assert (first.reward, second.reward, end.total_reward, end.success) == (0, 1, 1, True)
     assert end.extra["record"]["judge"] == {"score": 9}
     (metrics,) = events["metrics"]
     assert (metrics.iteration, metrics.values) == (3, {"reward/mean": 1, "success/rate": 1})
+
+
+def call_of(turn: Any, number: int = 0) -> tuple[str, dict[str, Any], str, bool]:
+    call = turn.actions[number].call
+    return call.tool, call.arguments, call.result, call.failed
+
+
+def test_results_belong_to_the_calls_with_their_ids(tmp_path: Path) -> None:
+    calls = [{"id": name, "function": {"name": name, "arguments": f'{{"q": "{name}"}}'}} for name in ("a", "b", "c")]
+    results = [{"role": "tool", "tool_call_id": name, "content": f"found {name}"} for name in ("b", "a", "other")]
+    messages = [QUESTION, reply("I look.", tool_calls=calls), *results, reply("Done.")]
+    first, second = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", {"messages": messages}))["turn"]
+    assert [call_of(first, number) for number in range(3)] == [
+        ("a", {"q": "a"}, "found a", False),
+        ("b", {"q": "b"}, "found b", False),
+        ("c", {"q": "c"}, "", False),
+    ]
+    assert first.response.startswith("I look.\n")
+    assert second.state == "found b\n\nfound a\n\nfound other"
+
+
+def test_results_without_ids_follow_the_order_of_calls_and_errors_are_failures(tmp_path: Path) -> None:
+    calls = [{"function": {"name": "a", "arguments": "{broken"}}, {"function": "b", "arguments": {"n": float("inf")}}]
+    error = {"role": "tool", "content": "", "error": {"type": "timeout", "message": "took too long"}}
+    messages = [QUESTION, reply("", tool_calls=calls), {"role": "tool", "content": "one"}, error]
+    legacy = [QUESTION, reply("", function_call={"name": "now", "arguments": ""})]
+    legacy += [{"role": "function", "name": name, "content": name} for name in ("other", "now")]
+    file = write_lines(tmp_path / "chats.jsonl", {"messages": messages}, {"messages": legacy})
+    turn, former = imported(tmp_path, file)["turn"]
+    assert call_of(turn) == ("a", {"arguments": "{broken"}, "one", False)
+    assert call_of(turn, 1) == ("b", {"n": "inf"}, "took too long", True)
+    assert call_of(former) == ("now", {}, "now", False)
 
 
 def test_attempts_at_the_same_task_are_a_group_and_their_spread_is_measured(tmp_path: Path) -> None:

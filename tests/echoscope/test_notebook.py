@@ -106,3 +106,15 @@ def test_images_beside_a_journal_are_part_of_the_page_and_other_files_are_not(tm
     shown = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])  # type: ignore[index]
     embedded = f"data:image/png;base64,{base64.b64encode(seen).decode()}"
     assert [turn["images"] for turn in shown["turns"]] == [[embedded], [], []]
+
+
+def test_turns_of_other_trainers_have_text_calls_and_further_fields(tmp_path: Path) -> None:
+    run = echoscope.init("Tools", folder=tmp_path / "run")
+    call = {"name": "lookup", "arguments": {"word": "crane"}, "result": "a bird"}
+    attempt = run.trajectory(prompt="Guess.", iteration=1)
+    attempt.turn(state="s", thought="Hm.", response="<think>Hm.</think>I look.", tool_calls=[call], judge=7)
+    attempt.finish(success=True)
+    page = echoscope.player(tmp_path / "run", trajectory=attempt.key).page or ""
+    (turn,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["turns"]  # type: ignore[index]
+    assert (turn["text"], json.loads(turn["more"])) == ("I look.", {"judge": 7})
+    assert turn["actions"][0]["call"]["result"] == "a bird"

@@ -40,6 +40,22 @@ def test_a_run_becomes_a_journal_in_the_documented_order(tmp_path: Path) -> None
     assert (finished.reason, finished.iteration, finished.summary) == ("completed", 1, {"success": 1.0})
 
 
+def test_tool_calls_of_a_turn_without_actions_are_its_actions(tmp_path: Path) -> None:
+    run = echoscope.init("Tools", folder=tmp_path)
+    looked = {"name": "lookup", "arguments": {"word": "crane"}, "result": "a bird"}
+    nested = {"id": "c2", "function": {"name": "now", "arguments": ""}, "error": "no clock"}
+    with run.trajectory(prompt="p", iteration=1) as attempt:
+        attempt.turn(state="s", response="I look.", tool_calls=[looked, nested])
+        attempt.turn(state="s", response="I look.", tool_calls=[looked], actions=["CRANE"])
+    _, _, first, second, end = events(tmp_path)
+    assert first.extra == {"tool_calls": [looked, nested]}
+    assert [action.call.model_dump() for action in first.actions] == [
+        {"tool": "lookup", "arguments": {"word": "crane"}, "result": "a bird", "failed": False},
+        {"tool": "now", "arguments": {}, "result": "no clock", "failed": True},
+    ]
+    assert ([action.text for action in second.actions], end.actions) == (["CRANE"], 3)
+
+
 def test_a_trajectory_ends_with_the_error_of_its_block(tmp_path: Path) -> None:
     run = echoscope.init("Broken", folder=tmp_path)
     attempt = run.trajectory(prompt="p", iteration=1)

@@ -99,6 +99,7 @@ DEFAULTS = {
     ("TrajectoryOut", "first_mistake_turn"): "None",
     ("TrajectoryDetail", "marks"): "[]",
     ("TrajectoryDetail", "verdict"): "None",
+    ("TrajectoryDetail", "recorded"): "False",
     ("WorkerOut", "device_class"): '""',
     ("WorkerOut", "gpus"): "[]",
     ("WorkerOut", "cluster"): "None",

@@ -408,6 +408,7 @@ class TrajectoryDetail(Schema):
     verdict: VerdictOut | None = Field(
         description="Of a failed attempt; null otherwise, and where the solver is silent."
     )
+    recorded: bool = Field(description="Of a run of another trainer: its responses have no format of Echoscope's.")
 
 
 class TrajectoryPage(Schema):

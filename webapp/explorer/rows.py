@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from django.db.models import Q
 from django.db.models.fields.json import KT
 from django.db.models.functions import Left
 from django.urls import reverse
@@ -134,9 +135,14 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
 
 
 def _first_words(items: Sequence[Trajectory]) -> dict[int, Pieces]:
+    """Of the first thoughts; of other trainers' turns without one, of the answers."""
     turns = Turn.objects.filter(trajectory__in=[item.pk for item in items], number=0)
-    texts = turns.values_list("trajectory_id", Left(KT("event__thought"), FIRST_WORDS + 1))
-    return {pk: [(_shortened(text or ""), False)] for pk, text in texts}
+    texts = turns.annotate(recorded=Q(trajectory__run__config__has_key="recorded")).values_list(
+        "trajectory_id", "recorded", *(Left(KT(f"event__{name}"), FIRST_WORDS + 1) for name in ("thought", "answer"))
+    )
+    return {
+        pk: [(_shortened(thought or (recorded and answer) or ""), False)] for pk, recorded, thought, answer in texts
+    }
 
 
 def _shortened(text: str) -> str:

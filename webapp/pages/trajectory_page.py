@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from echoscope.recording.turn_text import extra_text
 from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import ShareLink, Trajectory
@@ -41,6 +42,12 @@ def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, An
         "over": trajectory.status in Trajectory.ENDED,
         "place": formatting.place(trajectory.group.number, trajectory.member),
     }
+
+
+def more_of(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Titles and texts of the further fields of the trajectory and its group: for the team only, as in exports."""
+    fields = {"More about this attempt": trajectory.extra, "More about its group": trajectory.group.extra}
+    return [(title, text) for title, extra in fields.items() if (text := extra_text(extra))]
 
 
 def private(response: HttpResponse, link: ShareLink) -> HttpResponse:

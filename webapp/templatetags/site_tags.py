@@ -8,6 +8,7 @@ from django import template
 from django.conf import settings
 from django.urls import reverse
 
+from echoscope.recording.turn_text import extra_text, response_text
 from webapp.core import formatting
 from webapp.teams import access
 from webapp.teams.models import Membership
@@ -24,6 +25,7 @@ register.filter("whole", formatting.whole)
 register.filter("duration", formatting.duration)
 register.filter("fixed", formatting.number)
 register.filter("outcome", outcome_of)
+register.filter("response_text", response_text)
 register.filter("undo_slug", undo_slug)
 
 
@@ -38,6 +40,12 @@ def calls(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The calls of tools among the actions of a turn: text, result, and whether it failed."""
     found = (action["call"] for action in actions if action.get("call"))
     return [{**call, "text": formatting.call_text(call)} for call in found]
+
+
+@register.filter
+def more_text(turn: dict[str, Any]) -> str:
+    """Further fields of a turn, as indented JSON; empty without any."""
+    return extra_text(turn.get("extra"), turn["actions"])
 
 
 @register.filter

@@ -1,6 +1,7 @@
 """Positions of a trajectory: each turn's start, then each of its actions; mirrors static/js/player/positions.js.
 
-Turns and actions are 0-based here and 1-based in URLs, where action 0 is the turn's start.
+Turns and actions are 0-based here and 1-based in URLs, where action 0 is the turn's start. Other trainers' runs often
+have no boards: then the board is the state of the turn as text, unless an image takes its place.
 """
 
 from __future__ import annotations
@@ -29,11 +30,20 @@ def positions(played: Data) -> list[Position]:
     board: Data = played["board"]
     line: list[Position] = []
     for turn in played["turns"]:
-        line.append(Position(turn["turn"], START, board, turn))
+        if played.get("recorded"):
+            board = turn.get("board") or board
+        line.append(Position(turn["turn"], START, _shown_board(played, turn, board), turn))
         for number, record in enumerate(turn["actions"]):
             board = record.get("board") or board
-            line.append(Position(turn["turn"], number, board, turn))
+            line.append(Position(turn["turn"], number, _shown_board(played, turn, board), turn))
     return line or [Position(0, START, board, None)]
+
+
+def _shown_board(played: Data, turn: Data, board: Data) -> Data:
+    empty = board["kind"] == "text" and not board["text"].strip()
+    if not played.get("recorded") or not empty or turn.get("images"):
+        return board
+    return {"kind": "text", "text": turn["state"]}
 
 
 def position_at(line: list[Position], turn: int, action: int) -> Position:

@@ -44,6 +44,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
     """A trajectory in the player's format: initial state, turns, outcome.
 
     `turns`: its turn events in order, if already fetched. `turns_left_out`: how many of them are beyond what is read.
+    `recorded`: it is of another trainer's run, of which the player shows what was sent. Select its group and run.
     """
     shown = [
         {name: value for name, value in event.items() if name not in _JOURNAL_FIELDS}
@@ -59,6 +60,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
         "hint": trajectory.group.hint,
         "turns": shown,
         **({"turns_left_out": left_out} if left_out else {}),
+        **({"recorded": True} if trajectory.run.recorded is not None else {}),
         **outcome_data(trajectory),
     }
 

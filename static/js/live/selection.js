@@ -103,7 +103,8 @@ export class Selection {
     this.restedSince = 0;
     const start = this.starts.get(next.group);
     if (start && next.member.turns === 0) {
-      this.#put({ id: next.member.id, slug: next.member.slug, group: next.group, member: next.index, ...start, turns: [] });
+      const recorded = state.run.recorded ? { recorded: true } : {};
+      this.#put({ id: next.member.id, slug: next.member.slug, group: next.group, member: next.index, ...start, ...recorded, turns: [] });
     } else if (next.member.slug) void this.#fetch(next.member.slug, next.member.id);
   }
 

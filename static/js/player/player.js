@@ -268,7 +268,9 @@ export class Player {
   /** @param {Turn} turn */
   #renderTurn(turn) {
     const marks = (this.trajectory?.marks ?? []).filter((mark) => mark.turn === turn.turn);
-    return renderTurn(turn, { lost: this.#lostIn(turn), marks, images: imagesAddress(this.root, this.trajectory) });
+    return renderTurn(turn, {
+      lost: this.#lostIn(turn), marks, images: imagesAddress(this.root, this.trajectory), recorded: this.trajectory?.recorded ?? false,
+    });
   }
 
   /** @param {number} index of a turn whose marks changed */
@@ -339,9 +341,11 @@ export class Player {
   #position(position) {
     const turn = this.trajectory?.turns.find((candidate) => candidate.turn === position.turn);
     if (!turn || !this.trajectory) return "Initial state";
-    const where = position.action < 0 ? "before its actions" : `action ${position.action + 1} of ${turn.actions.length}`;
-    const taken = actionsTaken(this.positions, this.index);
-    return `Turn ${position.turn + 1} of ${this.trajectory.turns.length}, ${where} · ${plural(taken, "action")} taken, reward ${signed(rewardSoFar(this.trajectory, position))} so far`;
+    const { recorded, turns } = this.trajectory;
+    const start = recorded && !turn.actions.length ? "" : ", before its actions";
+    const where = position.action < 0 ? start : `, action ${position.action + 1} of ${turn.actions.length}`;
+    const taken = recorded && !turns.some(({ actions }) => actions.length) ? "" : `${plural(actionsTaken(this.positions, this.index), "action")} taken, `;
+    return `Turn ${position.turn + 1} of ${turns.length}${where} · ${taken}reward ${signed(rewardSoFar(this.trajectory, position))} so far`;
   }
 
   /** Highlight the current turn and action. */

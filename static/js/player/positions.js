@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * Positions of a trajectory: the start of each turn, then each of its actions. Pure functions. Turns and actions count from
- * 0 here, and from 1 in addresses and texts, where action 0 is the start of the turn.
+ * 0 here, and from 1 in addresses and texts, where action 0 is the start of the turn. Mirrored by
+ * webapp/trajectories/positions.py.
  */
 
 /** @typedef {import("../types.js").Trajectory} Trajectory */
@@ -30,15 +31,29 @@ export function positionsOf(trajectory) {
   /** @type {Position[]} */
   const list = [];
   for (const turn of trajectory.turns) {
-    list.push({ turn: turn.turn, action: -1, record: null, board, hint });
+    if (trajectory.recorded) board = turn.board ?? board;
+    list.push({ turn: turn.turn, action: -1, record: null, board: shownBoard(trajectory, turn, board), hint });
     turn.actions.forEach((record, action) => {
       board = record.board ?? board;
       hint = record.status === "executed" ? record.hint ?? null : hint;
-      list.push({ turn: turn.turn, action, record, board, hint });
+      list.push({ turn: turn.turn, action, record, board: shownBoard(trajectory, turn, board), hint });
     });
   }
   if (!list.length) list.push({ turn: 0, action: -1, record: null, board, hint });
   return list;
+}
+
+/**
+ * Other trainers' runs often have no boards: then it is the state of the turn as text, unless an image takes its place.
+ * @param {Trajectory} trajectory
+ * @param {Turn} turn
+ * @param {Board} board
+ * @returns {Board}
+ */
+function shownBoard(trajectory, turn, board) {
+  const empty = board.kind === "text" && !board.text.trim();
+  if (!trajectory.recorded || !empty || turn.images?.length) return board;
+  return { kind: "text", text: turn.state };
 }
 
 /**

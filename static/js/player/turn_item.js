@@ -6,6 +6,7 @@
 import { claimFacts, renderThought } from "./claims.js";
 import { renderImages } from "../board/observation_images.js";
 import { html } from "../ui/dom.js";
+import { extraText, responseText } from "./turn_text.js";
 import { callText, number, plural, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
@@ -31,12 +32,12 @@ export function splitResponse(text) {
 
 /**
  * @param {Turn} turn
- * @param {{lost: number, marks: Mark[], images: string}} options lost: index of the action after which the puzzle is
- *   unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up to their hash
+ * @param {{lost: number, marks: Mark[], images: string, recorded: boolean}} options lost: index of the action after which
+ *   the puzzle is unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up to their hash;
+ *   recorded: of another trainer's run, whose responses have no format of ours
  * @returns {HTMLElement}
  */
-export function renderTurn(turn, { lost, marks, images }) {
-  const thought = turn.thought || (turn.format_valid ? "" : turn.response);
+export function renderTurn(turn, { lost, marks, images, recorded }) {
   return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
     html("div", { class: "turn-head" }, [
       html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
@@ -44,14 +45,44 @@ export function renderTurn(turn, { lost, marks, images }) {
     ]),
     ...renderImages(turn, images),
     html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
-    html("p", { class: thought ? "thought" : "thought none" }, turn.thought ? renderThought(turn) : [thought || "No thought."]),
-    ...(turn.problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), turn.problem])] : []),
-    html("div", { class: "chips" }, turn.actions.length
-      ? turn.actions.map((record, index) => chip(turn, record, index, lost, marks.find((mark) => mark.action === index)))
-      : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])]),
+    ...(recorded ? recordedWords(turn) : words(turn)),
+    ...renderProblem(turn, recorded),
+    ...(turn.actions.length || !recorded ? [html("div", { class: "chips" }, turn.actions.length
+      ? turn.actions.map((record, index) => chip(turn, record, index, lost, marks.find((mark) => mark.action === index), recorded))
+      : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])])] : []),
     ...renderCalls(turn.actions),
-    html("p", { class: "turn-facts soft small number" }, [facts(turn)]),
+    ...renderMore(turn),
+    html("p", { class: "turn-facts soft small number" }, [facts(turn, recorded)]),
   ]);
+}
+
+/** The thought, or the response that has none of the format. @param {Turn} turn */
+function words(turn) {
+  const thought = turn.thought || (turn.format_valid ? "" : turn.response);
+  return [html("p", { class: thought ? "thought" : "thought none" }, turn.thought ? renderThought(turn) : [thought || "No thought."])];
+}
+
+/** Thought and response of another trainer's policy, each where there is one. @param {Turn} turn */
+function recordedWords(turn) {
+  const text = responseText(turn);
+  const empty = !turn.response && !turn.thought && !turn.actions.length;
+  return [
+    ...(turn.thought ? [html("p", { class: "thought" }, renderThought(turn))] : []),
+    ...(text ? [html("p", { class: "response-text" }, [text])] : []),
+    ...(empty ? [html("p", { class: "thought none" }, ["The response is empty."])] : []),
+  ];
+}
+
+/** @param {Turn} turn @param {boolean} recorded */
+function renderProblem(turn, recorded) {
+  const problem = turn.problem || (recorded && !turn.format_valid ? "not valid" : "");
+  return problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), problem])] : [];
+}
+
+/** Further fields of a turn, folded. @param {Turn} turn */
+function renderMore(turn) {
+  const text = extraText(turn.extra, turn.actions);
+  return text ? [html("details", { class: "turn-state" }, [html("summary", {}, ["More"]), html("pre", {}, [text])])] : [];
 }
 
 /**
@@ -59,9 +90,10 @@ export function renderTurn(turn, { lost, marks, images }) {
  * @param {ActionRecord} record
  * @param {number} index
  * @param {number} lost
- * @param {Mark} [mistake]
+ * @param {Mark|undefined} mistake
+ * @param {boolean} recorded
  */
-function chip(turn, record, index, lost, mistake) {
+function chip(turn, record, index, lost, mistake, recorded) {
   const name = record.call ? record.call.tool || callText(record.call) : record.name ?? record.text;
   const title = [
     STATUS[record.status],
@@ -69,7 +101,7 @@ function chip(turn, record, index, lost, mistake) {
     record.actual ? `slipped: went ${record.actual}` : "",
     mistake ? `${mistake.kind}: ${mistake.sentence.replace(/^Turn [^:]*: /, "")}` : "",
     index === lost && !mistake ? "from here nothing can be won" : "",
-    record.status === "executed" ? `reward ${signed(record.reward ?? 0)}` : "",
+    record.status === "executed" && (record.reward || !recorded) ? `reward ${signed(record.reward ?? 0)}` : "",
   ].filter(Boolean).join("; ");
   const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : mistake ? mistake.glyph : index === lost ? "!" : record.actual ? "↝" : record.call?.failed ? "✗" : !record.effective ? "·" : "";
   return html("a", {
@@ -87,17 +119,18 @@ function renderCalls(actions) {
   const calls = actions.flatMap((record) => (record.call ? [record.call] : []));
   const items = calls.map((call) => html("li", { class: call.failed ? "call failed" : "call" }, [
     html("code", { class: "call-text" }, [callText(call)]),
-    html("pre", { class: "call-result" }, [call.result]),
+    ...(call.result ? [html("pre", { class: "call-result" }, [call.result])] : []),
   ]));
   return items.length ? [html("ul", { class: "calls", "aria-label": "Calls" }, items)] : [];
 }
 
-/** @param {Turn} turn */
-function facts(turn) {
+/** Another trainer may have sent no number of tokens. @param {Turn} turn @param {boolean} recorded */
+function facts(turn, recorded) {
   const terms = Object.entries(turn.terms);
   const reward = terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
-  return [reward, `${plural(turn.tokens, "token")}${turn.truncated ? ", truncated at the limit" : ""}`, ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");
+  const length = turn.tokens || !recorded ? [plural(turn.tokens, "token")] : [];
+  return [reward, [...length, ...(turn.truncated ? ["truncated at the limit"] : [])].join(", "), ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");
 }
 
 /**

@@ -95,4 +95,5 @@ def get_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> schema
         turns=data["turns"],
         marks=data["marks"],
         verdict=data["verdict"],
+        recorded=data.get("recorded", False),
     )

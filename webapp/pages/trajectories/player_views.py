@@ -13,7 +13,7 @@ from webapp.annotations.panel import panel
 from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
 from webapp.pages.link_previews import trajectory_preview
-from webapp.pages.trajectory_page import player_context
+from webapp.pages.trajectory_page import more_of, player_context
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
@@ -46,6 +46,7 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
         "meta": trajectory_preview(request, trajectory),
+        "more": more_of(trajectory) if role is not None else [],
     }
     context |= panel(request.user, trajectory, role) | {"again": same_prompt(trajectory)}
     return render(request, "trajectories/trajectory.html", context)

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from echoscope.recording.turn_text import response_text
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer, signed_in
 from webapp.teams.undo_notice import offer_undo
@@ -97,22 +98,34 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tuple[int, int] | None) -> dict[str, str]:
-    """Metadata for previews of the link: title, a thought, the picture of the same position."""
+    """Metadata for previews of the link: title, a thought or response, the picture of the same position."""
     position = position_at(positions(data), *(start or key_position(data)))
-    thought = " ".join((position.turn_data or {}).get("thought", "").split())
-    if len(thought) > MAX_DESCRIPTION_LENGTH:
-        thought = thought[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0] + " …"
+    turn = position.turn_data or {}
+    thought = _shortened(turn.get("thought", ""))
+    response = _shortened(response_text(turn)) if data.get("recorded") else ""
     title = link.trajectory.group.environment
     outcome = outcome_of(link.trajectory)
     address = link_address(request, link)
     query = start_query(start)
     picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
     oembed = urlencode({"url": address + query, "format": "json"})
+    if thought:
+        description = f"A language model thinks: “{thought}”"
+    elif response:
+        description = f"A language model responds: “{response}”"
+    else:
+        description = f"A language model plays {title}."
+    beside = "response" if data.get("recorded") else "thought"
     return {
         "title": f"{title}: {outcome}",
-        "description": f"A language model thinks: “{thought}”" if thought else f"A language model plays {title}.",
+        "description": description,
         "url": address + query,
         "picture": f"{picture}{query}{'&' if query else '?'}v={link.trajectory.last_seq}",
-        "alt": f"The board at turn {position.turn + 1} beside the thought of that turn. Outcome: {outcome}.",
+        "alt": f"The board at turn {position.turn + 1} beside the {beside} of that turn. Outcome: {outcome}.",
         "oembed": f"{request.build_absolute_uri(reverse('oembed'))}?{oembed}",
     }
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_DESCRIPTION_LENGTH else text[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0] + " …"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from echoscope.recording.turn_text import response_text
 from webapp.core import formatting
 from webapp.runs.public_words import failure_words
 from webapp.trajectories.board_text import board_text
@@ -45,6 +46,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "action_count": trajectory.action_count,
         "token_count": trajectory.token_count,
         "format_error": trajectory.format_error,
+        **({"recorded": True} if trajectory.run.recorded is not None else {}),
         "true_claims": trajectory.true_claims,
         "false_claims": trajectory.false_claims,
         "false_claim_kinds": trajectory.false_claim_kinds,
@@ -90,7 +92,7 @@ def transcript(trajectory: Trajectory, events: Iterable[Event]) -> str:
         *_part("Board at the start", board_text(group.board)),
     ]
     for event in events:
-        lines += _turn(event)
+        lines += _turn(event, recorded=trajectory.run.recorded is not None)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -98,19 +100,17 @@ def _part(title: str, text: str) -> list[str]:
     return ["", title, "-" * len(title), *text.strip("\n").splitlines()]
 
 
-def _turn(event: Event) -> list[str]:
-    lines = [
-        "",
-        *_part(f"Turn {event['turn'] + 1}", event["state"]),
-        *_images(event.get("images") or ()),
-        "",
-        "Thought:",
-        *_indented(event["thought"] or "none"),
-    ]
+def _turn(event: Event, *, recorded: bool) -> list[str]:
+    lines = ["", *_part(f"Turn {event['turn'] + 1}", event["state"]), *_images(event.get("images") or ())]
+    if event["thought"] or not recorded:
+        lines += ["", "Thought:", *_indented(event["thought"] or "none")]
+    if recorded and event["format_valid"] and (text := response_text(event)):
+        lines += ["", "Response:", *_indented(text)]
     if not event["format_valid"]:
         lines += ["", f"Format error: {event.get('problem') or 'the response breaks the format'}", "Response:"]
         lines += _indented(event["response"])
-    lines += ["", "Actions:" if event["actions"] else "Actions: none"]
+    if event["actions"] or not recorded:
+        lines += ["", "Actions:" if event["actions"] else "Actions: none"]
     for record in event["actions"]:
         what = (
             f"executed, reward {formatting.signed(record.get('reward', 0.0))}"
@@ -119,9 +119,12 @@ def _turn(event: Event) -> list[str]:
         )
         if record.get("actual"):
             what += f", slipped: went {record['actual']}"
-        lines.append(f"    {record.get('name') or record['text']}: {what}")
-        if call := record.get("call"):
-            lines += ["        Result:", *(f"        {line}" for line in _indented(call["result"]))]
+        call = record.get("call")
+        name = formatting.call_text(call) if recorded and call else record.get("name") or record["text"]
+        lines.append(f"    {name}: {what}")
+        if call:
+            result = [f"        {line}" for line in _indented(call["result"])]
+            lines += ["        Result:", *result] if result or not recorded else []
         if record.get("board"):
             lines += [f"        {line}" for line in board_text(record["board"]).splitlines()]
     terms = ", ".join(f"{formatting.signed(value)} {name}" for name, value in event["terms"].items())

@@ -98,9 +98,10 @@ def _palette(frames: list[Image.Image]) -> Image.Image:
 
 
 def frame_duration(position: Position) -> int:
-    """Milliseconds of a frame: the reading time of the thought at a turn's start, short after an action."""
+    """Milliseconds of a frame: the reading time of the thought or response at a turn's start, short after an action."""
     if position.action != START:
         return ACTION_MS
     minimum, maximum = READING_LIMITS
-    thought = (position.turn_data or {}).get("thought", "")
-    return max(minimum, min(maximum, READING_MS * len(thought)))
+    turn = position.turn_data or {}
+    text = turn.get("thought") or turn.get("response") or ""
+    return max(minimum, min(maximum, READING_MS * len(text)))

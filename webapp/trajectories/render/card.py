@@ -9,7 +9,9 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from echoscope.recording.turn_text import response_text
 from webapp.core import formatting
+from webapp.core.formatting import call_text
 from webapp.trajectories.observation_images import NO_IMAGES, Images, observed
 from webapp.trajectories.positions import Position, positions
 from webapp.trajectories.render.board import FINE, draw_board, draw_observation
@@ -26,13 +28,17 @@ FRAME = (720, 400)
 
 @dataclass(frozen=True)
 class Caption:
-    """Caption above the thought. `success` is None while the trajectory is being played."""
+    """Caption above the thought. `success` is None while the trajectory is being played.
+
+    `recorded`: of another trainer's run, whose responses have no format of ours.
+    """
 
     title: str
     outcome: str
     success: bool | None
     facts: str
     turns: int
+    recorded: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,8 @@ def _card(
     point = side // 21
     top = _head(draw, caption, left, right, margin, point)
     top = _verdict(draw, judgement.verdict, left, right, top, point)
-    foot = _actions(draw, position, judgement.marks, (left, right, high - margin), point)
+    missing = "" if caption.recorded else "No action in the answer."
+    foot = _actions(draw, position, judgement.marks, (left, right, high - margin), point, missing)
     _thought(draw, position, caption, (left, top, right, foot), point)
     return image
 
@@ -181,7 +188,7 @@ def _thought(draw: Draw, position: Position, caption: Caption, box: tuple[int, f
     reward = f"reward {formatting.signed(turn['reward'])}"
     write(draw, (right, top + small), reward, small, LIGHT["soft"], anchor="rs")
     top += small * 1.75
-    text, fill = _thought_text(turn)
+    text, fill = (_recorded_text(turn), INK) if caption.recorded else _thought_text(turn)
     indent = point * 0.85
     high = point * 1.42
     lines = wrapped(text, point, right - left - indent, max(1, int((bottom - top - point * 0.3) / high)))
@@ -198,25 +205,32 @@ def _thought_text(turn: Any) -> tuple[str, str]:
     return "No thought.", LIGHT["soft"]
 
 
+def _recorded_text(turn: Any) -> str:
+    calls = (call_text(action["call"]) for action in turn["actions"] if action.get("call"))
+    return "\n".join(part for part in (turn["thought"], response_text(turn), *calls) if part)
+
+
 def _actions(
     draw: Draw,
     position: Position,
     marks: Mapping[tuple[int, int], Mark],
     box: tuple[int, int, int],
     point: int,
+    missing: str,
 ) -> float:
     """Draw the turn's actions as chips on one line at the bottom; returns its y coordinate.
 
-    Those up to the position have the glyphs of their mistakes. `box`: left, right and lower edge.
+    Those up to the position have the glyphs of their mistakes. `box`: left, right and lower edge. `missing`: in place
+    of the actions where there are none.
     """
     left, right, bottom = box
     turn = position.turn_data
-    if turn is None:
+    if turn is None or not (turn["actions"] or missing):
         return bottom
     size, high = round(point * 0.9), point * 1.75
     top = bottom - high
     if not turn["actions"]:
-        write(draw, (left, bottom - high * 0.32), "No action in the answer.", size, LIGHT["soft"])
+        write(draw, (left, bottom - high * 0.32), missing, size, LIGHT["soft"])
         return top - point * 0.4
     x = float(left)
     start = max(0, position.action - 3)

@@ -16,7 +16,7 @@ from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.public import outcome_of, when_of
 
-STYLE = 4
+STYLE = 5
 """Version of the rendering, part of the ETags: increase it when pictures look different."""
 
 
@@ -28,6 +28,7 @@ def caption(trajectory: Trajectory, turns: int) -> Caption:
         success=trajectory.success,
         facts=when_of(trajectory),
         turns=turns,
+        recorded=trajectory.run.recorded is not None,
     )
 
 

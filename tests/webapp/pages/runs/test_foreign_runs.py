@@ -12,6 +12,7 @@ from django.core.management import call_command
 from pytest_django import Settings
 
 import echoscope
+from echoscope.importers.importing import import_files
 from tests.webapp.api.api_clients import Callers, callers, problem
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
@@ -20,7 +21,9 @@ from webapp.explorer.compare import differences
 from webapp.explorer.run_result import of_run
 from webapp.live.snapshot import heading
 from webapp.runs.models import Run
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.actions import do_share_trajectory
+from webapp.trajectories.models import Group, Trajectory, Turn
+from webapp.trajectories.render import text as text_drawing
 
 __all__ = ["callers", "who"]
 
@@ -104,6 +107,149 @@ def test_clones_and_studies_of_it_are_refused_with_the_reason(
     assert "recorded no tokens" in who.owner.get(f"/t/{trajectory.slug}/tokens.json").content.decode()
     for page in ("", ".json", "/prompt", "/embed", "/picture.png", "/export/txt", "/film.webp"):
         assert who.owner.get(f"/t/{trajectory.slug}{page}").status_code == 200, page
+
+
+REPORT = "Name   Count\n  moons    2\n\nThat is all."
+CHAT = [
+    {"role": "user", "content": "How many moons has Tavi?"},
+    {
+        "role": "assistant",
+        "content": "I look it up.",
+        "tool_calls": [{"id": "c1", "function": {"name": "search", "arguments": '{"query": "moons of Tavi"}'}}],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "Tavi has <two> moons."},
+    {"role": "assistant", "content": f"<think>Two, then.</think>{REPORT}", "logged_by": "judge-7"},
+]
+JUDGEMENTS = ("No thought.", "contains no action", "No answer.", "Actions: none", "Thought:\n    none", "0 tokens")
+
+
+@pytest.fixture
+def chat(people: People, tmp_path: Path) -> Trajectory:
+    """An imported chat: a call of a tool with text beside it, then a plain answer."""
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps({"messages": CHAT, "task": "Moons", "annotator": "<b>mira</b>"}) + "\n")
+    import_files([file], tmp_path / "chats")
+    call_command("import_journal", str(tmp_path / "chats"), "--team", people.team.slug, "--user", "ada")
+    return Trajectory.objects.select_related("run").get()
+
+
+def turns_of(page: str) -> list[str]:
+    return page.partition("data-turns")[2].partition("</ol>")[0].split('<li class="turn"')[1:]
+
+
+def test_a_plain_turn_shows_the_whole_response_without_a_judgement(chat: Trajectory, who: Visitors) -> None:
+    page = who.owner.get(f"/t/{chat.slug}").content.decode()
+    _, answer = turns_of(page)
+    assert '<p class="thought">Two, then.</p>' in answer
+    assert f'<p class="response-text">{REPORT}</p>' in answer
+    assert "chips" not in answer
+    assert "judge-7" in answer.partition("<summary>More</summary>")[2]
+    assert [words for words in JUDGEMENTS if words in page] == []
+
+
+def test_a_call_shows_the_text_beside_it_its_arguments_and_its_result(chat: Trajectory, who: Visitors) -> None:
+    call, _ = turns_of(who.owner.get(f"/t/{chat.slug}").content.decode())
+    assert '<p class="response-text">I look it up.</p>' in call
+    assert '<code class="call-text">search(moons of Tavi)</code>' in call
+    assert '<pre class="call-result">Tavi has &lt;two&gt; moons.</pre>' in call
+    assert 'class="thought' not in call
+    assert "<summary>More</summary>" not in call
+
+
+def test_the_stage_of_the_live_page_shows_the_same(chat: Trajectory, who: Visitors) -> None:
+    page = who.owner.get(f"/runs/{chat.run.slug}/").content.decode()
+    call, answer = turns_of(page)
+    assert '<pre class="call-result">Tavi has &lt;two&gt; moons.</pre>' in call
+    assert f'<p class="response-text">{REPORT}</p>' in answer
+    assert [words for words in JUDGEMENTS if words in call + answer] == []
+
+
+def test_lists_have_the_first_words_of_a_turn_without_a_thought(chat: Trajectory, who: Visitors) -> None:
+    assert "I look it up." in who.owner.get(f"/runs/{chat.run.slug}/trajectories").content.decode()
+
+
+def test_the_transcript_has_what_was_sent(chat: Trajectory, who: Visitors) -> None:
+    text = who.owner.get(f"/t/{chat.slug}/export/txt").content.decode()
+    assert "Response:\n    I look it up." in text
+    assert "search(moons of Tavi): executed" in text
+    assert "Result:\n            Tavi has <two> moons." in text
+    assert [words for words in JUDGEMENTS if words in text] == []
+
+
+def test_further_fields_of_attempt_and_group_are_for_the_team_alone(
+    chat: Trajectory, people: People, who: Visitors
+) -> None:
+    page = who.owner.get(f"/t/{chat.slug}").content.decode()
+    assert "&lt;b&gt;mira&lt;/b&gt;" in page.partition("More about this attempt")[2]
+    assert "chats.jsonl" in page.partition("More about its group")[2]
+    link = do_share_trajectory(chat, people.owner)
+    shared = who.anonymous.get(f"/s/{link.token}").content.decode()
+    assert f'<p class="response-text">{REPORT}</p>' in shared
+    assert "writes a thought" not in shared
+    assert "A language model thinks: “Two, then.”" in shared
+    first = who.anonymous.get(f"/s/{link.token}?turn=1").content.decode()
+    assert "A language model responds: “I look it up.”" in first
+    assert "beside the response of that turn" in first
+    assert [words for words in ("mira", "chats.jsonl") if words in shared] == []
+
+
+def test_pictures_of_plain_turns_name_no_missing_action(
+    chat: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    write = text_drawing.write
+
+    def record(draw: Any, place: Any, text: str, *args: Any, **options: Any) -> float:
+        drawn.append(text)
+        return write(draw, place, text, *args, **options)
+
+    monkeypatch.setattr("webapp.trajectories.render.card.write", record)
+    for turn in (1, 2):
+        assert who.owner.get(f"/t/{chat.slug}/picture.png?turn={turn}").status_code == 200
+    text = " ".join(drawn)
+    assert ("I look it up." in text, "search(moons of Tavi)" in text, "That is all." in text) == (True, True, True)
+    assert [words for words in ("No thought.", "No action in the answer.") if words in text] == []
+
+
+def test_the_api_names_attempts_of_other_trainers(chat: Trajectory, callers: Callers) -> None:
+    assert json.loads(callers.owner.get(f"/api/trajectories/{chat.slug}").content)["recorded"] is True
+
+
+def test_attempts_of_our_own_trainer_are_judged_by_its_format(run: Run, people: People, who: Visitors) -> None:
+    group = Group.objects.create(
+        run=run,
+        attempt=1,
+        iteration=1,
+        split="train",
+        number=0,
+        environment="Sokoban",
+        seed=1,
+        prompt="Push.",
+        board={"kind": "text", "text": ""},
+    )
+    own = Trajectory.objects.create(
+        run=run, group=group, attempt=1, key="1-0-0", member=0, iteration=1, split="train", turn_count=1
+    )
+    event = {
+        "turn": 0,
+        "state": "s",
+        "response": "<answer>sing</answer>",
+        "thought": "",
+        "answer": "sing",
+        "reward": 0.0,
+        "format_valid": True,
+        "actions": [],
+        "terms": {},
+        "tokens": 0,
+        "truncated": False,
+    }
+    Turn.objects.create(trajectory=own, number=0, seq=1, reward=0.0, format_valid=True, event=event)
+    page = who.owner.get(f"/t/{own.slug}").content.decode()
+    for words in ("No thought.", "The answer “sing” contains no action.", "0 tokens", "System prompt"):
+        assert words in page
+    assert "response-text" not in page
+    link = do_share_trajectory(own, people.owner)
+    assert "writes a thought and acts" in who.anonymous.get(f"/s/{link.token}").content.decode()
 
 
 def test_extra_fields_are_kept_and_exported(people: People, who: Visitors, tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""Calls of tools in the formats of chat APIs as actions of a turn, with the results that follow them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from echoscope.recording.journal_writer import finite
+
+RESULT_ROLES = {"tool", "function"}
+
+
+def read_calls(calls: Any) -> list[dict[str, Any]]:
+    """Calls with `name`, `arguments` (their text), and `id`, `result` and `failed` where they have one.
+
+    `calls`: OpenAI's nested ones, flat ones of Inspect, or the JSON text of either.
+    """
+    if isinstance(calls, str):
+        calls = _decoded(calls)
+    found = []
+    for raw in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else []:
+        call = _decoded(raw) if isinstance(raw, str) else raw
+        if not isinstance(call, Mapping):
+            continue
+        inner = call.get("function")
+        function = inner if isinstance(inner, Mapping) else call
+        name = function.get("name") or (inner if isinstance(inner, str) else "")
+        arguments = function.get("arguments", "")
+        words = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+        read: dict[str, Any] = {"name": str(name or "tool"), "arguments": words}
+        if call.get("id") is not None:
+            read["id"] = str(call["id"])
+        error = _text(call.get("error"))
+        if call.get("result") is not None or error:
+            read["result"] = _text(call.get("result")) or error
+        if error or call.get("failed") is True:
+            read["failed"] = True
+        found.append(read)
+    return found
+
+
+def action_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A call of read_calls() as an action of docs/journal.md. Without a known result it is empty."""
+    record: dict[str, Any] = {"tool": call["name"], "arguments": _arguments(call["arguments"])}
+    record |= {"result": call.get("result", ""), "failed": call.get("failed", False)}
+    return {"text": f"{call['name']}({call['arguments']})", "name": call["name"], "call": record}
+
+
+class OpenCalls:
+    """Calls whose results have not been read yet, in order."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, dict[str, Any]]] = []
+
+    def add(self, calls: Sequence[Mapping[str, Any]], actions: Sequence[Mapping[str, Any]]) -> None:
+        """The calls of a turn with their actions, which get the results; earlier calls have none any more."""
+        self._open = [(call.get("id", ""), action["call"]) for call, action in zip(calls, actions, strict=True)]
+
+    def resolve(self, message: Mapping[str, Any], text: str) -> None:
+        """Keep the text of a message as the result of its call: by id, by name where there is none, or the next one."""
+        key = str(message.get("tool_call_id") or "")
+        known = any(name for name, _ in self._open)
+        if key and known:
+            at = next((at for at, (name, _) in enumerate(self._open) if name == key), -1)
+        else:
+            tool = message.get("name") if message.get("role") == "function" else None
+            at = next((at for at, (_, call) in enumerate(self._open) if tool in (None, call["tool"])), -1)
+        if at < 0:
+            return
+        _, call = self._open.pop(at)
+        error = _text(message.get("error"))
+        call["result"] = text or error
+        call["failed"] = bool(error) or message.get("is_error") is True or message.get("status") == "error"
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Arguments by name; a text that is no object is one argument."""
+    if not text.strip():
+        return {}
+    value = _decoded(text)
+    arguments: dict[str, Any] = finite(value) if isinstance(value, dict) else {"arguments": text}
+    return arguments
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping) and isinstance(value.get("message"), str):
+        return str(value["message"])
+    return value if isinstance(value, str) else "" if value in (None, False) else json.dumps(value, default=str)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return []
