@@ -5,7 +5,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     seq, rebuilds              cursor of the websocket
     attempt, state             state as pages name it (Run.shown_state)
     run                        slug title iterations iteration (finished) group_size groups environment device
-                               started_at (ISO or null)
+                               started_at (ISO or null) other_trainer (whether another trainer's)
     phase                      phase iteration done total unit tokens_per_second eta_seconds eta_low_seconds
                                eta_high_seconds share iteration_shares update; null before the first
     wall                       the newest wave of groups, train or eval; null before the first
@@ -17,7 +17,8 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     alarm                      state message iteration; null before the first alarm
     alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
     rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
-    evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations (trap_signals.py)
+    evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations
+                               (trap_signals.py); of another trainer's run the newest 120 of each signal
     stage                      the trajectory played last: id slug group member board hint turns success end
                                total_reward lost_at (turns as in the journal, without type, seq, time, trajectory)
     notices                    the 20 newest, oldest first: level message; empty outside the team
@@ -93,6 +94,7 @@ def heading(run: Run) -> dict[str, Any]:
             "environment": run.environment,
             "device": run.device,
             "started_at": run.started_at.isoformat() if run.started_at else None,
+            "other_trainer": run.recorded is not None,
         },
         "phase": run.phase_facts,
         **_NOT_DRAWN,
