@@ -59,14 +59,14 @@ def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
     alarms = list(
         Alarm.objects.filter(
             run__in=runs.values("pk"), time__gte=after, state__in=(Event.WATCH, Event.TRAPPED)
-        ).order_by("seq")
+        ).order_by("seq", "pk")
     )
     by_id = _of(runs, {alarm.run_id for alarm in alarms})
     for alarm in alarms:
         yield AlertEvent(
             alarm.state,
             by_id[alarm.run_id],
-            f"alarm:{alarm.run_id}:{alarm.seq}",
+            alarm.event_key,
             alarm.time,
             f"Echo Trap: {alarm.state} at iteration {alarm.iteration}. {alarm.message}",
             {"iteration": alarm.iteration, "evidence": alarm.evidence},

@@ -272,14 +272,14 @@ def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
 
 def alarms_of(run: Run) -> list[tuple[int, str]]:
     """(iteration, state) of the run's alarms in journal order, without those undone by a rewind."""
-    return list(run.alarms.filter(undone=False).order_by("seq").values_list("iteration", "state"))
+    return list(run.alarms.filter(undone=False).order_by("seq", "pk").values_list("iteration", "state"))
 
 
 def _alarmed(runs: Run | QuerySet[Run]) -> Q:
     within = Q(run=runs) if isinstance(runs, Run) else Q(run__in=runs)
     by_run: dict[int, list[tuple[int, str]]] = {}
     for run, iteration, state in (
-        Alarm.objects.filter(within, undone=False).order_by("run", "seq").values_list("run", "iteration", "state")
+        Alarm.objects.filter(within, undone=False).order_by("run", "seq", "pk").values_list("run", "iteration", "state")
     ):
         by_run.setdefault(run, []).append((iteration, state))
     result = Q(pk__in=[])

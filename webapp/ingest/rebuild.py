@@ -14,7 +14,7 @@ from trainer.journal.events import Notice
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from webapp.annotations.queries import is_annotated
-from webapp.ingest import writer
+from webapp.ingest import echo_trap_detector, writer
 from webapp.ingest.imports import do_settle_end
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import object_storage, run_files
@@ -140,6 +140,7 @@ def _clear(run: Run) -> None:
         rows.all().delete()
     run.log_lines.all().delete()
     GeneralizationMatrix.objects.filter(run=run).delete()
+    echo_trap_detector.forget(run)
     unprotected = run.trajectories.exclude(pk__in=_shared()).exclude(is_annotated())
     Turn.objects.filter(trajectory__in=unprotected).delete()
     TokenArrays.objects.filter(trajectory__in=unprotected).delete()

@@ -18,6 +18,7 @@ from trainer.journal.events import AnyEvent, RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.ingest import limits, writer
+from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge
 from webapp.ingest.lines import JournalLine, leave_out
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
@@ -174,8 +175,9 @@ class JournalTailer:
         problem = refused or problem
         if lines:
             slugs = writer.write(run, lines)
+            judged = do_judge(run, [line.event for line in lines])
             first, last = lines[0].event.seq, lines[-1].event.seq
-            EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs))
+            EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs, judged))
             run.seq = last
             taken = sum(line.size for line in lines)
             run.journal_offset += taken
@@ -272,10 +274,10 @@ def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
     return parse_line(cleaned, number), cleaned
 
 
-def frame(lines: list[JournalLine], slugs: dict[int, list[str]]) -> str:
+def frame(lines: list[JournalLine], slugs: dict[int, list[str]], judged: JudgedBatch | None = None) -> str:
     """The websocket frame: the journal's own lines, and in each group_started the slugs parallel to its members.
 
-    Token arrays are left out: they are fetched per trajectory.
+    One event also has as `judged` what the site has judged. Token arrays are left out: they are fetched per trajectory.
     """
     texts = []
     for line in lines:
@@ -284,6 +286,8 @@ def frame(lines: list[JournalLine], slugs: dict[int, list[str]]) -> str:
             text = f'{text.rstrip()[:-1]},"slugs":{json.dumps(slugs[line.event.seq])}}}'
         if isinstance(line.event, TrajectoryTokens):
             text = line.event.model_dump_json(exclude={"data"}, exclude_none=True)
+        if judged is not None and line.event.seq == judged.seq:
+            text = f'{text.rstrip()[:-1]},"judged":{json.dumps(judged.as_data())}}}'
         texts.append(text)
     first, last = lines[0].event.seq, lines[-1].event.seq
     return f'{{"type":"events","first":{first},"last":{last},"events":[{",".join(texts)}]}}'

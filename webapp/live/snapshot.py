@@ -17,7 +17,8 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     alarm                      state message iteration; null before the first alarm
     alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
     rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
-    evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations (trap_signals.py)
+    evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations
+                               (trap_signals.py); of another trainer's run the newest 120 of each signal
     stage                      the trajectory played last: id slug group member board hint turns success end
                                total_reward lost_at recorded, if true (turns as in the journal, without type, seq,
                                time, trajectory)

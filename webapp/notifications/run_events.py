@@ -138,8 +138,8 @@ def _ends(after: datetime) -> Iterator[RunEvent]:
 
 def _alarms(after: datetime) -> Iterator[RunEvent]:
     alarms = Alarm.objects.filter(time__gte=after, state__in=(Kind.WATCH, Kind.TRAPPED)).select_related("run")
-    for alarm in alarms.defer("run__config", "run__log_tail", "run__journal_error").order_by("seq"):
-        key, words = f"alarm:{alarm.run_id}:{alarm.seq}", f"At iteration {alarm.iteration}. {alarm.message}"
+    for alarm in alarms.defer("run__config", "run__log_tail", "run__journal_error").order_by("seq", "pk"):
+        key, words = alarm.event_key, f"At iteration {alarm.iteration}. {alarm.message}"
         yield RunEvent(alarm.state, alarm.run, key, alarm.time, words)
 
 

@@ -19,7 +19,7 @@ from trainer.metrics.trap_signals import SIGNALS, Signal
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
 
 MAX_ITERATIONS = 120
-"""Number of iterations in the small curves of the evidence."""
+"""Number of iterations in the small curves of the evidence; of other trainers' runs, of those that were logged."""
 ALARMS, REWINDS = 12, 6
 SIGNAL_METRICS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
 LEARNING = next(sign for sign in SIGNALS if sign.key == "learning")
@@ -27,13 +27,25 @@ NO_DATA = "unknown"
 """State before a signal has a value: there is nothing to judge before a run has trained."""
 NO_SIGNAL = "no_signal"
 """State while no group teaches anything, so that the other signals say nothing about the training."""
-STATE_WORDS = {NO_DATA: "No data yet", NO_SIGNAL: "Nothing to judge"}
+NOT_RECORDED = "not_recorded"
+"""State of another trainer's run without metrics in which a collapse shows early."""
+TOO_SHORT = "too_short"
+"""State of a run that ended before a signal had a value."""
+STATE_WORDS = {NO_DATA: "No data yet", **dict.fromkeys((NO_SIGNAL, NOT_RECORDED, TOO_SHORT), "Nothing to judge")}
 """Names of the states that are not those of an alarm."""
+OUTCOME_METRICS = ("reward/mean", "success/rate")
+EARLY_METRICS = ("reward/in_group_std", "entropy/mean", "policy/grad_norm")
+"""What another trainer's run must record to be judged: at least one of these; the outcomes tell what followed."""
+OUTCOME_SIGNALS = ("reward", "success", "template")
+"""Signals that raise nothing without one of the others: they cannot show that a run is healthy."""
 MEANING = {
     NO_DATA: "The signals are judged once the first iterations have been trained.",
     NO_SIGNAL: "All trajectories of a group get the same reward, so that no group teaches the policy anything. Read "
     "some of them: are their actions among those of the environment? If hardly any answer is valid, fine-tune the "
     "policy on demonstrations first (trainer sft); if all fail, choose easier puzzles or larger groups.",
+    NOT_RECORDED: "The site judges runs of other trainers from metrics with these names. Callbacks and loggers of the "
+    "recorder write them where the trainer measures the quantity; a loop of your own passes them to run.log().",
+    TOO_SHORT: "Each signal compares an iteration with those before it; the first ones need more than ten.",
     "healthy": "No signal has been beyond its limit for long.",
     "watch": "An early sign of a collapse: the policy may be converging on one way to think and act. The reward can "
     "still look good. Read some of the latest trajectories: are the thoughts of a group still different?",
@@ -65,7 +77,7 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
 
 def history(run: Run) -> dict[str, Any]:
     """The snapshot's alarm, alarms and rewinds. Two queries."""
-    newest = list(run.alarms.order_by("-seq").values("state", "message", "iteration", "undone")[:ALARMS])
+    newest = list(run.alarms.order_by("-seq", "-pk").values("state", "message", "iteration", "undone")[:ALARMS])
     standing = next((alarm for alarm in newest if not alarm["undone"]), None)
     rewinds = run.rewinds.order_by("-seq").values("number", "from_iteration", "to_iteration", "changes")[:REWINDS]
     return {
@@ -78,8 +90,7 @@ def history(run: Run) -> dict[str, Any]:
 def evidence(run: Run) -> dict[str, list[list[float]]]:
     """{sign: [[iteration, value, limit], …]} of the newest iterations. One query."""
     values: dict[str, dict[int, float]] = defaultdict(dict)
-    newest = MetricPoint.objects.filter(run=run, name__in=SIGNAL_METRICS, iteration__gt=run.iteration - MAX_ITERATIONS)
-    for name, iteration, value in newest.order_by("iteration").values_list("name", "iteration", "value"):
+    for name, iteration, value in _newest_points(run):
         values[name][iteration] = value
     return {
         sign.key: [
@@ -91,6 +102,20 @@ def evidence(run: Run) -> dict[str, list[list[float]]]:
     }
 
 
+def _newest_points(run: Run) -> list[tuple[str, int, float]]:
+    """Name, iteration and value. Other trainers may log every hundredth step: of theirs, the newest of each signal."""
+    columns = ("name", "iteration", "value")
+    if run.recorded is None:
+        since = run.iteration - MAX_ITERATIONS
+        points = MetricPoint.objects.filter(run=run, name__in=SIGNAL_METRICS, iteration__gt=since)
+        return list(points.order_by("iteration").values_list(*columns))
+    first, *others = (
+        MetricPoint.objects.filter(run=run, name=name).order_by("-iteration").values_list(*columns)[:MAX_ITERATIONS]
+        for name in SIGNAL_METRICS
+    )
+    return sorted(first.union(*others, all=True), key=lambda point: point[1])
+
+
 # -- for the templates ------------------------------------------------------------------------------------------------
 
 
@@ -100,6 +125,7 @@ class Evidence:
 
     sign: Signal
     points: list[list[float]]
+    missing: str = "no data yet"
 
     @property
     def crossed(self) -> bool:
@@ -109,7 +135,7 @@ class Evidence:
     def words(self) -> str:
         """Value and limit, e.g. “62%, limit 50%”."""
         if not self.points:
-            return "no data yet"
+            return self.missing
         _, value, limit = self.points[-1]
         side = "±" if self.sign.bad == "beyond" else ""
         return f"{number_words(self.sign, value)}, limit {side}{number_words(self.sign, limit)}"
@@ -138,18 +164,71 @@ def state_of(snapshot: Mapping[str, Any]) -> str:
     evidence = snapshot["evidence"]
     if (learning := evidence.get(LEARNING.key)) and LEARNING.crossed(*learning[-1][1:]):
         return NO_SIGNAL
-    return "healthy" if state == "healthy" or any(evidence.values()) else NO_DATA
+    other = snapshot["run"]["recorded"]
+    if state == "healthy" or any(points for key, points in evidence.items() if not (other and key in OUTCOME_SIGNALS)):
+        return "healthy"
+    if other and not recorded(snapshot, EARLY_METRICS):
+        return NOT_RECORDED
+    return TOO_SHORT if snapshot["state"] in Run.ENDED else NO_DATA
+
+
+def recorded(snapshot: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Those of the metrics that have values."""
+    return [name for name in names if snapshot["curves"].get(name)]
+
+
+def message(snapshot: Mapping[str, Any], state: str) -> str:
+    """The evidence for the state in a sentence, as static/js/live/echo_trap.js writes it."""
+    other = snapshot["run"]["recorded"]
+    match state:
+        case "no_signal":
+            return "The rewards within groups have not differed for a window of iterations: no group teaches anything."
+        case "not_recorded":
+            if outcomes := recorded(snapshot, OUTCOME_METRICS):
+                return (
+                    f"The run recorded {in_words(outcomes)}, but none of {in_words(EARLY_METRICS)}, in which a "
+                    "collapse shows early."
+                )
+            return f"The run recorded none of {in_words((*OUTCOME_METRICS, *EARLY_METRICS))}."
+        case "too_short":
+            return "The run ended before there were enough iterations to compare."
+    if snapshot["alarm"]:
+        return str(snapshot["alarm"]["message"])
+    if state == NO_DATA:
+        return (
+            "There are too few iterations to compare yet."
+            if other
+            else "The first iterations will show whether thoughts and rewards stay different."
+        )
+    if not other:
+        return "Reward spread within groups, entropy and gradient norm show no sign of collapse."
+    judged = [sign.title.lower() for sign in SIGNALS if sign is not LEARNING and snapshot["evidence"].get(sign.key)]
+    return f"No sign of a collapse in {in_words(judged or ['the learning signal'])}."
+
+
+def in_words(items: Sequence[str]) -> str:
+    """A list in words, e.g. “a, b and c”."""
+    *others, last = items
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Template data of the panel: state, signals, explanations, and the configured reaction to a collapse."""
-    state = state_of(snapshot)
+    """Template data of the panel: state, signals, explanations, and the configured reaction to a collapse.
+
+    Of another trainer's run no reaction is known.
+    """
+    state, other = state_of(snapshot), snapshot["run"]["recorded"]
     return {
         "state": state,
         "word": STATE_WORDS.get(state, state.capitalize()),
-        "evidence": [Evidence(sign, snapshot["evidence"].get(sign.key, [])) for sign in SIGNALS],
-        "meaning": MEANING,
-        "answer": reaction_text(config),
+        "message": message(snapshot, state),
+        "opens": state in ("watch", "trapped", NOT_RECORDED),
+        "evidence": [
+            Evidence(sign, snapshot["evidence"].get(sign.key, []), "no data" if other else "no data yet")
+            for sign in SIGNALS
+        ],
+        "meaning": MEANING | ({NO_SIGNAL: MEANING[NO_SIGNAL].replace(" (trainer sft)", "")} if other else {}),
+        "answer": "" if other else reaction_text(config),
     }
 
 
@@ -182,7 +261,7 @@ def bands(alarms: Sequence[Mapping[str, Any]], last: int) -> list[dict[str, Any]
 
 def all_bands(run: Run) -> list[dict[str, Any]]:
     """As `bands`, of the whole run. One query."""
-    alarms = Alarm.objects.filter(run=run, undone=False).order_by("seq").values("state", "iteration", "undone")
+    alarms = Alarm.objects.filter(run=run, undone=False).order_by("seq", "pk").values("state", "iteration", "undone")
     return bands(list(alarms), run.iteration)
 
 

@@ -336,6 +336,7 @@ class Alarm(models.Model):
     message = models.TextField()
     evidence = models.JSONField(default=dict)
     undone = models.BooleanField(default=False, help_text="Its iteration was undone by a rewind.")
+    computed = models.BooleanField(default=False, help_text="By the site, from metrics of another trainer.")
     time = models.DateTimeField()
 
     class Meta:
@@ -343,6 +344,24 @@ class Alarm(models.Model):
 
     def __str__(self) -> str:
         return self.message
+
+    @property
+    def event_key(self) -> str:
+        """Identity for alerts. An event can complete several iterations, and a repeated judgement is no new alarm."""
+        return f"alarm:{self.run_id}:" + (f"judged:{self.iteration}:{self.state}" if self.computed else str(self.seq))
+
+
+class EchoTrapState(models.Model):
+    """Where the site's Echo Trap detector stands in a run of another trainer; derived from the run's metrics."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="echo_trap_state")
+    states = models.JSONField(
+        default=list, help_text="iteration, count and detector of some iterations, the last one too."
+    )
+    by_trainer = models.BooleanField(default=False, help_text="The journal has verdicts of its own.")
+
+    def __str__(self) -> str:
+        return f"detector after iteration {self.states[-1]['iteration']}" if self.states else "detector"
 
 
 class Rewind(models.Model):

@@ -68,7 +68,9 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
         evaluations[row.run_id][row.suite].append(result)
     alarms: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for key, iteration, state in (
-        Alarm.objects.filter(run__in=keys, undone=False).order_by("seq").values_list("run_id", "iteration", "state")
+        Alarm.objects.filter(run__in=keys, undone=False)
+        .order_by("seq", "pk")
+        .values_list("run_id", "iteration", "state")
     ):
         alarms[key].append((iteration, state))
     cells = []

@@ -4,6 +4,7 @@ from webapp.core.scheduler import every
 
 REBUILD_EVERY = 2.0
 JUDGE_EVERY = 3.0
+EARLIER_RUNS_EVERY = 3600.0
 
 
 class WorkerConfig(AppConfig):
@@ -11,8 +12,10 @@ class WorkerConfig(AppConfig):
 
     def ready(self) -> None:
         import webapp.worker.heartbeat  # noqa: F401  connects to Celery's signals
+        from webapp.ingest.echo_trap_detector import do_judge_earlier_runs
         from webapp.ingest.marks import do_judge_waiting
         from webapp.ingest.rebuild import do_requested_rebuilds
 
         every(REBUILD_EVERY, "rebuilds", do_requested_rebuilds)
         every(JUDGE_EVERY, "marks", do_judge_waiting)
+        every(EARLIER_RUNS_EVERY, "echo trap of earlier runs", do_judge_earlier_runs)

@@ -10,11 +10,23 @@ import { html, need, setText, svg } from "../ui/dom.js";
 
 const WIDTH = 120;
 const HEIGHT = 26;
+const NOTHING = "Nothing to judge";
 /** @type {Record<string, string>} */
-const WORDS = { unknown: "No data yet", no_signal: "Nothing to judge" };
+const WORDS = { unknown: "No data yet", no_signal: NOTHING, not_recorded: NOTHING, too_short: NOTHING };
+const ENDED = ["stopped", "finished", "failed", "cancelled"];
+const OUTCOME_METRICS = ["reward/mean", "success/rate"];
+const EARLY_METRICS = ["reward/in_group_std", "entropy/mean", "policy/grad_norm"];
+const OUTCOME_SIGNALS = ["reward", "success", "template"];
 const UNKNOWN = "The first iterations will show whether thoughts and rewards stay different.";
+const FEW = "There are too few iterations to compare yet.";
 const NO_SIGNAL = "The rewards within groups have not differed for a window of iterations: no group teaches anything.";
+const TOO_SHORT = "The run ended before there were enough iterations to compare.";
 const QUIET = "Reward spread within groups, entropy and gradient norm show no sign of collapse.";
+
+/** @type {Array<keyof Snapshot>} */
+const SHOWN = ["evidence", "curves", "alarms", "rewinds", "state"];
+
+/** @typedef {Pick<Snapshot, "alarm"|"evidence"|"curves"|"state"> & {run: Pick<Snapshot["run"], "recorded">}} Judged */
 
 /**
  * @param {Snapshot} state
@@ -23,12 +35,13 @@ const QUIET = "Reward spread within groups, entropy and gradient norm show no si
 export function showEchoTrap(state, drawn) {
   const panel = need(document, "[data-trap]");
   if (state.evidence !== drawn.evidence) for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
+  if (drawn.seq === undefined || SHOWN.every((part) => state[part] === drawn[part])) return;
   const level = levelOf(state);
-  if (drawn.seq === undefined || (level === panel.dataset.trap && state.alarms === drawn.alarms && state.rewinds === drawn.rewinds)) return;
-  if (level !== panel.dataset.trap) /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = level === "watch" || level === "trapped";
+  setText(need(panel, "[data-trap-words]"), messageOf(state, level, titlesOf(panel)));
+  if (level === panel.dataset.trap && state.alarms === drawn.alarms && state.rewinds === drawn.rewinds) return;
+  if (level !== panel.dataset.trap) /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = opensAt(level);
   panel.dataset.trap = level;
   setText(need(panel, "[data-trap-word]"), WORDS[level] ?? `${level[0].toUpperCase()}${level.slice(1)}`);
-  setText(need(panel, "[data-trap-words]"), level === "no_signal" ? NO_SIGNAL : state.alarm?.message ?? (level === "unknown" ? UNKNOWN : QUIET));
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
   for (const text of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (text).hidden = text.getAttribute("data-meaning") !== level;
   need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])));
@@ -36,15 +49,60 @@ export function showEchoTrap(state, drawn) {
   need(panel, "[data-no-past]").hidden = state.alarms.length > 0;
 }
 
+/** Whether the details are open in this state: they say what to do. @param {string} level */
+function opensAt(level) {
+  return level === "watch" || level === "trapped" || level === "not_recorded";
+}
+
+/** Titles of the signals by key, as the page lists them. @param {Element} panel */
+function titlesOf(panel) {
+  const rows = /** @type {HTMLElement[]} */ ([...panel.querySelectorAll(".signs [data-sign]")]);
+  return Object.fromEntries(rows.map((row) => [row.dataset.sign ?? "", row.querySelector(".sign-name")?.textContent ?? ""]));
+}
+
 /**
  * State to show: that of the last alarm, or whether there is anything to judge, decided as in webapp/runs/echo_trap.py.
- * @param {Pick<Snapshot, "alarm"|"evidence">} state
+ * @param {Judged} snapshot
  */
-export function levelOf({ alarm, evidence }) {
+export function levelOf({ alarm, evidence, curves, run, state }) {
   if (alarm?.state === "watch" || alarm?.state === "trapped") return alarm.state;
   const learning = evidence.learning?.at(-1);
   if (learning && crossed("below", learning[1], learning[2])) return "no_signal";
-  return alarm?.state ?? (Object.values(evidence).some((points) => points.length) ? "healthy" : "unknown");
+  const shown = (/** @type {[string, unknown[]]} */ [key, points]) => points.length > 0 && !(run.recorded && OUTCOME_SIGNALS.includes(key));
+  if (alarm?.state === "healthy" || Object.entries(evidence).some(shown)) return "healthy";
+  if (run.recorded && !recorded(curves, EARLY_METRICS).length) return "not_recorded";
+  return ENDED.includes(state) ? "too_short" : "unknown";
+}
+
+/** Those of the metrics that have values. @param {Snapshot["curves"]} curves @param {string[]} names */
+function recorded(curves, names) {
+  return names.filter((name) => curves[name]?.length);
+}
+
+/**
+ * The evidence for the state in a sentence, as webapp/runs/echo_trap.py writes it.
+ * @param {Judged} snapshot
+ * @param {string} level
+ * @param {Record<string, string>} titles of the signals, in order
+ */
+export function messageOf({ alarm, evidence, curves, run }, level, titles) {
+  if (level === "no_signal") return NO_SIGNAL;
+  if (level === "too_short") return TOO_SHORT;
+  if (level === "not_recorded") {
+    const outcomes = recorded(curves, OUTCOME_METRICS);
+    if (!outcomes.length) return `The run recorded none of ${listed([...OUTCOME_METRICS, ...EARLY_METRICS])}.`;
+    return `The run recorded ${listed(outcomes)}, but none of ${listed(EARLY_METRICS)}, in which a collapse shows early.`;
+  }
+  if (alarm) return alarm.message;
+  if (level === "unknown") return run.recorded ? FEW : UNKNOWN;
+  if (!run.recorded) return QUIET;
+  const judged = Object.keys(titles).filter((key) => key !== "learning" && evidence[key]?.length).map((key) => titles[key].toLowerCase());
+  return `No sign of a collapse in ${listed(judged.length ? judged : ["the learning signal"])}.`;
+}
+
+/** A list in words, e.g. "a, b and c". @param {string[]} items */
+function listed(items) {
+  return items.length > 1 ? `${items.slice(0, -1).join(", ")} and ${items[items.length - 1]}` : items[0];
 }
 
 /**
@@ -80,7 +138,7 @@ function showSign(row, state) {
   const newest = points[points.length - 1];
   row.classList.toggle("crossed", Boolean(newest) && crossed(bad, newest[1], newest[2]));
   const words = row.querySelector("[data-sign-words]"); // the line of a healthy run has curves only
-  if (words) setText(words, newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : "no data yet");
+  if (words) setText(words, newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : state.run.recorded ? "no data" : "no data yet");
   row.querySelector("[data-sign-curve]")?.replaceChildren(...curve(points, bad));
 }
 

@@ -31,7 +31,8 @@ export function reduceAll(state, events) {
  * @returns {Snapshot}
  */
 export function reduce(state, event) {
-  return { ...state, ...change(state, event), seq: event.seq };
+  const next = { ...state, ...change(state, event), seq: event.seq };
+  return event.judged ? { ...next, ...judged(next, event.judged) } : next;
 }
 
 /**
@@ -48,7 +49,7 @@ function change(state, event) {
     case "turn": return turn(state, event);
     case "trajectory_finished": return finished(state, event);
     case "groups_scored": return { wall: scored(state.wall, event) };
-    case "metrics": return { run: advanced(state.run, event.iteration), curves: withPoints(state.curves, event.iteration, event.values), evidence: weighed(state.evidence, event) };
+    case "metrics": return { run: advanced(state.run, event.iteration), curves: withPoints(state.curves, event.iteration, event.values), evidence: weighed(state, event) };
     case "evaluation": return evaluation(state, event);
     case "alarm": return withAlarms([...state.alarms, { state: event.state, message: event.message, iteration: event.iteration, undone: false }]);
     case "rewound": return rewound(state, event);
@@ -188,9 +189,9 @@ function withPoints(curves, iteration, values) {
   return next;
 }
 
-/** @param {Snapshot["evidence"]} evidence @param {Event} event @returns {Snapshot["evidence"]} */
-function weighed(evidence, event) {
-  const from = event.iteration - EVIDENCE_ITERATIONS;
+/** @param {Snapshot} state @param {Event} event @returns {Snapshot["evidence"]} */
+function weighed({ run, evidence }, event) {
+  const from = run.recorded ? -1 : event.iteration - EVIDENCE_ITERATIONS; // which may log every hundredth step
   /** @type {Snapshot["evidence"]} */
   const next = {};
   for (const [sign, points] of Object.entries(evidence)) {
@@ -198,9 +199,23 @@ function weighed(evidence, event) {
     const limit = event.values[`echo_trap/${sign}_limit`];
     const hasValue = value !== undefined && limit !== undefined;
     const earlier = points.filter(([at]) => at > from && (at !== event.iteration || !hasValue));
-    next[sign] = hasValue ? [...earlier, [event.iteration, value, limit]] : earlier;
+    next[sign] = (hasValue ? [...earlier, /** @type {[number, number, number]} */ ([event.iteration, value, limit])] : earlier).slice(-EVIDENCE_ITERATIONS);
   }
   return next;
+}
+
+/**
+ * What the site's own detector adds to a run of another trainer: values of the iterations from `from` on, which replace
+ * earlier ones, and the newest changes of state.
+ * @param {Snapshot} state
+ * @param {{from: number, evidence: Snapshot["evidence"], alarms?: Snapshot["alarms"]}} judged
+ * @returns {Partial<Snapshot>}
+ */
+function judged(state, { from, evidence, alarms }) {
+  const joined = Object.entries(state.evidence).map(([sign, points]) => [
+    sign, [...points.filter(([at]) => at < from), ...evidence[sign] ?? []].slice(-EVIDENCE_ITERATIONS),
+  ]);
+  return { evidence: Object.fromEntries(joined), ...(alarms ? withAlarms(alarms) : {}) };
 }
 
 /** @param {Snapshot["alarms"]} all @returns {Partial<Snapshot>} */

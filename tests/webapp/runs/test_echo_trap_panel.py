@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ LEARNING = {"learning": [[9, 0.2, 0.1], [10, 0.0, 0.1]]}
     [
         (None, {}, "unknown"),
         (None, {"learning": [], "format": []}, "unknown"),
+        (None, {"reward": [[20, 0.1, 2.0]]}, "healthy"),
         (None, {"format": [[4, 1.0, 0.75]]}, "healthy"),
         (None, {"format": [[4, 1.0, 0.75]], "learning": [[10, 0.1, 0.1]]}, "healthy"),
         (None, {"template": [[10, 1.0, 0.7]]} | LEARNING, "no_signal"),
@@ -135,9 +137,50 @@ LEARNING = {"learning": [[9, 0.2, 0.1], [10, 0.0, 0.1]]}
     ],
 )
 def test_nothing_is_called_healthy_without_a_signal(alarm: str | None, evidence: dict[str, Any], state: str) -> None:
-    page = {"alarm": alarm and {"state": alarm, "message": "", "iteration": 1}, "evidence": evidence}
-    assert echo_trap.state_of(page) == state
-    assert evaluate("live/echo_trap.js", "levelOf(data)", page) == state
+    assert shown(alarm, evidence, other_trainer=False) == state
+
+
+@pytest.mark.parametrize(
+    ("evidence", "recorded", "run_state", "state"),
+    [
+        ({}, [], "running", "not_recorded"),
+        ({}, [], "finished", "not_recorded"),
+        ({"reward": [[20, 0.1, 2.0]], "success": [[20, 1.0, 0.8]]}, ["reward/mean"], "finished", "not_recorded"),
+        ({}, ["entropy/mean"], "running", "unknown"),
+        ({"reward": [[20, 0.1, 2.0]]}, ["entropy/mean"], "running", "unknown"),
+        ({}, ["entropy/mean"], "failed", "too_short"),
+        ({"gradient": [[11, 0.0, 2.0]]}, ["policy/grad_norm"], "running", "healthy"),
+        (LEARNING, ["reward/in_group_std"], "running", "no_signal"),
+    ],
+)
+def test_what_a_run_of_another_trainer_did_not_record_is_never_green(
+    evidence: dict[str, Any], recorded: list[str], run_state: str, state: str
+) -> None:
+    assert shown(None, evidence, recorded, run_state, other_trainer=True) == state
+
+
+def shown(
+    alarm: str | None,
+    evidence: dict[str, Any],
+    recorded: Sequence[str] = (),
+    state: str = "running",
+    *,
+    other_trainer: bool,
+) -> str:
+    """The state that server and browser show, with the same message."""
+    page = {
+        "alarm": alarm and {"state": alarm, "message": "It is so.", "iteration": 1},
+        "evidence": evidence,
+        "curves": {name: [[1, 0.5]] for name in recorded},
+        "state": state,
+        "run": {"recorded": other_trainer},
+    }
+    found = echo_trap.state_of(page)
+    assert evaluate("live/echo_trap.js", "levelOf(data)", page) == found
+    data = {"page": page, "titles": {sign.key: sign.title for sign in SIGNALS}}
+    message = evaluate("live/echo_trap.js", "messageOf(data.page, levelOf(data.page), data.titles)", data)
+    assert message == echo_trap.message(page, found)
+    return found
 
 
 @pytest.mark.parametrize("sign", SIGNALS, ids=lambda sign: sign.key)

@@ -121,7 +121,7 @@ def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) 
 )
 def list_alarms(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.AlarmOut]:
     """The latest 200, newest first."""
-    points = caller(request).run(slug).alarms.order_by("-seq")[:200]
+    points = caller(request).run(slug).alarms.order_by("-seq", "-pk")[:200]
     return [schemas.AlarmOut.from_orm(alarm) for alarm in points]
 
 

@@ -30,6 +30,6 @@ def intro(run: Run) -> str:
     doing = "is learning" if run.iterations or run.recorded is not None else "plays"
     rows = f"; each row is one puzzle tried {each} times" if run.iterations and each > 1 else ""
     return (
-        f"A {size}language model {doing} {run.environment}. Each square is one attempt{rows}. "
+        f"A {size}language model {doing}{run.environment and f' {run.environment}'}. Each square is one attempt{rows}. "
         "Click any square to watch it think."
     )

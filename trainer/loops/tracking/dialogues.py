@@ -1,0 +1,89 @@
+"""Trajectories put together from the events of the journal, for trackers that take whole dialogues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
+
+
+@dataclass
+class Dialogue:
+    """A trajectory with its initial state, and once it has been played its end."""
+
+    group: GroupStarted
+    member: int
+    turns: list[Turn] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """States and responses as the messages of a chat."""
+        said: list[dict[str, str]] = []
+        for turn in self.turns:
+            said.append({"role": "user", "content": self.first_message(turn)})
+            said.append({"role": "assistant", "content": turn.response})
+        return said
+
+    def first_message(self, turn: Turn) -> str:
+        """The user's message of a turn: its state, that of the first turn after the task."""
+        return f"{self.group.prompt}\n\n{turn.state}" if turn.turn == 0 else turn.state
+
+    def about(self, end: TrajectoryFinished) -> dict[str, Any]:
+        """Where the trajectory belongs in its run, and how it ended."""
+        group = self.group
+        return {
+            "iteration": group.iteration,
+            "split": group.split,
+            "suite": group.suite,
+            "group": group.group,
+            "member": self.member,
+            "seed": group.seed,
+            "trajectory": end.trajectory,
+            "end": end.end,
+        }
+
+
+class Dialogues:
+    """Collects the events of trajectories that are being played."""
+
+    def __init__(self) -> None:
+        self._playing: dict[str, Dialogue] = {}
+
+    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> Dialogue | None:
+        """Take the next event; the end of a trajectory returns its dialogue."""
+        match event:
+            case GroupStarted():
+                self._playing |= {key: Dialogue(event, member) for member, key in enumerate(event.members)}
+            case Turn() if event.trajectory in self._playing:
+                self._playing[event.trajectory].turns.append(event)
+            case TrajectoryFinished():
+                return self._playing.pop(event.trajectory, None)
+        return None
+
+    def clear(self) -> None:
+        """Drop trajectories that will not end any more."""
+        self._playing.clear()
+
+
+class SampledDialogues(Dialogues):
+    """Of each iteration, and of each evaluation in it, the first so many trajectories to end.
+
+    For services that keep dialogues beside metrics and are not made for all of a run's.
+    """
+
+    LIMIT = 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: Counter[tuple[int, str, str]] = Counter()
+
+    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> Dialogue | None:
+        dialogue = super().add(event)
+        if dialogue is None:
+            return None
+        group = dialogue.group
+        key = (group.iteration, group.split, group.suite or "")
+        self._taken[key] += 1
+        return dialogue if self._taken[key] <= self.LIMIT else None

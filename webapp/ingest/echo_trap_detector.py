@@ -1,0 +1,295 @@
+"""The Echo Trap detector over runs of other trainers, from the metrics that they have recorded.
+
+Runs of our own trainer bring the detector's values and alarms in their journals, and are not judged here. The verdict
+depends only on the stored metrics of each iteration, in the order of iterations: not on how the journal was divided, on
+the order of its events, or on restarts. The state that is kept between batches only saves repeating earlier iterations.
+
+An iteration is judged once metrics of a later one have arrived, or the run has ended: trainers log the metrics of one
+iteration in several events. What arrives later still is judged by repeating the iterations from there on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from trainer.config.run import EchoTrapConfig
+from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.signal_checks import WATCHED, Reading
+from trainer.journal import events as journal
+from trainer.metrics.trap_signals import LIMIT, PREFIX
+from webapp.ingest.writer import moment
+from webapp.runs import echo_trap
+from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
+
+Closing = journal.Metrics | journal.RunFinished
+STATES = 3
+"""Number of states kept, of which the newest is that of the last judged iteration."""
+BETWEEN = 64
+"""Iterations between the states kept: at most twice as many are repeated for metrics that arrive a little late."""
+
+
+@dataclass(frozen=True)
+class JudgedIteration:
+    """What the detector says of one iteration."""
+
+    iteration: int
+    tokens: int
+    seconds: float
+    readings: dict[str, Reading]
+    alarm: journal.Alarm | None
+
+    @property
+    def numbers(self) -> dict[str, list[float]]:
+        """Signal → value and limit."""
+        pairs = {key: [reading.value, reading.limit] for key, reading in self.readings.items()}
+        return {key: pair for key, pair in pairs.items() if all(map(math.isfinite, pair))}
+
+
+@dataclass(frozen=True)
+class JudgedBatch:
+    """What a batch of events has added to a run's verdict, for the event `seq` of its frame.
+
+    Attributes:
+        start: the first iteration judged or judged again; earlier values of it and of later ones are void.
+        evidence: signal → iteration, value and limit of the newest ones among them.
+        alarms: the newest changes of state as in the snapshot; None if there is no new one.
+    """
+
+    seq: int
+    start: int
+    evidence: dict[str, list[list[float]]]
+    alarms: list[dict[str, Any]] | None
+
+    def as_data(self) -> dict[str, Any]:
+        """For the browser; static/js/live/reducer.js applies it."""
+        return {"from": self.start, "evidence": self.evidence} | (
+            {} if self.alarms is None else {"alarms": self.alarms}
+        )
+
+
+def do_judge(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None:
+    """Judge what these events, which have been written, complete. In the ingest's transaction, under the run's lock.
+
+    Returns None if nothing was judged, as for every run of our own trainer.
+    """
+    if run.recorded is None:
+        return None
+    metrics = [event for event in events if isinstance(event, journal.Metrics)]
+    closing = [event for event in events if isinstance(event, journal.Metrics | journal.RunFinished)]
+    started = events[0] if isinstance(events[0], journal.RunStarted) else None
+    own = any(map(_is_verdict, events))
+    if not (closing or started or own):
+        return None
+    state, new = EchoTrapState.objects.get_or_create(run=run)
+    if own or (new and _has_verdicts(run)):
+        _leave_to_trainer(run, state, events)
+    if state.by_trainer:
+        return None
+    changed = [event.iteration for event in metrics if not event.values.keys().isdisjoint(WATCHED)]
+    if started is not None:
+        changed.append(started.from_iteration + 1)
+    return _judge(run, state, min(changed, default=None), closing, events[-1])
+
+
+def do_judge_earlier_runs() -> int:
+    """Judge the runs that were read before the site had a detector; a job of the clock. Returns how many."""
+    count = 0
+    earlier = Run.objects.filter(imported=True, echo_trap_state=None, seq__gt=0, config__has_key="recorded")
+    for run in earlier.only("pk"):
+        with transaction.atomic():
+            locked = Run.objects.select_for_update().get(pk=run.pk)
+            state, new = EchoTrapState.objects.get_or_create(run=locked)
+            if not new:
+                continue
+            state.by_trainer = _has_verdicts(locked)
+            state.save()
+            if not state.by_trainer:
+                time = (locked.ended_at or locked.created_at).timestamp()
+                _judge(locked, state, None, [], journal.Notice(seq=locked.seq, time=time, level="info", message=""))
+            count += 1
+    return count
+
+
+def forget(run: Run) -> None:
+    """Forget what was judged, before the run is read anew."""
+    EchoTrapState.objects.filter(run=run).delete()
+
+
+# -- runs that bring verdicts of their own ----------------------------------------------------------------------------
+
+
+def _is_verdict(event: journal.AnyEvent) -> bool:
+    match event:
+        case journal.Alarm():
+            return True
+        case journal.Metrics():
+            return any(name.startswith(PREFIX) for name in event.values)
+    return False
+
+
+def _has_verdicts(run: Run) -> bool:
+    """Whether the journal has held verdicts, for a run of which nothing was judged here."""
+    return run.alarms.exists() or MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS).exists()
+
+
+def _leave_to_trainer(run: Run, state: EchoTrapState, events: Sequence[journal.AnyEvent]) -> None:
+    """Drop what was judged here before the first verdict in the journal. Open pages reload."""
+    if state.by_trainer:
+        return
+    state.by_trainer = True
+    if state.states:
+        first = min(event.iteration for event in events if _is_verdict(event))  # type: ignore[union-attr]
+        run.alarms.filter(computed=True).delete()
+        MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS, iteration__lt=first).delete()
+        run.resync_seq = events[-1].seq
+    state.states = []
+    state.save()
+
+
+# -- judging ----------------------------------------------------------------------------------------------------------
+
+
+def _judge(
+    run: Run,
+    state: EchoTrapState,
+    changed: int | None,
+    closing: Sequence[Closing],
+    newest: journal.Event,
+) -> JudgedBatch | None:
+    """Judge the iterations that are complete and have not been judged since they changed.
+
+    Args:
+        changed: the first iteration of which signals have arrived or gone.
+        closing: the events that show that earlier iterations are complete.
+        newest: the last event written, that of alarms which none of `closing` explains.
+    """
+    judged = state.states[-1]["iteration"] if state.states else -1
+    again = changed is not None and changed <= judged
+    if again:
+        state.states = [kept for kept in state.states if kept["iteration"] < changed]
+    after = state.states[-1]["iteration"] if state.states else -1
+    if again:
+        MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS, iteration__gt=after).delete()
+    verdicts = list(_verdicts(run, state, after))
+    if not verdicts and not again:
+        return None
+    _store_numbers(run, verdicts)
+    raised = [verdict for verdict in verdicts if verdict.alarm]
+    alarms_changed = (again or bool(raised)) and _store_alarms(run, after, raised, closing, newest)
+    state.save()
+    if not closing:  # a new attempt: pages reload
+        return None
+    evidence: dict[str, list[list[float]]] = defaultdict(list)
+    for verdict in verdicts:
+        for key, numbers in verdict.numbers.items():
+            evidence[key].append([verdict.iteration, *numbers])
+    return JudgedBatch(
+        closing[-1].seq,
+        after + 1,
+        {key: points[-echo_trap.MAX_ITERATIONS :] for key, points in evidence.items()},
+        echo_trap.history(run)["alarms"] if alarms_changed else None,
+    )
+
+
+def _verdicts(run: Run, state: EchoTrapState, after: int) -> Iterator[JudgedIteration]:
+    """The verdict of each complete iteration after this one; adds states to `state`.
+
+    The detector counts the iterations that have signals, since some trainers log every tenth only.
+    """
+    points = MetricPoint.objects.filter(run=run, name__in=WATCHED, iteration__gt=after)
+    if not run.end_reason:
+        points = points.filter(iteration__lt=run.iteration)
+    values: dict[int, dict[str, float]] = {}
+    axes: dict[int, tuple[int, float]] = {}
+    rows = points.order_by("iteration").values_list("iteration", "name", "value", "tokens", "seconds")
+    for iteration, name, value, tokens, seconds in rows.iterator():
+        values.setdefault(iteration, {})[name] = value
+        axes[iteration] = (tokens, seconds)
+    trap, count = EchoTrap(EchoTrapConfig()), 0
+    if state.states:
+        count = state.states[-1]["count"]
+        trap.load_state_dict(state.states[-1]["detector"])
+    last = max(values, default=None)
+    for iteration in values:
+        count += 1
+        alarm = trap.update(count, values[iteration])
+        yield JudgedIteration(iteration, *axes[iteration], trap.readings, alarm)
+        if iteration == last or count % BETWEEN == 0:
+            _keep(state, {"iteration": iteration, "count": count, "detector": trap.state_dict()})
+
+
+def _keep(state: EchoTrapState, newest: dict[str, Any]) -> None:
+    """Add a state; the one before goes unless it is BETWEEN iterations from its own predecessor."""
+    states = state.states
+    if len(states) > 1 and newest["count"] - states[-2]["count"] < BETWEEN:
+        states = states[:-1]
+    state.states = [*states, newest][-STATES:]
+
+
+def _store_numbers(run: Run, verdicts: Sequence[JudgedIteration]) -> None:
+    MetricPoint.objects.bulk_create(
+        (
+            MetricPoint(
+                run=run,
+                name=f"{PREFIX}{key}{ending}",
+                iteration=verdict.iteration,
+                value=number,
+                tokens=verdict.tokens,
+                seconds=verdict.seconds,
+            )
+            for verdict in verdicts
+            for key, numbers in verdict.numbers.items()
+            for ending, number in zip(("", LIMIT), numbers, strict=True)
+        ),
+        batch_size=2000,
+    )
+
+
+def _store_alarms(
+    run: Run,
+    after: int,
+    raised: Sequence[JudgedIteration],
+    closing: Sequence[Closing],
+    newest: journal.Event,
+) -> bool:
+    """Replace the alarms after an iteration. Those raised before stay, and are not sent again.
+
+    Returns whether any changed.
+    """
+    stored = list(run.alarms.filter(computed=True, undone=False, iteration__gt=after).order_by("seq", "pk"))
+    new = [_alarm(run, verdict, closing, newest) for verdict in raised]
+    same = 0
+    while same < min(len(stored), len(new)) and _facts(stored[same]) == _facts(new[same]):
+        same += 1
+    run.alarms.filter(pk__in=[alarm.pk for alarm in stored[same:]]).delete()
+    Alarm.objects.bulk_create(new[same:])
+    return same < max(len(stored), len(new))
+
+
+def _facts(alarm: Alarm) -> tuple[int, str, str]:
+    return alarm.iteration, alarm.state, alarm.message
+
+
+def _alarm(run: Run, verdict: JudgedIteration, closing: Sequence[Closing], newest: journal.Event) -> Alarm:
+    """The alarm of a verdict, at the event that completed its iteration."""
+    assert verdict.alarm is not None
+    later = (
+        event for event in closing if isinstance(event, journal.RunFinished) or event.iteration > verdict.iteration
+    )
+    event = next(later, newest)
+    return Alarm(
+        run=run,
+        seq=event.seq,
+        iteration=verdict.iteration,
+        state=verdict.alarm.state,
+        message=verdict.alarm.message,
+        evidence=verdict.alarm.evidence,
+        computed=True,
+        time=moment(event.time),
+    )
