@@ -29,6 +29,7 @@ from trainer.journal.events import (
     Turn,
 )
 from trainer.journal.writer import Journal
+from trainer.loops.tracking.dialogues import SampledDialogues
 from trainer.loops.tracking.traces import OpenTelemetry
 from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
@@ -87,9 +88,38 @@ class WandB(Tracker):
         self.id = self.run.id
         self.run.define_metric("iteration")
         self.run.define_metric("*", step_metric="iteration")  # its own steps could not go back after a resume
+        self.trees = import_module("wandb.sdk.data_types.trace_tree")
+        self.dialogues = SampledDialogues()
 
     def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
         self.run.log({"iteration": iteration, **values})
+
+    def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
+        """Log some trajectories of each iteration as trace trees: an agent's span with one for each turn."""
+        if (dialogue := self.dialogues.add(event)) is None or not isinstance(event, TrajectoryFinished):
+            return
+        about = {**dialogue.about(event), "success": event.success, "total_reward": event.total_reward}
+        kinds = self.trees.SpanKind
+        root = self._span(dialogue.group.environment, kinds.AGENT, dialogue.group.time, event.time, about)
+        began = dialogue.group.time
+        for turn in dialogue.turns:
+            span = self._span(f"turn {turn.turn + 1}", kinds.LLM, began, turn.time, {"reward": turn.reward})
+            span.add_named_result({"state": dialogue.first_message(turn)}, {"response": turn.response})
+            root.add_child_span(span)
+            began = turn.time
+        if dialogue.turns:
+            root.add_named_result({"task": dialogue.group.prompt}, {"response": dialogue.turns[-1].response})
+        tree = self.trees.WBTraceTree(root)
+        self.run.log({"iteration": dialogue.group.iteration, f"trajectories/{dialogue.group.split}": tree})
+
+    def _span(self, name: str, kind: Any, began: float, ended: float, attributes: dict[str, Any]) -> Any:
+        return self.trees.Span(
+            name=name,
+            span_kind=kind,
+            start_time_ms=int(began * 1000),
+            end_time_ms=int(max(began, ended) * 1000),
+            attributes=attributes,
+        )
 
     def finish(self, end: RunFinished | None) -> None:
         if end is not None:
@@ -154,9 +184,25 @@ class Trackio(Tracker):
             auto_log_gpu=False,
             auto_log_cpu=False,
         )
+        self.dialogues = SampledDialogues()
 
     def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=iteration)
+
+    def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
+        """Log some trajectories of each iteration as traces: the messages of a chat."""
+        if (dialogue := self.dialogues.add(event)) is None or not isinstance(event, TrajectoryFinished):
+            return
+        metadata = {
+            **dialogue.about(event),
+            "environment": dialogue.group.environment,
+            "success": event.success,
+            "total_reward": event.total_reward,
+            "status": "error" if event.error else "ok",
+            "duration_ms": round(1000 * max(0.0, event.time - dialogue.group.time)),
+        }
+        trace = self.library.Trace(dialogue.messages, metadata=metadata)
+        self.run.log({f"trajectories/{dialogue.group.split}": trace}, step=dialogue.group.iteration)
 
     def finish(self, end: RunFinished | None) -> None:
         if end is not None and end.summary:

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from envs.base import TextBoard
 from tests.trainer import tiny
 from trainer.cli import main
 from trainer.journal import reader
-from trainer.journal.events import Metrics, Notice, RunFinished, RunStarted
+from trainer.journal.events import GroupStarted, Metrics, Notice, RunFinished, RunStarted, TrajectoryFinished, Turn
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.loops import run_factory, trackers
+from trainer.loops.tracking.dialogues import SampledDialogues
 
 
 @pytest.fixture(autouse=True)
@@ -159,6 +161,82 @@ def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
     assert run.config["algorithm"]["group_filter"] == "std"
     rows = [row for row in SQLiteStorage.get_logs(project, run.name) if "reward/mean" in row]
     assert [(row["step"], row["reward/mean"]) for row in rows] == [(1, 0.5), (2, 1.0), (2, 1.0), (3, 1.5)]
+
+
+TURN = {
+    "thought": "",
+    "answer": "Up",
+    "format_valid": True,
+    "actions": [],
+    "terms": {"environment": 1.0},
+    "tokens": 2,
+    "truncated": False,
+}
+ENDED = {"turns": 1, "actions": 1, "tokens": 2}
+
+
+def played(group, number):
+    """The events of a trajectory of one turn."""
+    name = f"{group}-{number}"
+    return [
+        Turn(trajectory=name, turn=0, state="A room.", response="Up</answer>", reward=1.0, **TURN),
+        TrajectoryFinished(trajectory=name, success=True, end="terminated", total_reward=1.0, **ENDED),
+    ]
+
+
+def dialogues(groups=3, members=8):
+    for number in range(groups):
+        names = [f"{number}-{member}" for member in range(members)]
+        yield GroupStarted(
+            iteration=1,
+            split="train",
+            group=number,
+            environment="Sokoban",
+            seed=number,
+            prompt="Push.",
+            board=TextBoard(text="#"),
+            members=names,
+        )
+        for member in range(members):
+            yield from played(number, member)
+
+
+def tracked(name, folder, events):
+    book = Journal(folder)
+    trackers.attach(book, [name], folder)
+    for event in (started(), *events, finished()):
+        book.write(event)
+    book.close()
+    assert not [event for event in reader.read(folder / JOURNAL_FILE) if isinstance(event, Notice)]
+
+
+def test_trackio_has_some_trajectories_of_each_iteration_as_traces(tmp_path, monkeypatch):
+    project = f"test-{uuid.uuid4().hex}"
+    monkeypatch.setenv("TRACKIO_PROJECT", project)
+    tracked("trackio", tmp_path, dialogues())
+    import trackio
+    from trackio.sqlite_storage import SQLiteStorage
+
+    (run,) = trackio.Api().runs(project)
+    traces = SQLiteStorage.get_traces(project, run.name)
+    assert len(traces) == SampledDialogues.LIMIT < 3 * 8
+    first = traces[0]
+    assert [(message["role"], message["content"]) for message in first["messages"]] == [
+        ("user", "Push.\n\nA room."),
+        ("assistant", "Up</answer>"),
+    ]
+    assert (first["metadata"]["environment"], first["metadata"]["total_reward"]) == ("Sokoban", 1.0)
+
+
+def test_wandb_has_some_trajectories_of_each_iteration_as_trace_trees(tmp_path):
+    tracked("wandb", tmp_path, dialogues())
+    (file,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    rows = [items(r.history.item) for r in wandb_records(file) if r.WhichOneof("record_type") == "history"]
+    assert [row["trajectories/train/_type"] for row in rows] == ["wb_trace_tree"] * SampledDialogues.LIMIT
+    root = json.loads(rows[0]["trajectories/train/root_span_dumps"])
+    assert (root["name"], root["attributes"]["success"], root["span_kind"]) == ("Sokoban", True, "AGENT")
+    (turn,) = root["child_spans"]
+    assert turn["results"] == [{"inputs": {"state": "Push.\n\nA room."}, "outputs": {"response": "Up</answer>"}}]
 
 
 def test_a_real_run_sends_the_metrics_of_its_journal(pocket_folder, tmp_path):

@@ -9,26 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from trainer.journal.events import GroupStarted, RunFinished, TrajectoryFinished, Turn
+from trainer.loops.tracking.dialogues import Dialogue, Dialogues
 from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 _MAX_QUEUE = 8192
 """Spans that wait for the receiver; with a slower one, the oldest are dropped."""
 _FLUSH_TIMEOUT = 10_000  # milliseconds
 _DEFAULT_ENDPOINT = "http://localhost:4318"
-
-
-@dataclass
-class _Dialogue:
-    """A trajectory that is being played."""
-
-    group: GroupStarted
-    member: int
-    turns: list[Turn] = field(default_factory=list)
 
 
 class _CountingExporter:
@@ -59,7 +50,7 @@ class OpenTelemetry(Tracker):
 
     def __init__(self, place: TrackedRun) -> None:
         self.id = place.id
-        self.playing: dict[str, _Dialogue] = {}
+        self.dialogues = Dialogues()
         policy, rollout = place.config.get("policy", {}), place.config.get("rollout", {})
         self.model = str(place.config.get("hosted", {}).get("model") or policy.get("model", ""))
         self.temperatures = {
@@ -86,18 +77,13 @@ class OpenTelemetry(Tracker):
 
     def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
         """Collect the turns of trajectories; the end of one makes its trace."""
-        match event:
-            case GroupStarted():
-                self.playing |= {key: _Dialogue(event, member) for member, key in enumerate(event.members)}
-            case Turn() if event.trajectory in self.playing:
-                self.playing[event.trajectory].turns.append(event)
-            case TrajectoryFinished() if event.trajectory in self.playing:
-                self._trace(self.playing.pop(event.trajectory), event)
-                self._report_failures()
+        if (dialogue := self.dialogues.add(event)) is not None and isinstance(event, TrajectoryFinished):
+            self._trace(dialogue, event)
+            self._report_failures()
 
     def finish(self, end: RunFinished | None) -> None:
         """Send what waits. Trajectories that were not played to their end have no trace."""
-        self.playing.clear()
+        self.dialogues.clear()
         complete = self.provider.force_flush(_FLUSH_TIMEOUT)
         self.provider.shutdown()
         self._report_failures()
@@ -109,7 +95,7 @@ class OpenTelemetry(Tracker):
         if failures:
             raise ConnectionError(f"{endpoint()} did not accept traces; the trainer's log has its answer")
 
-    def _trace(self, dialogue: _Dialogue, end: TrajectoryFinished) -> None:
+    def _trace(self, dialogue: Dialogue, end: TrajectoryFinished) -> None:
         group, turns = dialogue.group, dialogue.turns
         root = self.tracer.start_span(
             f"{group.environment} trajectory",
@@ -124,7 +110,7 @@ class OpenTelemetry(Tracker):
                 f"turn {turn.turn + 1}",
                 context=inside,
                 start_time=_nanoseconds(began),
-                attributes=self._turn_attributes(turn, group),
+                attributes=self._turn_attributes(turn, dialogue),
             )
             span.end(end_time=_nanoseconds(max(began, turn.time)))
             began = max(began, turn.time)
@@ -132,18 +118,8 @@ class OpenTelemetry(Tracker):
             root.set_status(self.api.Status(self.api.StatusCode.ERROR, end.error))
         root.end(end_time=_nanoseconds(max(began, end.time)))
 
-    def _agent_attributes(self, dialogue: _Dialogue, end: TrajectoryFinished) -> dict[str, Any]:
+    def _agent_attributes(self, dialogue: Dialogue, end: TrajectoryFinished) -> dict[str, Any]:
         group, last = dialogue.group, dialogue.turns[-1] if dialogue.turns else None
-        about = {
-            "iteration": group.iteration,
-            "split": group.split,
-            "suite": group.suite,
-            "group": group.group,
-            "member": dialogue.member,
-            "seed": group.seed,
-            "trajectory": end.trajectory,
-            "end": end.end,
-        }
         return {
             "openinference.span.kind": "AGENT",
             "agent.name": self.model,
@@ -153,15 +129,14 @@ class OpenTelemetry(Tracker):
             "output.mime_type": "text/plain",
             "session.id": f"{self.id}/{group.split}/{group.suite or ''}/{group.iteration}/{group.group}",
             "tag.tags": [group.environment, group.split, *([group.suite] if group.suite else [])],
-            "metadata": json.dumps(about, ensure_ascii=False),
+            "metadata": json.dumps(dialogue.about(end), ensure_ascii=False),
             "echoscope.reward": end.total_reward,
             "echoscope.success": end.success,
             "echoscope.iteration": group.iteration,
         }
 
-    def _turn_attributes(self, turn: Turn, group: GroupStarted) -> dict[str, Any]:
-        first = f"{group.prompt}\n\n{turn.state}" if turn.turn == 0 else turn.state
-        temperature = self.temperatures[group.split]
+    def _turn_attributes(self, turn: Turn, dialogue: Dialogue) -> dict[str, Any]:
+        temperature = self.temperatures[dialogue.group.split]
         attributes: dict[str, Any] = {
             "openinference.span.kind": "LLM",
             "llm.model_name": self.model,
@@ -170,7 +145,7 @@ class OpenTelemetry(Tracker):
             "output.value": turn.response,
             "output.mime_type": "text/plain",
             "llm.input_messages.0.message.role": "user",
-            "llm.input_messages.0.message.content": first,
+            "llm.input_messages.0.message.content": dialogue.first_message(turn),
             "llm.output_messages.0.message.role": "assistant",
             "llm.output_messages.0.message.content": turn.response,
             "llm.token_count.completion": turn.tokens,
