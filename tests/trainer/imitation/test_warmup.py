@@ -48,7 +48,7 @@ def test_empty_settings_are_those_of_the_course(course: Course) -> None:
     assert warmup.digest(WarmupConfig(course=course, noise=0.123)) != warmup.digest(settings)
 
 
-SHIPPED: list[Course] = ["general", "frozen_lake", "bandit", "countdown", "webshop"]
+SHIPPED: list[Course] = ["general", "frozen_lake", "bandit", "countdown", "webshop", "calculator"]
 
 
 @pytest.mark.parametrize("course", SHIPPED)
