@@ -1,6 +1,7 @@
 """Texts that players show of a turn of another trainer: the response beside its thought and calls, further fields.
 
-static/js/player/turn_text.js does the same.
+For the notebook's player. The site, which does without this package, has the same in
+webapp/trajectories/turn_text.py; a test compares them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _OPENED = re.compile(r"<think>\s*$")
 _CLOSED = re.compile(r"^\s*</think>")
 _LINE_ENDS = "\r\n"
 MAX_EXTRA = 8000
-"""Characters of further fields that a page shows; as in static/js/player/turn_text.js."""
+"""Characters of further fields that a page shows; as in static/js/ui/turn_text.js."""
 
 
 def response_text(turn: Mapping[str, Any]) -> str:

@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from echoscope.recording.turn_text import extra_text
 from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.positions import position_query
+from webapp.trajectories.turn_text import extra_text
 
 NO_FORMS = {"csrf_token": ""}
 """Context of pages without forms: no CSRF token and no cookie for it."""

@@ -8,13 +8,13 @@ from django import template
 from django.conf import settings
 from django.urls import reverse
 
-from echoscope.recording.turn_text import extra_text, response_text
 from webapp.core import formatting
 from webapp.teams import access
 from webapp.teams.models import Membership
 from webapp.teams.undo_notice import undo_slug
 from webapp.trajectories.observation_images import MIN_SHOWN_SIDE, shown_size
 from webapp.trajectories.sharing.public import outcome_of
+from webapp.trajectories.turn_text import extra_text, response_text
 
 register = template.Library()
 

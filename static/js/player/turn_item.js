@@ -6,7 +6,7 @@
 import { claimFacts, renderThought } from "./claims.js";
 import { renderImages } from "../board/observation_images.js";
 import { html } from "../ui/dom.js";
-import { extraText, responseText } from "./turn_text.js";
+import { extraText, responseText } from "../ui/turn_text.js";
 import { callText, number, plural, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Turn} Turn */

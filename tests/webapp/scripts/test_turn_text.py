@@ -1,4 +1,4 @@
-"""Texts of turns of other trainers' runs: scripts and templates show the same."""
+"""Texts of turns of other trainers' runs: scripts, templates and notebooks show the same."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.template.loader import render_to_string
 
-from echoscope.recording.turn_text import MAX_EXTRA, extra_text, response_text
+from echoscope.recording import turn_text as notebook
 from tests.webapp.javascript import evaluate
 from webapp.trajectories.positions import positions
+from webapp.trajectories.turn_text import MAX_EXTRA, extra_text, response_text
 
 SEARCH = {"text": 'search({"q": "moons"})', "name": "search", "call": {"tool": "search", "result": "two"}}
 RESPONSES: list[tuple[dict[str, Any], str]] = [
@@ -39,16 +40,17 @@ EXTRAS: list[tuple[Any, list[dict[str, Any]], str]] = [
 @pytest.mark.parametrize(("turn", "text"), RESPONSES)
 def test_script_and_templates_show_the_same_of_a_response(turn: dict[str, Any], text: str) -> None:
     turn = {"thought": "", "actions": []} | turn
-    assert response_text(turn) == text
-    assert evaluate("player/turn_text.js", "responseText(data)", turn) == text
+    assert response_text(turn) == notebook.response_text(turn) == text
+    assert evaluate("ui/turn_text.js", "responseText(data)", turn) == text
 
 
 @pytest.mark.parametrize(("extra", "actions", "text"), EXTRAS)
 def test_script_and_templates_show_the_same_further_fields(extra: Any, actions: list[Any], text: str) -> None:
     shown = extra_text(extra, actions)
+    assert notebook.extra_text(extra, actions) == shown
     assert shown == text or (extra and not text and len(shown) < MAX_EXTRA + 100)
     assert (
-        evaluate("player/turn_text.js", "extraText(data.extra, data.actions)", {"extra": extra, "actions": actions})
+        evaluate("ui/turn_text.js", "extraText(data.extra, data.actions)", {"extra": extra, "actions": actions})
         == shown
     )
 

@@ -10,7 +10,7 @@ from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
 
 
 @dataclass
-class Dialogue:
+class TrackedDialogue:
     """A trajectory with its initial state, and once it has been played its end."""
 
     group: GroupStarted
@@ -49,13 +49,13 @@ class Dialogues:
     """Collects the events of trajectories that are being played."""
 
     def __init__(self) -> None:
-        self._playing: dict[str, Dialogue] = {}
+        self._playing: dict[str, TrackedDialogue] = {}
 
-    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> Dialogue | None:
+    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> TrackedDialogue | None:
         """Take the next event; the end of a trajectory returns its dialogue."""
         match event:
             case GroupStarted():
-                self._playing |= {key: Dialogue(event, member) for member, key in enumerate(event.members)}
+                self._playing |= {key: TrackedDialogue(event, member) for member, key in enumerate(event.members)}
             case Turn() if event.trajectory in self._playing:
                 self._playing[event.trajectory].turns.append(event)
             case TrajectoryFinished():
@@ -79,7 +79,7 @@ class SampledDialogues(Dialogues):
         super().__init__()
         self._taken: Counter[tuple[int, str, str]] = Counter()
 
-    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> Dialogue | None:
+    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> TrackedDialogue | None:
         dialogue = super().add(event)
         if dialogue is None:
             return None

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from trainer.journal.events import GroupStarted, RunFinished, TrajectoryFinished, Turn
-from trainer.loops.tracking.dialogues import Dialogue, Dialogues
+from trainer.loops.tracking.dialogues import Dialogues, TrackedDialogue
 from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 _MAX_QUEUE = 8192
@@ -95,7 +95,7 @@ class OpenTelemetry(Tracker):
         if failures:
             raise ConnectionError(f"{endpoint()} did not accept traces; the trainer's log has its answer")
 
-    def _trace(self, dialogue: Dialogue, end: TrajectoryFinished) -> None:
+    def _trace(self, dialogue: TrackedDialogue, end: TrajectoryFinished) -> None:
         group, turns = dialogue.group, dialogue.turns
         root = self.tracer.start_span(
             f"{group.environment} trajectory",
@@ -118,7 +118,7 @@ class OpenTelemetry(Tracker):
             root.set_status(self.api.Status(self.api.StatusCode.ERROR, end.error))
         root.end(end_time=_nanoseconds(max(began, end.time)))
 
-    def _agent_attributes(self, dialogue: Dialogue, end: TrajectoryFinished) -> dict[str, Any]:
+    def _agent_attributes(self, dialogue: TrackedDialogue, end: TrajectoryFinished) -> dict[str, Any]:
         group, last = dialogue.group, dialogue.turns[-1] if dialogue.turns else None
         return {
             "openinference.span.kind": "AGENT",
@@ -135,7 +135,7 @@ class OpenTelemetry(Tracker):
             "echoscope.iteration": group.iteration,
         }
 
-    def _turn_attributes(self, turn: Turn, dialogue: Dialogue) -> dict[str, Any]:
+    def _turn_attributes(self, turn: Turn, dialogue: TrackedDialogue) -> dict[str, Any]:
         temperature = self.temperatures[dialogue.group.split]
         attributes: dict[str, Any] = {
             "openinference.span.kind": "LLM",

@@ -14,7 +14,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from echoscope.recording.turn_text import response_text
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer, signed_in
 from webapp.teams.undo_notice import offer_undo
@@ -26,6 +25,7 @@ from webapp.trajectories.sharing.embeds import embed_code
 from webapp.trajectories.sharing.public import outcome_of, shared_data, when_of
 from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_of, start_query
 from webapp.trajectories.sharing.view_count import count_view
+from webapp.trajectories.turn_text import response_text
 
 MAX_DESCRIPTION_LENGTH = 200
 """Characters of a thought in the preview of a link."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from echoscope.recording.turn_text import response_text
 from webapp.core import formatting
 from webapp.runs.public_words import failure_words
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import outcome_data, worst_mark_of
 from webapp.trajectories.sharing.public import outcome_of, when_of
+from webapp.trajectories.turn_text import response_text
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1

@@ -9,7 +9,6 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from echoscope.recording.turn_text import response_text
 from webapp.core import formatting
 from webapp.core.formatting import call_text
 from webapp.trajectories.observation_images import NO_IMAGES, Images, observed
@@ -19,6 +18,7 @@ from webapp.trajectories.render.mistake_label import COLOURS, Mark
 from webapp.trajectories.render.mistake_mark import overlay
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, width, wrapped, write
+from webapp.trajectories.turn_text import response_text
 
 PREVIEW = (1200, 630)
 """Size of the preview of a link in social networks and chats."""

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Texts of a turn of another trainer's run: the response beside its thought and calls, further fields. Mirrors
- * echoscope/recording/turn_text.py.
+ * webapp/trajectories/turn_text.py.
  */
 
 /** @typedef {import("../types.js").Turn} Turn */
@@ -23,7 +23,7 @@ export function responseText({ response, thought, actions }) {
   return only && [only.text, only.name].includes(text.trim()) ? "" : text;
 }
 
-/** Characters of further fields that a page shows; as in echoscope/recording/turn_text.py. */
+/** Characters of further fields that a page shows; as in webapp/trajectories/turn_text.py. */
 const MAX_EXTRA = 8000;
 
 /**

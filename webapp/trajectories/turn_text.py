@@ -1,0 +1,60 @@
+"""Texts that players show of a turn of another trainer: the response beside its thought and calls, further fields.
+
+static/js/ui/turn_text.js does the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_OPENED = re.compile(r"<think>\s*$")
+_CLOSED = re.compile(r"^\s*</think>")
+_LINE_ENDS = "\r\n"
+MAX_EXTRA = 8000
+"""Characters of further fields that a page shows; as in static/js/ui/turn_text.js."""
+
+
+def response_text(turn: Mapping[str, Any]) -> str:
+    """The whole response without what the turn shows elsewhere.
+
+    Left out are the thought with its tags, lines that are the text of a call, and a response that is the name of the
+    only action. White space within the text is kept.
+    """
+    text: str = turn.get("response") or ""
+    thought, actions = turn.get("thought") or "", turn.get("actions") or []
+    if thought:
+        before, found, after = text.partition(thought)
+        text = _OPENED.sub("", before) + _CLOSED.sub("", after) if found else text
+    for action in actions:
+        if action.get("call"):
+            text = f"\n{text}\n".replace(f"\n{action['text']}\n", "\n", 1)[1:-1]
+    text = text.strip(_LINE_ENDS)
+    only = actions[0] if len(actions) == 1 else {}
+    return "" if only and text.strip() in (only["text"], only.get("name")) else text
+
+
+def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, Any]] = ()) -> str:
+    """Further fields that a recorder added, as indented JSON; empty without any.
+
+    Of a turn with `actions`, tool calls that these show are left out.
+    """
+    called = any(action.get("call") for action in actions)
+    fields = {name: value for name, value in (extra or {}).items() if not called or name != "tool_calls"}
+    if not fields:
+        return ""
+    text = json.dumps(_as_in_scripts(fields), ensure_ascii=False, indent=2)
+    if len(text) <= MAX_EXTRA:
+        return text
+    return f"{text[:MAX_EXTRA]}…\n{len(text) - MAX_EXTRA:,} more characters are in the export."
+
+
+def _as_in_scripts(value: Any) -> Any:
+    """The value with numbers as scripts write them: 1 and not 1.0."""
+    if isinstance(value, dict):
+        return {name: _as_in_scripts(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_in_scripts(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
