@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -40,7 +41,7 @@ class Sample:
         """The same for completions of the same prompt."""
         return self.group or self.conversation.opening
 
-    @property
+    @cached_property
     def conversation(self) -> Conversation:
         """The conversation. Raises ConversationError."""
         return conversation_of([*_messages(self.prompt, "user"), *_messages(self.completion, "assistant")])

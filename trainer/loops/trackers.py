@@ -96,11 +96,12 @@ class WandB(Tracker):
 
     def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
         """Log some trajectories of each iteration as trace trees: an agent's span with one for each turn."""
-        if (dialogue := self.dialogues.add(event)) is None or not isinstance(event, TrajectoryFinished):
+        if (finished := self.dialogues.add(event)) is None:
             return
-        about = {**dialogue.about(event), "success": event.success, "total_reward": event.total_reward}
+        dialogue, end = finished
+        about = {**dialogue.about(end), "success": end.success, "total_reward": end.total_reward}
         kinds = self.trees.SpanKind
-        root = self._span(dialogue.group.environment, kinds.AGENT, dialogue.group.time, event.time, about)
+        root = self._span(dialogue.group.environment, kinds.AGENT, dialogue.group.time, end.time, about)
         began = dialogue.group.time
         for turn in dialogue.turns:
             span = self._span(f"turn {turn.turn + 1}", kinds.LLM, began, turn.time, {"reward": turn.reward})
@@ -191,15 +192,16 @@ class Trackio(Tracker):
 
     def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
         """Log some trajectories of each iteration as traces: the messages of a chat."""
-        if (dialogue := self.dialogues.add(event)) is None or not isinstance(event, TrajectoryFinished):
+        if (finished := self.dialogues.add(event)) is None:
             return
+        dialogue, end = finished
         metadata = {
-            **dialogue.about(event),
+            **dialogue.about(end),
             "environment": dialogue.group.environment,
-            "success": event.success,
-            "total_reward": event.total_reward,
-            "status": "error" if event.error else "ok",
-            "duration_ms": round(1000 * max(0.0, event.time - dialogue.group.time)),
+            "success": end.success,
+            "total_reward": end.total_reward,
+            "status": "error" if end.error else "ok",
+            "duration_ms": round(1000 * max(0.0, end.time - dialogue.group.time)),
         }
         trace = self.library.Trace(dialogue.messages, metadata=metadata)
         self.run.log({f"trajectories/{dialogue.group.split}": trace}, step=dialogue.group.iteration)

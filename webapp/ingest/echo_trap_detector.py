@@ -83,12 +83,12 @@ def do_judge(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None
     metrics = [event for event in events if isinstance(event, journal.Metrics)]
     closing = [event for event in events if isinstance(event, journal.Metrics | journal.RunFinished)]
     started = events[0] if isinstance(events[0], journal.RunStarted) else None
-    own = any(map(_is_verdict, events))
+    own = _verdict_iterations(events)
     if not (closing or started or own):
         return None
     state, new = EchoTrapState.objects.get_or_create(run=run)
     if own or (new and _has_verdicts(run)):
-        _leave_to_trainer(run, state, events)
+        _leave_to_trainer(run, state, own, events[-1].seq)
     if state.by_trainer:
         return None
     changed = [event.iteration for event in metrics if not event.values.keys().isdisjoint(WATCHED)]
@@ -124,13 +124,14 @@ def forget(run: Run) -> None:
 # -- runs that bring verdicts of their own ----------------------------------------------------------------------------
 
 
-def _is_verdict(event: journal.AnyEvent) -> bool:
-    match event:
-        case journal.Alarm():
-            return True
-        case journal.Metrics():
-            return any(name.startswith(PREFIX) for name in event.values)
-    return False
+def _verdict_iterations(events: Sequence[journal.AnyEvent]) -> list[int]:
+    """Iterations of alarms and of the detector's metrics among the events."""
+    return [
+        event.iteration
+        for event in events
+        if isinstance(event, journal.Alarm)
+        or (isinstance(event, journal.Metrics) and any(name.startswith(PREFIX) for name in event.values))
+    ]
 
 
 def _has_verdicts(run: Run) -> bool:
@@ -138,16 +139,20 @@ def _has_verdicts(run: Run) -> bool:
     return run.alarms.exists() or MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS).exists()
 
 
-def _leave_to_trainer(run: Run, state: EchoTrapState, events: Sequence[journal.AnyEvent]) -> None:
-    """Drop what was judged here before the first verdict in the journal. Open pages reload."""
+def _leave_to_trainer(run: Run, state: EchoTrapState, own: Sequence[int], seq: int) -> None:
+    """Drop what was judged here before the first verdict in the journal. Open pages reload.
+
+    Args:
+        own: iterations of the verdicts in the journal.
+        seq: of the last event written.
+    """
     if state.by_trainer:
         return
     state.by_trainer = True
     if state.states:
-        first = min(event.iteration for event in events if _is_verdict(event))  # type: ignore[union-attr]
         run.alarms.filter(computed=True).delete()
-        MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS, iteration__lt=first).delete()
-        run.resync_seq = events[-1].seq
+        MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS, iteration__lt=min(own)).delete()
+        run.resync_seq = seq
     state.states = []
     state.save()
 

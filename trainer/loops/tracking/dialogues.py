@@ -11,7 +11,7 @@ from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
 
 @dataclass
 class TrackedDialogue:
-    """A trajectory with its initial state, and once it has been played its end."""
+    """A trajectory with its initial state and the turns so far."""
 
     group: GroupStarted
     member: int
@@ -51,15 +51,15 @@ class Dialogues:
     def __init__(self) -> None:
         self._playing: dict[str, TrackedDialogue] = {}
 
-    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> TrackedDialogue | None:
-        """Take the next event; the end of a trajectory returns its dialogue."""
+    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> tuple[TrackedDialogue, TrajectoryFinished] | None:
+        """Take the next event. The end of a trajectory returns its dialogue and that event."""
         match event:
             case GroupStarted():
                 self._playing |= {key: TrackedDialogue(event, member) for member, key in enumerate(event.members)}
             case Turn() if event.trajectory in self._playing:
                 self._playing[event.trajectory].turns.append(event)
-            case TrajectoryFinished():
-                return self._playing.pop(event.trajectory, None)
+            case TrajectoryFinished() if event.trajectory in self._playing:
+                return self._playing.pop(event.trajectory), event
         return None
 
     def clear(self) -> None:
@@ -79,11 +79,11 @@ class SampledDialogues(Dialogues):
         super().__init__()
         self._taken: Counter[tuple[int, str, str]] = Counter()
 
-    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> TrackedDialogue | None:
-        dialogue = super().add(event)
-        if dialogue is None:
+    def add(self, event: GroupStarted | Turn | TrajectoryFinished) -> tuple[TrackedDialogue, TrajectoryFinished] | None:
+        finished = super().add(event)
+        if finished is None:
             return None
-        group = dialogue.group
+        group = finished[0].group
         key = (group.iteration, group.split, group.suite or "")
         self._taken[key] += 1
-        return dialogue if self._taken[key] <= self.LIMIT else None
+        return finished if self._taken[key] <= self.LIMIT else None

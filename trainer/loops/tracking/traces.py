@@ -77,8 +77,8 @@ class OpenTelemetry(Tracker):
 
     def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
         """Collect the turns of trajectories; the end of one makes its trace."""
-        if (dialogue := self.dialogues.add(event)) is not None and isinstance(event, TrajectoryFinished):
-            self._trace(dialogue, event)
+        if finished := self.dialogues.add(event):
+            self._trace(*finished)
             self._report_failures()
 
     def finish(self, end: RunFinished | None) -> None:
