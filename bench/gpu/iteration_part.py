@@ -39,7 +39,6 @@ def configuration(settings: Settings, model: Path) -> RunConfig:
         },
         "algorithm": {"estimator": "reinforce_plus_plus", "group_filter": "none", "drop_zero_std": False},
         "optimizer": {
-            "name": "adamw_fused",
             "policy_lr": 1e-6,
             "mini_batch_trajectories": work.groups * GROUP,
             "micro_batch_tokens": work.micro,

@@ -10,10 +10,11 @@ import torch
 from bench.gpu.agreement_part import agreement, mismatch
 from bench.gpu.iteration_part import iteration
 from bench.gpu.options import LARGE, Settings
+from bench.gpu.profile_part import profile_steps
 from bench.gpu.push_part import push
 from bench.gpu.record import Recorder
 from bench.gpu.rollout_part import rollout
-from bench.gpu.update_part import ALL, DEFAULT, RECOMPUTED, update, update_large_batch
+from bench.gpu.update_part import COMPILED, DEFAULT, RECOMPUTED, update, update_large_batch
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def large(settings: Settings, recorder: Recorder) -> None:
     rollout(larger, recorder, rounds=1)
     if settings.device == "cuda":
         torch.cuda.empty_cache()
-    update(larger, recorder, names=(DEFAULT, ALL, RECOMPUTED))
+    update(larger, recorder, names=(DEFAULT, COMPILED, RECOMPUTED))
 
 
 PARTS: dict[str, Part] = {
@@ -42,4 +43,5 @@ PARTS: dict[str, Part] = {
     "update-64k": Part(update_large_batch, 80),
     "large": Part(large, 80),
     "push": Part(push, 60),
+    "profile": Part(profile_steps, 60),
 }

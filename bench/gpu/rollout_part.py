@@ -22,13 +22,13 @@ from trainer.engines.transformers.decode_steps import DecodeMode
 
 OURS = "Echoscope"
 EAGER, RAGGED, REPEATED = "without CUDA graphs", "ragged rows", "ragged rows, keys repeated"
-GENERATE, VLLM = "transformers generate, rereading each turn", "vLLM, prefix caching"
+GENERATE, VLLM = "transformers generate", "vLLM"
 
 
-def workload(settings: Settings) -> Work:
-    """Dialogues in the shape of Sokoban's."""
+def workload(settings: Settings, turns: int | None = None) -> Work:
+    """Dialogues in the shape of Sokoban's, of this many turns; None: of as many as are usual."""
     work = settings.workload
-    return make(work.trajectories, work.turns, GROUP, SHAPES[settings.shape]["vocab_size"], work.responses)
+    return make(work.trajectories, turns or work.turns, GROUP, SHAPES[settings.shape]["vocab_size"], work.responses)
 
 
 def rollout(settings: Settings, recorder: Recorder, rounds: int | None = None) -> None:
@@ -58,6 +58,8 @@ def rollout(settings: Settings, recorder: Recorder, rounds: int | None = None) -
     }
     if rounds is not None:
         contenders = {name: contenders[name] for name in (OURS, GENERATE)}
+    if chosen := [name for name in contenders if name in settings.variants]:
+        contenders = {name: contenders[name] for name in chosen}
     with ExitStack() as stack:
         if rounds is None:
             _add_vllm(settings, recorder, stack, model, work, contenders)

@@ -19,29 +19,30 @@ from bench.lib.recorded_dialogues import Dialogue, even
 from bench.lib.workers import plain_worker
 from bench.lib.workers.our_worker import OurWorker, batch
 from bench.lib.workers.our_worker import settings as run_settings
-from trainer.learner import optimizers
 from trainer.learner.learner import POLICY
-from trainer.policy import compiled_layers, gradient_checkpointing, token_logprobs
+from trainer.policy import compiled_layers, gradient_checkpointing, logit_kernels, token_logprobs
 from trainer.policy.packing import attention, last_layer
 from trainer.rollout.trajectory import Batch
 
 Change = Callable[[], AbstractContextManager[None]]
 
 DEFAULT, PLAIN = "default settings", "plain PyTorch"
-FUSED, COMPILED, FLEX, ALL = "fused AdamW", "compiled layers", "FlexAttention", "fused AdamW, compiled, FlexAttention"
-UNSHARED, WHOLE_LOGITS = "prefixes not shared", "all logits at once"
-LARGE_CHUNKS, LARGEST_CHUNKS = "logits in chunks of 2²⁶", "logits in chunks of 2²⁸"
+COMPILED, FLEX, ALONE = "compiled layers", "FlexAttention", "compiled layers without sharing"
+KERNELS = "logits kernel by kernel"
+SEVERAL, UNSHARED, WHOLE_LOGITS = "AdamW in several kernels", "prefixes not shared", "all logits at once"
+SMALL_CHUNKS, LARGE_CHUNKS = "logits in chunks of 2²⁵", "logits in chunks of 2²⁹"
 WHOLE_LAYER, RECOMPUTED = "last layer for all tokens", "gradient checkpointing"
 VARIANTS = (
     DEFAULT,
-    ALL,
-    FUSED,
     COMPILED,
+    ALONE,
     FLEX,
+    KERNELS,
+    SEVERAL,
     UNSHARED,
-    WHOLE_LOGITS,
+    SMALL_CHUNKS,
     LARGE_CHUNKS,
-    LARGEST_CHUNKS,
+    WHOLE_LOGITS,
     WHOLE_LAYER,
     RECOMPUTED,
     PLAIN,
@@ -82,14 +83,16 @@ class Updates:
             for part in self.learner.micro_batches(self.batch)
         )
 
-    def fused(self) -> Change:
-        """Another optimiser over the same weights."""
+    def several(self) -> Change:
+        """The optimiser over the same weights in PyTorch's multi-tensor form."""
         part = self.learner.trainable[POLICY]
-        weights = part.weights.parameters
-        named = self.worker.config.optimizer.model_copy(update={"name": "adamw_fused"})
-        fused = optimizers.make_optimizer(named, named.policy_lr, weights)
-        fused.param_groups[0]["initial_lr"] = named.policy_lr
-        return lambda: cast(AbstractContextManager[None], patch.object(part, "optimizer", fused))
+        settings = self.worker.config.optimizer
+        betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
+        made = torch.optim.AdamW(
+            part.weights.parameters, lr=settings.policy_lr, betas=betas, weight_decay=decay, fused=False
+        )
+        made.param_groups[0]["initial_lr"] = settings.policy_lr
+        return lambda: cast(AbstractContextManager[None], patch.object(part, "optimizer", made))
 
     def flex(self) -> Change:
         """Attention of packed rows with one mask; checked first, as a run does."""
@@ -142,10 +145,20 @@ class Updates:
 
 
 def _chunks(logits: int) -> Change:
-    return lambda: cast(AbstractContextManager[None], patch.object(token_logprobs, "MAX_LOGITS", logits))
+    return lambda: cast(AbstractContextManager[None], patch.object(token_logprobs, "max_logits", lambda like: logits))
 
 
-def _plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
+@contextmanager
+def _kernel_by_kernel() -> Iterator[None]:
+    nowhere: frozenset[str] = frozenset()
+    with (
+        patch.object(logit_kernels.score, "devices", nowhere),
+        patch.object(logit_kernels.gradient, "devices", nowhere),
+    ):
+        yield
+
+
+def plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
     """Padded rows, all logits, bf16 by autocast over fp32 weights; smaller micro-batches, for the logits need most."""
     model = build(settings).float()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
@@ -158,16 +171,17 @@ def void(value: object) -> None:
     """Drop a result."""
 
 
-def _changes(updates: Updates, name: str) -> list[Change]:
+def changes_of(updates: Updates, name: str) -> list[Change]:
     makers: dict[str, list[Callable[[], Change]]] = {
         DEFAULT: [],
-        FUSED: [updates.fused],
         COMPILED: [updates.compiled],
+        ALONE: [updates.compiled, updates.unshared],
         FLEX: [updates.flex],
-        ALL: [updates.fused, updates.compiled, updates.flex],
+        KERNELS: [lambda: _kernel_by_kernel],
+        SEVERAL: [updates.several],
         UNSHARED: [updates.unshared],
-        LARGE_CHUNKS: [lambda: _chunks(2**26)],
-        LARGEST_CHUNKS: [lambda: _chunks(2**28)],
+        SMALL_CHUNKS: [lambda: _chunks(2**25)],
+        LARGE_CHUNKS: [lambda: _chunks(2**29)],
         WHOLE_LOGITS: [lambda: _chunks(2**62)],
         WHOLE_LAYER: [lambda: updates.whole_layer],
         RECOMPUTED: [updates.recomputed],
@@ -185,16 +199,16 @@ def update(settings: Settings, recorder: Recorder, tokens: int | None = None, na
     for name in (name for name in names if not settings.variants or name in settings.variants or name == DEFAULT):
         with recorder.attempt(name):
             if name == PLAIN:
-                contenders[name] = _plain(settings, updates.dialogues)
+                contenders[name] = plain(settings, updates.dialogues)
             else:
-                contenders[name] = updates.step(*_changes(updates, name))
+                contenders[name] = updates.step(*changes_of(updates, name))
     took = interleaved(contenders, settings.rounds, settings.device, recorder, warm=2)
     lengths = [len(dialogue) for dialogue in updates.dialogues]
     scored = sum(dialogue.trained for dialogue in updates.dialogues)
     flops = step_flops(outline(settings.shape), lengths, scored)
     once = flops * updates.computed_tokens() / sum(lengths)
     for name, clocks in took.items():
-        shares = name not in (UNSHARED, PLAIN)
+        shares = name not in (UNSHARED, ALONE, PLAIN)
         recorder.add(
             name,
             **{
@@ -214,4 +228,4 @@ def _share(flops: float, seconds: float, peak: float | None) -> str | None:
 
 def update_large_batch(settings: Settings, recorder: Recorder) -> None:
     """The second size of update: the variants that matter for it."""
-    update(settings, recorder, settings.workload.tokens[1], (DEFAULT, ALL, FLEX, PLAIN))
+    update(settings, recorder, settings.workload.tokens[1], (DEFAULT, COMPILED, ALONE, PLAIN))

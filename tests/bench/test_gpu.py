@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bench.gpu import __main__ as command
-from bench.gpu import options, parts, rollout_part, update_part
+from bench.gpu import options, parts, profile_part, rollout_part, update_part
 from bench.gpu.options import Settings
 from bench.gpu.parts import PARTS, Part
 from bench.gpu.peaks import peak_of
@@ -24,7 +24,7 @@ import sys
 import bench.gpu.__main__
 print(sorted({"django", "celery", "channels", "pyarrow", "bm25s", "psycopg", "redis"} & set(sys.modules)))
 """
-COMPILED = {update_part.ALL, update_part.COMPILED}
+COMPILED = {update_part.ALONE, update_part.COMPILED}
 """Variants that need minutes of compilation on a CPU; tests/trainer/policy/test_compiled_layers.py has their parts."""
 
 
@@ -64,12 +64,19 @@ def test_updates_in_all_forms_are_compared(tmp_path: Path) -> None:
     assert all(row["MFU"].endswith("%") for row in rows.values())
 
 
+def test_a_profile_lists_the_longest_operations(tmp_path: Path) -> None:
+    rows = rows_of("profile", tmp_path, variants=(update_part.DEFAULT,))
+    assert rows[update_part.DEFAULT]["seconds"] > 0
+    assert rows["rollout"]["GPU busy"] == "0%"  # there is none
+    assert sum(name.startswith("default settings, host: ") for name in rows) == profile_part.LONGEST
+
+
 def test_a_variant_changes_the_update_only_while_it_runs(tmp_path: Path) -> None:
     updates = update_part.Updates(settings(tmp_path / "rows"), 768)
     part = updates.learner.trainable["policy"]
     before = updates.learner.planner, part.optimizer, [layer.forward for layer in updates.layers]
     shared = updates.computed_tokens()
-    for change in (updates.fused(), updates.unshared(), updates.recomputed()):
+    for change in (updates.several(), updates.unshared(), updates.recomputed()):
         with change():
             now = updates.learner.planner, part.optimizer, [layer.forward for layer in updates.layers]
             assert now != before

@@ -19,8 +19,8 @@ class OptimizerConfig(Section):
 
     name: OptimizerName = setting(
         "adamw",
-        "adamw; adamw_fused (the same in one kernel, faster on a GPU); adamw_8bit (moments in a quarter of the "
-        "memory, needs bitsandbytes); adafactor (almost no memory); sgd (with β₁ as momentum); muon (matrices by "
+        "adamw (one kernel on a GPU); adamw_fused (one kernel on every device); adamw_8bit (moments in a quarter of "
+        "the memory, needs bitsandbytes); adafactor (almost no memory); sgd (with β₁ as momentum); muon (matrices by "
         "orthogonalised momentum, the rest by adamw).",
         source="paper: Adam",
     )

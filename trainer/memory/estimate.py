@@ -308,9 +308,9 @@ def _trained(
 def _step_bytes(config: RunConfig, sizes: list[tuple[int, ...]], *, gpu: bool) -> int:
     """Temporaries of an optimiser step: on a GPU for all weights at once, else for one after another.
 
-    Source: torch.optim's multi-tensor forms, which are its default on a GPU.
+    Source: torch.optim's multi-tensor forms, which are its default on a GPU. There adamw is one kernel without any.
     """
-    copies = {"adamw": 1, "adafactor": 2, "muon": 1}.get(config.optimizer.name, 0)
+    copies = {"adamw": int(not gpu), "adafactor": 2, "muon": 1}.get(config.optimizer.name, 0)
     numbers = [prod(size) for size in sizes]
     return _stepped(config) * copies * (sum(numbers) if gpu else max(numbers))
 

@@ -13,15 +13,29 @@ import torch
 from torch import Tensor, nn
 
 from trainer.algorithms.losses import entropy_from_logprobs
+from trainer.policy import logit_kernels
 from trainer.policy.output_head import ScaledHead
 
 MAX_LOGITS = 2**25
 """Logits of a chunk: 128 MiB in fp32."""
+_BYTES = 16
+"""Memory of a logit and all that PyTorch's operations compute from it, of which `MAX_LOGITS` need 512 MiB."""
 
 
-def chunk_size(vocabulary: int, max_logits: int = MAX_LOGITS) -> int:
+def max_logits(like: Tensor) -> int:
+    """Logits of a chunk for hidden states like these.
+
+    Compiled, only logits and their gradient are in memory, so that chunks of the same memory are larger. Each of them
+    adds to the whole gradient of the output layer, which takes long on a GPU.
+    """
+    if logit_kernels.score.is_compiled(like.device):
+        return MAX_LOGITS * _BYTES // (2 * like.element_size())
+    return MAX_LOGITS
+
+
+def chunk_size(vocabulary: int, largest: int = MAX_LOGITS) -> int:
     """Tokens in a chunk, at least 1."""
-    return max(1, max_logits // vocabulary)
+    return max(1, largest // vocabulary)
 
 
 class _ChunkedLogprobs(torch.autograd.Function):
@@ -29,50 +43,38 @@ class _ChunkedLogprobs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, max_logits: int
+        ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, largest: int
     ) -> tuple[Tensor, Tensor]:
-        rows = chunk_size(len(weight), max_logits)
+        rows = chunk_size(len(weight), largest)
         normalizer = hidden.new_empty(len(hidden), dtype=torch.float32)
         logprobs, entropies = torch.empty_like(normalizer), torch.empty_like(normalizer)
         for start in range(0, len(hidden), rows):
             part = slice(start, start + rows)
-            logits = torch.mm(hidden[part], weight.t()).float().div_(temperature)
-            normalizer[part] = logits.logsumexp(-1)
-            logprobs[part] = logits.gather(-1, ids[part, None])[:, 0] - normalizer[part]
-            logits.sub_(normalizer[part, None])
-            entropies[part] = -(logits.exp() * logits).sum(-1)
+            logits = torch.mm(hidden[part], weight.t())
+            normalizer[part], logprobs[part], entropies[part] = logit_kernels.score(logits, ids[part], temperature)
         ctx.save_for_backward(hidden, weight, ids, normalizer, entropies)
         ctx.temperature, ctx.rows = temperature, rows
         return logprobs, entropies
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """With z the logits, p = softmax(z) and H the entropy:
-
-        ∂ log p_a / ∂z = 1_a − p and ∂H / ∂z = −p (log p + H).
-        """
-        of_logprobs, of_entropies = gradients
-        hidden, weight, ids, normalizer, entropies = ctx.saved_tensors
+        hidden, weight, ids, *scores = ctx.saved_tensors
         to_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         to_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         for start in range(0, len(hidden), ctx.rows):
             part = slice(start, start + ctx.rows)
-            logs = torch.mm(hidden[part], weight.t()).float().div_(ctx.temperature).sub_(normalizer[part, None])
-            odds = logs.exp()
-            logs.add_(entropies[part, None]).mul_(of_entropies[part, None]).add_(of_logprobs[part, None])
-            odds.mul_(logs).neg_()
-            odds.scatter_add_(-1, ids[part, None], of_logprobs[part, None].to(odds.dtype))
-            odds.div_(ctx.temperature)
-            narrow = odds.to(hidden.dtype)
+            logits = torch.mm(hidden[part], weight.t())
+            given = [values[part] for values in (*scores, *gradients)]
+            of_logits = logit_kernels.gradient(logits, ids[part], ctx.temperature, *given)
             if to_hidden is not None:
-                to_hidden[part] = torch.mm(narrow, weight)
+                to_hidden[part] = torch.mm(of_logits, weight)
             if to_weight is not None:
-                to_weight.add_(torch.mm(narrow.t(), hidden[part]))
+                to_weight.add_(torch.mm(of_logits.t(), hidden[part]))
         return to_hidden, None if to_weight is None else to_weight.to(weight.dtype), None, None, None
 
 
 def chunked_token_logprobs(
-    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, max_logits: int | None = None
+    hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, largest: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the given tokens and entropies of their distributions.
 
@@ -81,11 +83,11 @@ def chunked_token_logprobs(
         weight: (V, H) of the output layer, which has no bias.
         ids: (M,) token ids in 0 … V − 1.
         temperature: divisor of the logits, above 0.
-        max_logits: logits that may exist at once; None: `MAX_LOGITS`.
+        largest: logits that may exist at once; None: `max_logits`.
     Returns:
         (M,) log-probabilities and (M,) entropies in nats, fp32, differentiable in `hidden` and `weight`.
     """
-    limit = MAX_LOGITS if max_logits is None else max_logits
+    limit = max_logits(hidden) if largest is None else largest
     logprobs, entropies = _ChunkedLogprobs.apply(hidden, weight, ids, temperature, limit)  # type: ignore[no-untyped-call]
     return logprobs, entropies
 
@@ -103,7 +105,7 @@ def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: flo
     if (
         isinstance(head, nn.Linear)
         and getattr(head, "bias", None) is None
-        and len(hidden) * head.out_features > MAX_LOGITS
+        and len(hidden) * head.out_features > max_logits(hidden)
     ):
         return chunked_token_logprobs(hidden, head.weight, ids, temperature)
     logits = head(hidden).float()

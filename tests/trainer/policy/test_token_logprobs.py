@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainer.algorithms.losses import entropy_from_logprobs
+from trainer.policy import logit_kernels, token_logprobs
 from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
 
 
@@ -34,7 +35,7 @@ def test_chunking_changes_neither_values_nor_gradients(
     ids = torch.randint(vocabulary, (tokens,), generator=draw)
     weights = torch.randn(2, tokens, generator=draw)
     gradients = []
-    for score in (naive_logprobs, lambda *given: chunked_token_logprobs(*given, max_logits=largest)):
+    for score in (naive_logprobs, lambda *given: chunked_token_logprobs(*given, largest=largest)):
         hidden = torch.randn(tokens, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
         weight = torch.randn(vocabulary, 7, generator=torch.Generator().manual_seed(seed + 1), requires_grad=True)
         logprobs, entropies = score(hidden, weight, ids, temperature)
@@ -51,7 +52,7 @@ def test_the_gradient_matches_finite_differences() -> None:
     weight = torch.randn(9, 4, generator=draw, dtype=torch.float64, requires_grad=True)
     ids = torch.randint(9, (5,), generator=draw)
     torch.autograd.gradcheck(
-        lambda h, w: chunked_token_logprobs(h, w, ids, 0.7, max_logits=18),
+        lambda h, w: chunked_token_logprobs(h, w, ids, 0.7, largest=18),
         (hidden, weight),
         atol=2e-3,
         rtol=2e-2,
@@ -62,7 +63,7 @@ def test_the_gradient_matches_finite_differences() -> None:
 def test_half_precision_weights_get_gradients_of_their_own_type() -> None:
     hidden = torch.randn(6, 8, dtype=torch.bfloat16, requires_grad=True)
     weight = torch.randn(40, 8, dtype=torch.bfloat16, requires_grad=True)
-    logprobs, entropies = chunked_token_logprobs(hidden, weight, torch.arange(6), max_logits=80)
+    logprobs, entropies = chunked_token_logprobs(hidden, weight, torch.arange(6), largest=80)
     (logprobs + entropies).sum().backward()
     assert logprobs.dtype == entropies.dtype == torch.float32
     assert hidden.grad is not None
@@ -87,7 +88,7 @@ def test_no_tokens_by_vocabulary_tensor_is_allocated() -> None:
     weight = torch.randn(vocabulary, 4, requires_grad=True)
     with Watch():
         logprobs, entropies = chunked_token_logprobs(
-            hidden, weight, torch.zeros(tokens, dtype=torch.long), max_logits=largest
+            hidden, weight, torch.zeros(tokens, dtype=torch.long), largest=largest
         )
         (logprobs.sum() + entropies.sum()).backward()
     assert max(made) <= largest
@@ -97,3 +98,39 @@ def test_no_tokens_by_vocabulary_tensor_is_allocated() -> None:
 @pytest.mark.parametrize("vocabulary, tokens", [(1, 2**25), (151_936, 220), (2**26, 1)])
 def test_a_chunk_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
     assert chunk_size(vocabulary) == tokens
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_the_compiled_form_equals_the_usual_one(monkeypatch, temperature) -> None:
+    """What a GPU computes, compiled for the CPU here."""
+    hidden, weight = torch.randn(11, 8), torch.randn(50, 8)
+    ids, weights = torch.randint(50, (11,)), torch.randn(2, 11)
+    results = []
+    for devices in (frozenset(), frozenset({"cpu"})):
+        for kernel in (logit_kernels.score, logit_kernels.gradient):
+            monkeypatch.setattr(kernel, "devices", devices)
+        own = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+        scores = chunked_token_logprobs(*own, ids, temperature, largest=200)
+        (weights[0] * scores[0] + weights[1] * scores[1]).sum().backward()
+        results.append((*(part.detach() for part in scores), own[0].grad, own[1].grad))
+    assert logit_kernels.score.failure == logit_kernels.gradient.failure == ""
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_device_without_a_compiler_computes_in_the_usual_way(caplog) -> None:
+    def broken(logits: Tensor) -> Tensor:
+        raise RuntimeError("no compiler was found")
+
+    kernel = logit_kernels.CompiledOnGpu(lambda logits: logits + 1, broken, frozenset({"cpu"}))
+    for _ in range(2):
+        assert kernel(torch.zeros(1)).tolist() == [1.0]
+    assert kernel.failure
+    assert caplog.text.count("kernel by kernel") == 1
+
+
+def test_compiled_chunks_are_larger_in_the_same_memory(monkeypatch) -> None:
+    assert token_logprobs.max_logits(torch.zeros(1)) == 2**25
+    monkeypatch.setattr(logit_kernels.score, "devices", frozenset({"cpu"}))
+    assert token_logprobs.max_logits(torch.zeros(1)) == 2**26
+    assert token_logprobs.max_logits(torch.zeros(1, dtype=torch.bfloat16)) == 2**27

@@ -19,10 +19,8 @@ from trainer.engines.transformers.kv_cache import KVCache
 DecodeMode = Literal["ragged", "static", "graphs"]
 """ragged: only active rows and columns in use; static: padded to fixed shapes; graphs: these, replayed as graphs."""
 
-ROW_SIZES = (1, 2, 4, 8)
-ROW_STEP = 16
-"""Rows above the sizes of `ROW_SIZES` are padded to a multiple of this."""
-WIDTH_STEP = 128
+WIDTH_STEP = 256
+"""Columns that attention reads are padded to a multiple of this: reading them costs less than capturing more graphs."""
 
 Forward = Callable[[Sequence[int], Tensor, Tensor, int], Tensor]
 """(slots, (n, 1) ids, (n, 1) positions, columns to read) → (n, 1, H) hidden states; writes keys and values."""
@@ -36,9 +34,11 @@ def default_mode(device: torch.device) -> DecodeMode:
 
 
 def padded_rows(active: int, rows: int) -> int:
-    """Rows of the step that computes this many active ones, of `rows` in the cache."""
-    sizes = [size for size in ROW_SIZES if size >= active] or [-(-active // ROW_STEP) * ROW_STEP]
-    return min(sizes[0], rows)
+    """Rows of the step that computes this many active ones, of `rows` in the cache: the next power of two.
+
+    Fewer rows are hardly faster on a GPU, whose time goes into reading the weights; every size is captured anew.
+    """
+    return min(1 << max(active - 1, 0).bit_length(), rows)
 
 
 def padded_width(width: int, capacity: int) -> int:
@@ -96,6 +96,7 @@ class StaticSteps:
             self._captured.clear()
             self._seen.clear()
             self._capacity = self.cache.capacity
+            self._pool = torch.cuda.graph_pool_handle()  # the former pool ended with its last graph
         shape = rows, width
         if shape not in self._captured:
             if shape not in self._seen:
@@ -122,7 +123,16 @@ class StaticSteps:
             raise
         except RuntimeError as error:
             self.capturing, self.failure = False, str(error).split("\n")[0]
+            _restore_generator(self._ids.device)
             _log.warning("sampling goes on without CUDA graphs, more slowly: %s", self.failure)
             return False
         self._captured[shape] = graph, hidden
         return True
+
+
+def _restore_generator(device: torch.device) -> None:
+    """Let random numbers be drawn on the GPU again: a failed capture leaves its generator waiting for a graph."""
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        generator = torch.cuda.default_generators[index]
+        generator.graphsafe_set_state(generator.clone_state())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ class _KVCacheLayer(CacheLayerMixin):
 
     def __init__(self, store: KVCache) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.store = store
+        self.store: KVCache = weakref.proxy(store)  # no cycle: memory must be free as soon as a session ends
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.keys = self._empty(key_states)
@@ -80,6 +81,22 @@ class KVCache:
         self.slots = self.numbers = torch.arange(rows)
         self.where: slice | Tensor = slice(0, 0)
 
+    @torch.inference_mode()
+    def clear(self) -> None:
+        """Empty all rows for another session. Contents are zeroed: what is not attended to must be finite."""
+        self.slot_of, self.row_in = list(range(self.rows)), list(range(self.rows))
+        self.length = [0] * self.rows
+        for buffer in self._buffers():
+            buffer.zero_()
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the buffers."""
+        return sum(buffer.nbytes for buffer in self._buffers())
+
+    def _buffers(self) -> list[Tensor]:
+        return [buffer for layer in self.layers for buffer in (layer.keys, layer.values) if buffer is not None]
+
     def aim(self, slots: Sequence[int], positions: Tensor, width: int) -> None:
         """Set the slots of the next forward pass, which writes at `positions` (n, q) and reads `width` columns.
 
@@ -103,7 +120,7 @@ class KVCache:
         if a == b:
             return
         used = max(self.length[a], self.length[b])
-        buffers = [buffer for layer in self.layers for buffer in (layer.keys, layer.values) if buffer is not None]
+        buffers = self._buffers()
         if buffers and buffers[0].is_cuda:
             swap_rows(buffers, a, b)
         else:

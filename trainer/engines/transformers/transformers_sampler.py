@@ -16,11 +16,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
-from trainer.engines.transformers.decode_steps import DecodeMode, StaticSteps, default_mode
-from trainer.engines.transformers.kv_cache import KVCache
+from trainer.engines.transformers.decode_buffers import BufferPool
+from trainer.engines.transformers.decode_steps import DecodeMode, default_mode
 from trainer.engines.transformers.sampling import sample_tokens
 from trainer.engines.transformers.threads import ThreadedSession, partition_rows, thread_count
-from trainer.policy.attention_window import attention_window
 from trainer.policy.output_head import output_head
 from trainer.policy.packing.attention import group_decoding
 from trainer.policy.packing.shared_prefix import find_shared_prefixes
@@ -64,7 +63,7 @@ class TransformersSampler:
         self.version = 0
         self.between_rounds: Callable[[], None] = lambda: None
         self.head = output_head(model)
-        self.layers = model.config.get_text_config().num_hidden_layers
+        self.buffers = BufferPool(model, model.config.get_text_config().num_hidden_layers)
 
     def session(
         self,
@@ -95,7 +94,8 @@ class TransformersSampler:
         """No-op: the model is the learner's own."""
 
     def sleep(self) -> None:
-        """No-op: the memory of a rollout belongs to its session."""
+        """Free the last session's KV cache if it is large; smaller ones belong to the next session."""
+        self.buffers.trim()
 
     def wake_up(self) -> None:
         """No-op: it never sleeps."""
@@ -119,18 +119,13 @@ class TransformersSession:
     ) -> None:
         self.sampler, self.params, self.listener = sampler, params, listener
         self.seeds, self.turn = list(seeds), list(turns)
-        self.cache = KVCache(len(seeds), sampler.layers)
+        buffers = sampler.buffers.lend(self, len(seeds), sampler.decoding)
+        self.cache, self.forward, self.steps = buffers.cache, buffers.forward, buffers.steps
         self.pending: list[list[int]] = [[] for _ in seeds]  # by row: the last sampled token, not yet in the cache
         self.cached: list[list[int]] = [[] for _ in seeds]  # by row: the ids in the cache, in order
         self.reset_rows: set[int] = set()
         self.appended: dict[int, list[int]] = {}
         self.device = sampler.model.device
-        self.window = attention_window(sampler.model)
-        self.steps = (
-            None
-            if sampler.decoding == "ragged"
-            else StaticSteps(self.cache, self._forward, self.device, graphs=sampler.decoding == "graphs")
-        )
 
     def reset_row(self, row: int) -> None:
         self.reset_rows.add(row)
@@ -223,25 +218,10 @@ class TransformersSession:
         starts = torch.tensor([cache.length[slot] for slot in slots])
         width = int(starts.max()) + longest
         cache.reserve(width)
-        hidden = self._forward(slots, ids, (starts[:, None] + torch.arange(longest)).to(self.device), width)
+        hidden = self.forward(slots, ids, (starts[:, None] + torch.arange(longest)).to(self.device), width)
         for slot, row in zip(slots, tokens, strict=True):
             cache.length[slot] += len(row)
         return hidden[torch.arange(len(sizes)), torch.tensor(sizes) - 1]
-
-    def _forward(self, slots: Sequence[int], ids: Tensor, positions: Tensor, width: int) -> Tensor:
-        self.cache.aim(slots, positions, width)
-        # Additive mask: a boolean one would be converted to this in every layer.
-        unread = torch.arange(width, device=self.device) > positions[:, None, :, None]
-        mask = torch.zeros(unread.shape, dtype=self.sampler.model.dtype, device=self.device)
-        output = self.sampler.model.base_model(
-            input_ids=ids,
-            attention_mask=self.window.masks(mask.masked_fill_(unread, -torch.inf), positions),
-            position_ids=positions,
-            past_key_values=self.cache.cache,
-            use_cache=True,
-        )
-        hidden: Tensor = output.last_hidden_state
-        return hidden
 
     def _logits(self, hidden: Tensor) -> Tensor:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
@@ -298,7 +278,7 @@ class TransformersSession:
             return hidden
         lengths = self.cache.length[: len(tokens)]
         positions = torch.tensor(lengths, device=self.device)[:, None]
-        return self._forward(range(len(tokens)), tokens[:, None], positions, max(lengths) + 1)[:, -1]
+        return self.forward(range(len(tokens)), tokens[:, None], positions, max(lengths) + 1)[:, -1]
 
     def _sample_step(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return sample_tokens(logits, uniform, self.params)

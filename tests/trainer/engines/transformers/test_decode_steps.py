@@ -88,16 +88,16 @@ def test_rows_of_several_buffers_are_exchanged():
 
 @pytest.mark.parametrize(
     ("active", "rows", "padded"),
-    [(1, 128, 1), (3, 128, 4), (8, 128, 8), (9, 128, 16), (97, 128, 112), (120, 128, 128), (5, 6, 6), (20, 20, 20)],
+    [(1, 128, 1), (3, 128, 4), (8, 128, 8), (9, 128, 16), (60, 128, 64), (97, 128, 128), (5, 6, 6), (20, 20, 20)],
 )
 def test_rows_are_padded_to_a_few_sizes_within_the_cache(active, rows, padded):
     assert decode_steps.padded_rows(active, rows) == padded
 
 
 def test_the_width_never_exceeds_the_cache():
-    assert decode_steps.padded_width(1, 1000) == 128
-    assert decode_steps.padded_width(129, 1000) == 256
-    assert decode_steps.padded_width(129, 200) == 200
+    assert decode_steps.padded_width(1, 1000) == 256
+    assert decode_steps.padded_width(257, 1000) == 512
+    assert decode_steps.padded_width(257, 300) == 300
 
 
 def test_a_cpu_samples_ragged_rows_and_a_gpu_replays_graphs(pocket_folder):
