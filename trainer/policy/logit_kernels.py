@@ -92,9 +92,9 @@ class CompiledOnGpu:
     def __init__(
         self, usual: Callable[..., Any], fusible: Callable[..., Any], devices: frozenset[str] = frozenset({"cuda"})
     ) -> None:
-        self.usual, self.devices = usual, devices
-        self.compiled = torch.compile(fusible)
+        self.usual, self.fusible, self.devices = usual, fusible, devices
         self.failure = ""
+        self._compiled: Callable[..., Any] | None = None  # importing the compiler takes seconds
 
     def is_compiled(self, device: torch.device) -> bool:
         """Whether the compiled form is used on a device."""
@@ -104,7 +104,9 @@ class CompiledOnGpu:
         if not self.is_compiled(logits.device):
             return self.usual(logits, *arguments)
         try:
-            return self.compiled(logits, *arguments)
+            if self._compiled is None:
+                self._compiled = torch.compile(self.fusible)
+            return self._compiled(logits, *arguments)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001, compilers fail in many ways
