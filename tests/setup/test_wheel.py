@@ -1,0 +1,139 @@
+"""The wheel in fresh environments: what `pip install echoscope` and its extras bring, and that documented commands run.
+
+An environment has the wheel and, as links, the packages that its metadata asks for and theirs, so no index is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = """
+import echoscope
+run = echoscope.init("Wordle with GRPO", config={"lr": 1e-6}, folder="run", iterations=1)
+for attempt in run.group(2, environment="Wordle", prompt="Guess the word.", iteration=1, seed=1):
+    with attempt:
+        attempt.turn(state="_____", response="CRANE", reward=0.2)
+        attempt.finish(success=False)
+run.log({"reward/mean": 0.2}, iteration=1)
+run.finish()
+"""
+CHAT = {"messages": [{"role": "user", "content": "Guess the word."}, {"role": "assistant", "content": "CRANE"}]}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, built from a copy of the files in its repository."""
+    folder = tmp_path_factory.mktemp("wheel")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    packages = ("envs/", "trainer/", "echoscope/", "pyproject.toml", "README.md", "LICENSE")
+    for name in filter(None, listed.decode().split("\0")):
+        if name.startswith(packages) and (ROOT / name).exists():
+            (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "source" / name).write_bytes((ROOT / name).read_bytes())
+    build = [
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(folder),
+        str(folder / "source"),
+    ]
+    subprocess.run([sys.executable, "-m", "pip", *build], check=True)
+    return next(folder.glob("*.whl"))
+
+
+def required(requirements: list[str] | None, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Names and extras of the requirements that apply here."""
+    for text in requirements or []:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            yield canonicalize_name(requirement.name), frozenset(requirement.extras)
+
+
+def closure(wheel: Path, extras: frozenset[str]) -> set[str]:
+    """Names of all packages that the wheel asks for with these extras, and theirs."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        own = metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))  # type: ignore[arg-type]
+        waiting = [("echoscope", extras)]
+        seen: set[tuple[str, frozenset[str]]] = set()
+        while waiting:
+            package, wanted = waiting.pop()
+            if (package, wanted) in seen:
+                continue
+            seen.add((package, wanted))
+            distribution = own if package == "echoscope" else metadata.distribution(package)
+            waiting += required(distribution.requires, wanted)
+    return {package for package, _ in seen} - {"echoscope"}
+
+
+class Environment:
+    """A virtual environment with the wheel and what it asks for."""
+
+    def __init__(self, folder: Path, wheel: Path, *extras: str) -> None:
+        venv.create(folder, with_pip=False, symlinks=True)
+        self.folder = folder
+        self.packages = closure(wheel, frozenset(extras))
+        site = next(folder.glob("lib/python*/site-packages"))
+        for package in self.packages:
+            for file in metadata.files(package) or []:
+                if file.parts[0] in ("..", "__pycache__"):
+                    continue
+                link = site / file.parts[0]
+                if not link.exists():
+                    link.symlink_to(Path(str(metadata.distribution(package).locate_file(file.parts[0]))))
+        install = ["--python", str(folder / "bin" / "python"), "install", "--quiet", "--no-deps", "--no-index"]
+        subprocess.run([sys.executable, "-m", "pip", *install, str(wheel)], check=True)
+
+    def run(self, *command: str, cwd: Path) -> str:
+        """What a program of the environment prints; nothing is seen of the repository and its environment."""
+        program = str(self.folder / "bin" / command[0])
+        clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        clean |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(cwd / "cache")}
+        done = subprocess.run([program, *command[1:]], cwd=cwd, env=clean, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def test_a_plain_install_records_runs_and_imports_chats(wheel: Path, tmp_path: Path) -> None:
+    plain = Environment(tmp_path / "plain", wheel)
+    assert not plain.packages & {"numpy", "torch", "django", "transformers", "gymnasium"}
+    plain.run("python", "-c", RECORD, cwd=tmp_path)
+    kinds = [json.loads(line)["type"] for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
+    assert kinds.count("turn") == 2
+    (tmp_path / "chats.jsonl").write_text(json.dumps(CHAT) + "\n", encoding="utf-8")
+    plain.run("echoscope", "import", "--help", cwd=tmp_path)
+    plain.run("echoscope", "import", "chats.jsonl", "--out", "imported", cwd=tmp_path)
+    assert "CRANE" in (tmp_path / "imported" / "journal.jsonl").read_text(encoding="utf-8")
+
+
+def test_the_environments_play_without_torch(wheel: Path, tmp_path: Path) -> None:
+    alone = Environment(tmp_path / "alone", wheel, "envs")
+    assert not alone.packages & {"torch", "django", "transformers"}
+    play = "import envs; env = envs.make('Sokoban'); print(env.reset(seed=1))"
+    assert "#" in alone.run("python", "-c", play, cwd=tmp_path)
+
+
+def test_the_trainer_trains_without_the_site(wheel: Path, tmp_path: Path) -> None:
+    training = Environment(tmp_path / "training", wheel, "train")
+    assert "torch" in training.packages
+    assert "django" not in training.packages
+    changes = ("iterations=1", "rollout.groups=1", "rollout.group_size=2", "evaluation.prompts=0", "policy.threads=1")
+    options = [word for change in changes for word in ("--set", change)]
+    command = ("python", "-m", "trainer", "train", "--preset", "bandit-starpo-pocket", *options, "--out", "run")
+    assert "1 iteration" in training.run(*command, cwd=tmp_path)
