@@ -20,7 +20,8 @@ from bench.lib.workers import plain_worker
 from bench.lib.workers.our_worker import OurWorker, batch
 from bench.lib.workers.our_worker import settings as run_settings
 from trainer.learner.learner import POLICY
-from trainer.policy import compiled_layers, gradient_checkpointing, logit_kernels, token_logprobs
+from trainer.policy import compiled_layers, gradient_checkpointing
+from trainer.policy.head import logit_kernels, token_logprobs
 from trainer.policy.packing import attention, last_layer
 from trainer.rollout.trajectory import Batch
 

@@ -69,7 +69,7 @@ def closure(wheel: Path, extras: frozenset[str]) -> set[str]:
     """Names of all packages that the wheel asks for with these extras, and theirs."""
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        own = metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))  # type: ignore[arg-type]
+        own = metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))
         waiting = [("echoscope", extras)]
         seen: set[tuple[str, frozenset[str]]] = set()
         while waiting:

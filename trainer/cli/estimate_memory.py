@@ -9,7 +9,8 @@ from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
 from trainer.memory.advice import gigabytes, suggested_settings, table
 from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, on_gpu, played_at_once, rows_that_fit
-from trainer.policy.shapes import KNOWN, ModelShape, hub_shape, shape_of
+from trainer.policy.known_models import KNOWN_CONFIGS
+from trainer.policy.shapes import ModelShape, hub_shape, shape_of
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def report(config: RunConfig, options: argparse.Namespace) -> str:
     if shape is None:
         raise ValueError(
             f"policy.model: the dimensions of {config.policy.model} are unknown, and the hub has no config.json of it "
-            f"that can be read here: set a folder with its config.json, or one of {', '.join(KNOWN)}"
+            f"that can be read here: set a folder with its config.json, or one of {', '.join(KNOWN_CONFIGS)}"
         )
     total = None if options.device_gb is None else int(options.device_gb * GB)
     return _report(config, shape, total, options.processes)

@@ -10,10 +10,10 @@ from torch import Tensor
 from trainer.learner.micro_batches import partition_shared
 from trainer.learner.scoring import scatter_tokens
 from trainer.policy.forward import hidden_before
+from trainer.policy.head.token_logprobs import head_logprobs
 from trainer.policy.load import Policy, output_head
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.packing.shared_prefix import find_row_prefixes, prefixes_within
-from trainer.policy.token_logprobs import head_logprobs
 
 
 @torch.no_grad()

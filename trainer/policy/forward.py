@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from trainer.policy.head.token_logprobs import head_logprobs
 from trainer.policy.load import output_head
 from trainer.policy.packing import last_layer
 from trainer.policy.packing.layout import PackedBatch
-from trainer.policy.token_logprobs import head_logprobs
 
 
 class PolicyForward(nn.Module):

@@ -15,7 +15,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 
 from trainer.config.base import is_hub_id as is_hub_id
 from trainer.config.run import PolicyConfig
-from trainer.policy.output_head import output_head as output_head
+from trainer.policy.head.output_head import output_head as output_head
 
 
 class ModelError(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from math import prod
@@ -13,6 +14,7 @@ from trainer.config.base import is_hub_id
 from trainer.config.run import POCKET
 from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.paths import POCKET_CHECKPOINT
+from trainer.policy.known_models import KNOWN_CONFIGS
 
 ALL_LINEAR = "all-linear"
 _MAX_SIZE, _MAX_LAYERS, _MAX_EXPERTS = 10**8, 10_000, 10_000
@@ -209,34 +211,17 @@ def _experts(config: Mapping[str, Any]) -> Experts | None:
     return Experts(number, int(config.get("num_experts_per_tok") or 1), intermediate, len(sparse), int(shared))
 
 
-def _qwen(
-    hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, vocabulary: int = 151_936
-) -> ModelShape:
-    return ModelShape(
-        hidden=hidden,
-        layers=layers,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=hidden // heads,
-        intermediate=intermediate,
-        vocabulary=vocabulary,
-        context=32_768,
-        tied=hidden <= 2048,
-        query_bias=True,
-    )
+def named_shape(model: str) -> ModelShape | None:
+    """Shape of a known model, by its name alone; no file is read. Tuned versions have that of their base."""
+    name = _TUNED.sub("", model.rstrip("/").rsplit("/", 1)[-1])
+    return read(KNOWN_CONFIGS[name]) if name in KNOWN_CONFIGS else None
 
 
-KNOWN = {
-    "Qwen2.5-0.5B": _qwen(896, 24, 14, 2, 4864),
-    "Qwen2.5-1.5B": _qwen(1536, 28, 12, 2, 8960),
-    "Qwen2.5-3B": _qwen(2048, 36, 16, 2, 11_008),
-    "Qwen2.5-7B": _qwen(3584, 28, 28, 4, 18_944, 152_064),
-}
-"""Sizes from the models' configurations; instruction-tuned versions have the same."""
+_TUNED = re.compile(r"-(?:Instruct|Base|Thinking)(?:-2507)?(?=$|-v0)|^Meta-")
 
 
 def shape_of(model: str) -> ModelShape | None:
-    """Shape of `policy.model`: from a folder's config.json, or of a known model; else None."""
+    """Shape of `policy.model`: from a folder's config.json, of a known model, or of a downloaded one; else None."""
     if model == POCKET:
         return read_folder(POCKET_CHECKPOINT)
     folder = Path(model)
@@ -247,12 +232,7 @@ def shape_of(model: str) -> ModelShape | None:
         return None
     if is_folder:
         return read_folder(saved[0].parent if saved else folder)  # all checkpoints of a run have the same shape
-    return named_shape(model)
-
-
-def named_shape(model: str) -> ModelShape | None:
-    """Shape of a known model, by its name alone; no file is read."""
-    return KNOWN.get(model.rstrip("/").rsplit("/", 1)[-1].removesuffix("-Instruct"))
+    return named_shape(model) or cached_shape(model)
 
 
 def read_folder(folder: Path) -> ModelShape | None:
@@ -262,6 +242,19 @@ def read_folder(folder: Path) -> ModelShape | None:
     except (OSError, ValueError):
         return None
     return read(config) if isinstance(config, dict) else None
+
+
+def cached_shape(model: str, revision: str = "") -> ModelShape | None:
+    """Shape of a hub id whose config.json was downloaded before; None if it was not. Nothing is downloaded."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if not is_hub_id(model):
+        return None
+    try:
+        file = try_to_load_from_cache(model, "config.json", revision=revision or None)
+    except (OSError, ValueError):
+        return None
+    return read_folder(Path(file).parent) if isinstance(file, str) else None
 
 
 def hub_shape(model: str, revision: str = "") -> ModelShape | None:

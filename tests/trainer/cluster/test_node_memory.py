@@ -6,9 +6,10 @@ from trainer.cluster.node_memory import check_nodes
 from trainer.config.files import load_preset, with_overrides
 from trainer.memory.estimate import GB, estimate_memory
 from trainer.memory.oom import OutOfMemoryError
-from trainer.policy.shapes import KNOWN
+from trainer.policy.shapes import ModelShape, named_shape
 
-HALF_BILLION = KNOWN["Qwen2.5-0.5B"]
+HALF_BILLION = named_shape("Qwen2.5-0.5B")
+assert isinstance(HALF_BILLION, ModelShape)
 
 
 def config(*more):

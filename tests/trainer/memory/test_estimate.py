@@ -23,8 +23,9 @@ from trainer.learner import micro_batches
 from trainer.learner.learner import Learner
 from trainer.memory import activations, estimate
 from trainer.memory.activations import ActivationBytes
-from trainer.policy import gradient_checkpointing, lora_adapters, shapes, token_logprobs
+from trainer.policy import gradient_checkpointing, lora_adapters, shapes
 from trainer.policy.critic import Critic
+from trainer.policy.head import token_logprobs
 from trainer.policy.load import load
 from trainer.policy.packing import attention
 from trainer.policy.packing.layout import PackedBatch
@@ -97,7 +98,7 @@ def test_the_half_billion_model_has_the_right_parameter_count():
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     assert known.parameters == sum(weight.numel() for weight in model.parameters()) == 494_032_768
-    assert shapes.KNOWN["Qwen2.5-7B"].parameters == 7_615_616_512
+    assert shapes.named_shape("Qwen2.5-7B").parameters == 7_615_616_512
 
 
 def test_shapes_are_found_by_name_in_folders_and_in_runs(pocket_folder, tmp_path):
@@ -201,7 +202,7 @@ def test_the_rollout_cache_is_estimated_exactly(pocket_folder, dtype):
 
 
 def test_the_estimated_cache_grows_like_the_samplers():
-    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    shape = shapes.named_shape("Qwen2.5-0.5B")
     config = RunConfig.model_validate({"rollout": {"max_turns": 7, "max_response_tokens": 321}})
     store = KVCache(1, 1)
     for length in estimate.dialogue_lengths(config, shape):
@@ -322,7 +323,7 @@ def test_half_a_billion_parameters_fit_a_24_gb_gpu(name):
 
 
 def test_the_peak_is_the_largest_stage():
-    config, shape = load_preset("sokoban-starpo-paper"), shapes.KNOWN["Qwen2.5-0.5B"]
+    config, shape = load_preset("sokoban-starpo-paper"), shapes.named_shape("Qwen2.5-0.5B")
     found = estimate.estimate_memory(config, shape, gpu=True)
     assert found.peak == max(found.at(stage) for stage in estimate.STAGES)
     assert found.at("play") < sum(one.size for one in found.parts)
@@ -349,7 +350,7 @@ def changed(config, **sections):
     ],
 )
 def test_settings_change_the_estimate_in_the_expected_direction(sections, smaller):
-    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    shape = shapes.named_shape("Qwen2.5-0.5B")
     base = RunConfig.model_validate({"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}})
     before, after = (estimate.estimate_memory(one, shape, gpu=True).peak for one in (base, changed(base, **sections)))
     assert (after < before) == smaller
@@ -357,7 +358,7 @@ def test_settings_change_the_estimate_in_the_expected_direction(sections, smalle
 
 
 def test_evaluations_need_no_optimiser_and_servers_no_local_sampler():
-    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    shape = shapes.named_shape("Qwen2.5-0.5B")
     evaluation_run = RunConfig(kind="evaluate")
     assert (
         estimate.estimate_memory(evaluation_run, shape, gpu=True).at("learn")
@@ -371,7 +372,7 @@ def test_evaluations_need_no_optimiser_and_servers_no_local_sampler():
 
 
 def test_vllm_uses_its_share_and_frees_it_in_sleep_mode():
-    shape, total = shapes.KNOWN["Qwen2.5-0.5B"], 40 * estimate.GB
+    shape, total = shapes.named_shape("Qwen2.5-0.5B"), 40 * estimate.GB
     engine = {"name": "vllm", "gpu_memory_utilization": 0.5}
     both = [RunConfig(engine=engine | {"sleep_between_rollouts": sleep}) for sleep in (True, False)]
     asleep, awake = (estimate.estimate_memory(config, shape, gpu=True, total=total) for config in both)
@@ -382,7 +383,7 @@ def test_vllm_uses_its_share_and_frees_it_in_sleep_mode():
 
 
 def test_only_sharded_parts_are_divided_among_processes():
-    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    shape = shapes.named_shape("Qwen2.5-0.5B")
     alone = RunConfig()
     split = changed(alone, parallel={"sharding": "full"})
     one, two, four = (estimate.estimate_memory(split, shape, gpu=True, processes=number) for number in (1, 2, 4))
@@ -399,7 +400,7 @@ def test_only_sharded_parts_are_divided_among_processes():
 
 
 def test_a_rollout_actor_beside_a_learner_has_a_copy_of_the_weights():
-    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    shape = shapes.named_shape("Qwen2.5-0.5B")
     one, pair = (estimate.estimate_memory(RunConfig(), shape, gpu=True, rows=8, processes=count) for count in (1, 2))
     assert pair.peak - one.peak == estimate.width_of(RunConfig()) * shape.parameters + estimate.CUDA_CONTEXT
     actor = estimate.estimate_memory(RunConfig(), shape, gpu=True, rows=8, processes=2, role="play")
@@ -416,7 +417,7 @@ def test_the_launch_form_does_not_import_torch(module):
 
 
 def test_attention_scores_count_where_no_fused_kernel_exists():
-    shape = shapes.KNOWN["Qwen2.5-0.5B"]
+    shape = shapes.named_shape("Qwen2.5-0.5B")
     wide, narrow = RunConfig(), RunConfig(policy={"dtype": "bfloat16"})
     assert estimate.passing(wide, shape, gpu=True).scores == estimate.dialogue_tokens(wide, shape)
     assert estimate.passing(wide, shape, gpu=False).scores == 0

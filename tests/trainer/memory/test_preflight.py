@@ -19,9 +19,10 @@ from trainer.loops import run_factory
 from trainer.memory import advice, available, estimate, preflight
 from trainer.memory.estimate import GB
 from trainer.memory.oom import OutOfMemoryError
-from trainer.policy.shapes import KNOWN
+from trainer.policy.shapes import ModelShape, named_shape
 
-HALF_BILLION = KNOWN["Qwen2.5-0.5B"]
+HALF_BILLION = named_shape("Qwen2.5-0.5B")
+assert isinstance(HALF_BILLION, ModelShape)
 NAIVE = ["policy.dtype=float32", "optimizer.gradient_checkpointing=false"]
 
 

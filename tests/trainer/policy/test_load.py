@@ -111,7 +111,7 @@ def test_a_tokenizer_without_an_end_token_is_refused(folder):
 
 
 def test_an_architecture_that_transforms_its_logits_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("trainer.policy.output_head.logit_scale", lambda config: 0.5)
+    monkeypatch.setattr("trainer.policy.head.output_head.logit_scale", lambda config: 0.5)
     refuse(folder, "transforms its logits")
 
 

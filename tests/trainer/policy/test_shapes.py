@@ -98,3 +98,43 @@ def test_adapters_of_all_layers_include_those_of_every_expert() -> None:
 )
 def test_experts_that_cannot_be_are_no_shape(change: dict[str, Any]) -> None:
     assert shapes.read(json.loads(json.dumps(QWEN3_30B | change))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("Qwen/Qwen2.5-0.5B-Instruct", 494_032_768),
+        ("Qwen/Qwen2.5-14B", 14_770_033_664),
+        ("Qwen/Qwen2.5-32B", 32_763_876_352),
+        ("Qwen/Qwen3-0.6B-Base", 596_049_920),
+        ("Qwen/Qwen3-1.7B", 1_720_574_976),
+        ("Qwen/Qwen3-4B-Instruct-2507", 4_022_468_096),
+        ("Qwen/Qwen3-8B", 8_190_735_360),
+        ("Qwen/Qwen3-14B", 14_768_307_200),
+        ("meta-llama/Llama-3.2-1B-Instruct", 1_235_814_400),
+        ("meta-llama/Llama-3.2-3B", 3_212_749_824),
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", 8_030_261_248),
+        ("HuggingFaceTB/SmolLM2-135M", 134_515_008),
+        ("HuggingFaceTB/SmolLM2-360M-Instruct", 361_821_120),
+        ("HuggingFaceTB/SmolLM2-1.7B", 1_711_376_384),
+        ("HuggingFaceTB/SmolLM3-3B", 3_075_098_624),
+        ("mistralai/Mistral-7B-Instruct-v0.3", 7_248_023_552),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 1_777_088_000),
+    ],
+)
+def test_known_models_have_the_published_number_of_parameters(name: str, parameters: int) -> None:
+    shape = shapes.shape_of(name)
+    assert shape is not None
+    assert shape.parameters == parameters
+
+
+def test_a_downloaded_model_is_known_by_its_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = tmp_path / "models--some--model" / "snapshots" / ("c" * 40)
+    snapshot.mkdir(parents=True)
+    (tmp_path / "models--some--model" / "refs").mkdir()
+    (tmp_path / "models--some--model" / "refs" / "main").write_text("c" * 40, encoding="utf-8")
+    (snapshot / "config.json").write_text(json.dumps(QWEN3_30B), encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_CACHE", str(tmp_path))
+    assert shapes.shape_of("some/model") == shapes.read(QWEN3_30B)
+    assert shapes.shape_of("some/other-model") is None

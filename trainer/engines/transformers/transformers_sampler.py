@@ -20,7 +20,7 @@ from trainer.engines.transformers.decode_buffers import BufferPool
 from trainer.engines.transformers.decode_steps import DecodeMode, default_mode
 from trainer.engines.transformers.sampling import sample_tokens
 from trainer.engines.transformers.threads import ThreadedSession, partition_rows, thread_count
-from trainer.policy.output_head import output_head
+from trainer.policy.head.output_head import output_head
 from trainer.policy.packing.attention import group_decoding
 from trainer.policy.packing.shared_prefix import find_shared_prefixes
 

@@ -16,9 +16,9 @@ from trainer.learner.micro_batch_plan import MicroBatchPlan
 from trainer.learner.update_meter import STEP_COST, UpdateReport
 from trainer.policy import lora_adapters
 from trainer.policy.forward import hidden_before
+from trainer.policy.head.token_logprobs import chunk_size
 from trainer.policy.load import Policy, output_head
 from trainer.policy.packing.layout import PackedBatch
-from trainer.policy.token_logprobs import chunk_size
 from trainer.policy.weights import VersionedWeights
 from trainer.rollout.trajectory import Batch
 

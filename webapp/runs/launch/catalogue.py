@@ -10,9 +10,6 @@ from trainer.config.files import load_preset, preset_names
 from webapp.runs.launch.experiment import NAMES
 from webapp.runs.summaries import algorithm_words, size_words
 
-POCKET_ENVIRONMENTS = ("Sokoban", "FrozenLake", "Bandit")
-"""Environments in which a pocket policy that ships can learn, listed first."""
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -71,9 +68,8 @@ def preset_of(name: str) -> Preset:
 def environment_cards(chosen: Preset) -> list[EnvironmentCard]:
     """Environments with presets; each card keeps algorithm and policy where the environment has them."""
     names = {each.environment for each in presets()}
-    order = sorted(names, key=lambda name: (name not in POCKET_ENVIRONMENTS, envs.names().index(name)))
     result = []
-    for name in order:
+    for name in sorted(names, key=envs.names().index):
         own = [each for each in presets() if each.environment == name]
         best = min(own, key=lambda each: (each.model != chosen.model, each.arm != chosen.arm))
         result.append(EnvironmentCard(name, envs.spec(name).title, envs.spec(name).summary, best.name))

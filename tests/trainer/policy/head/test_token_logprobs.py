@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainer.algorithms.losses import entropy_from_logprobs
-from trainer.policy import logit_kernels, token_logprobs
-from trainer.policy.token_logprobs import chunk_size, chunked_token_logprobs
+from trainer.policy.head import logit_kernels, token_logprobs
+from trainer.policy.head.token_logprobs import chunk_size, chunked_token_logprobs
 
 
 def naive_logprobs(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

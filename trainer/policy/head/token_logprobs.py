@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from trainer.algorithms.losses import entropy_from_logprobs
-from trainer.policy import logit_kernels
-from trainer.policy.output_head import ScaledHead
+from trainer.policy.head import logit_kernels
+from trainer.policy.head.output_head import ScaledHead
 
 MAX_LOGITS = 2**25
 """Logits of a chunk: 128 MiB in fp32."""

@@ -1,0 +1,1 @@
+"""The output layer, and what is computed from its logits."""
