@@ -34,7 +34,7 @@ class Critic(nn.Module):
         With `packed` the layers process no padding, and values are 0 there.
         """
         if packed is None:
-            hidden = self.backbone(input_ids=ids).last_hidden_state
+            hidden = self.backbone(input_ids=ids, use_cache=False).last_hidden_state
             values: Tensor = self.head(hidden)[..., 0].float()
         else:
             values = packed.unpack(self.head(packed.hidden_of(self.backbone, ids))[..., 0].float())

@@ -202,9 +202,22 @@ def _load_tokenizer(name: str, version: Mapping[str, str]) -> Any:
 @torch.no_grad()
 def _check_head(policy: Policy) -> None:
     """Check that the model's logits are head(hidden): logits are computed for selected positions only."""
-    ids = torch.tensor([[policy.pad_id, policy.tokenizer.eos_token_id, policy.pad_id]], device=policy.model.device)
-    whole = policy.model(input_ids=ids).logits
-    recomputed = output_head(policy.model)(policy.model.base_model(input_ids=ids).last_hidden_state).to(whole.dtype)
+    model = policy.model
+    kind = model.config.get_text_config().model_type
+    if model.base_model is model:
+        raise ModelError(
+            f"policy.model: the model is of the architecture {kind}, whose decoder is not separate from its output "
+            f"layer in transformers, as the update needs. {_CHOOSE}"
+        )
+    ids = torch.tensor([[policy.pad_id, policy.tokenizer.eos_token_id, policy.pad_id]], device=model.device)
+    try:
+        whole = model(input_ids=ids).logits
+        recomputed = output_head(model)(model.base_model(input_ids=ids).last_hidden_state).to(whole.dtype)
+    except (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"policy.model: the model, of the architecture {kind}, cannot compute the logits of three tokens "
+            f"({type(error).__name__}: {error}): its configuration may be incomplete. {_CHOOSE}"
+        ) from error
     if not torch.allclose(whole.float(), recomputed.float(), rtol=1e-3, atol=1e-3):
         raise ModelError(
             "policy.model: this architecture transforms its logits after the output layer in a way that the update "

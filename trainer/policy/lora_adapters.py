@@ -39,7 +39,9 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            peft.inject_adapter_in_model(_peft_config(settings), model)
+            config = _peft_config(settings)
+            config.exclude_modules = _more_than_linear(model) or None
+            peft.inject_adapter_in_model(config, model)
         except ValueError as error:
             raise ModelError(f"lora.targets: adapters cannot be put into this model: {error}") from error
     model.eval()  # new layers are in training mode
@@ -58,6 +60,16 @@ def attach_all(policy: PreTrainedModel, critic: Critic | None, settings: LoraCon
     if critic is not None:
         critic_seed = derive(seed, Purpose.ADAPTER, Purpose.CRITIC)
         attach_adapters(cast(PreTrainedModel, critic.backbone), settings, critic_seed)
+
+
+def _more_than_linear(model: nn.Module) -> list[str]:
+    """Names of linear layers that compute something else as well, such as the router of Phi 3.5 MoE: their outputs
+    cannot be added to those of an adapter."""
+    return [
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear) and type(layer).forward is not nn.Linear.forward
+    ]
 
 
 def _peft_config(settings: LoraConfig) -> peft.LoraConfig:

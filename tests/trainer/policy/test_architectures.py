@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import peft
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from tests.trainer import tiny
-from tests.trainer.policy.architectures import ARCHITECTURES, WINDOW, Architecture
+from tests.trainer.learner.test_learner import batch_of, learner_for, weights
+from tests.trainer.policy.architectures import ARCHITECTURES, COLUMNS, WINDOW, Architecture, documented
 from trainer.config.run import LoraConfig, PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.cache_check import check_cache
@@ -20,7 +19,6 @@ from trainer.policy.forward import PolicyForward
 from trainer.policy.load import ModelError, load
 from trainer.policy.packing import attention
 
-DOCS = Path(__file__).parents[3] / "docs" / "models.md"
 SUPPORTED = [one for one in ARCHITECTURES if not one.refused]
 REFUSED = [one for one in ARCHITECTURES if one.refused]
 PROMPTS = [list(range(3, 3 + WINDOW + 5)), [30, 31, 32]]
@@ -72,7 +70,7 @@ def test_half_precision_is_sampled_as_it_is_computed(architecture: Architecture,
     check_cache(load(folder, PolicyConfig(dtype="bfloat16")).model)
 
 
-@named([one for one in SUPPORTED if one.lora])
+@named(SUPPORTED)
 def test_adapters_are_merged_as_peft_merges_them(architecture: Architecture, folder, tmp_path):
     settings = LoraConfig(rank=2, alpha=4, targets=["all-linear"])
     model = load(folder, PolicyConfig()).model
@@ -109,13 +107,24 @@ def test_others_are_refused_with_the_reason_and_what_to_choose(architecture: Arc
 
 
 def test_the_documentation_has_the_same_table():
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in DOCS.read_text().splitlines() if "|" in line
-    ]
-    shown = {row[0]: row[1:] for row in rows}
+    shown = documented()
+    assert shown.pop("architecture") == list(COLUMNS)
+    assert [name for name in shown if not name.startswith("---")] == [one.name for one in ARCHITECTURES]
     for one in ARCHITECTURES:
-        cells = shown[one.name]
+        *cells, vllm, remarks = shown[one.name]
         if one.refused:
-            assert cells[0] == "refused", one.name
+            assert cells == ["refused", "", "", "", ""], one.name
+            assert remarks, one.name
         else:
-            assert cells[:3] == ["yes", "yes" if one.packing else "no", "yes" if one.lora else "no"], one.name
+            assert cells == ["yes", "yes", "yes", "yes", "yes" if one.packing else "no"], one.name
+        assert (vllm in ("yes", "no")) is one.loads, one.name
+
+
+@named([one for one in REFUSED if one.loads])
+def test_those_refused_for_their_sampling_alone_take_updates(architecture: Architecture, folder):
+    """As with engine.name=vllm, which samples them itself."""
+    learner = learner_for(folder, optimizer={"mini_batch_trajectories": 6})
+    before = weights(learner)
+    values = learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
+    assert values["policy/grad_norm"] > 0
+    assert not torch.equal(weights(learner), before)

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, learner_for, weights
+from tests.trainer.policy.architectures import ARCHITECTURES
 from trainer.policy import gradient_checkpointing
 from trainer.policy.load import ModelError
 
@@ -21,6 +23,17 @@ def test_recomputed_layers_take_an_identical_step(pocket_folder, llama_folder, m
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     (plain, _, values), (other, _, again) = (
         updated(folder, on, algorithm={"estimator": estimator}) for on in (False, True)
+    )
+    assert torch.equal(weights(plain), weights(other))
+    assert values == again
+
+
+def test_a_critic_with_a_window_takes_an_identical_step(tmp_path):
+    """Keys and values that a layer appended to a cache would be there twice when it is recomputed."""
+    windowed = next(one for one in ARCHITECTURES if one.name == "Mistral 0.1 (window)")
+    folder = windowed.save(tmp_path / "model", tiny.styles()["chatml"])
+    (plain, _, values), (other, _, again) = (
+        updated(folder, on, algorithm={"estimator": "gae"}) for on in (False, True)
     )
     assert torch.equal(weights(plain), weights(other))
     assert values == again

@@ -115,6 +115,14 @@ def test_an_architecture_that_transforms_its_logits_is_refused(folder, monkeypat
     refuse(folder, "transforms its logits")
 
 
+def test_a_model_that_cannot_be_run_is_refused(folder, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("The size of tensor a (4) must match the size of tensor b (8)")
+
+    monkeypatch.setattr("transformers.Qwen2Model.forward", fail)
+    refuse(folder, "cannot compute the logits of three tokens .*size of tensor a")
+
+
 def test_an_architecture_without_a_causal_lm_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "vit"}))
