@@ -130,7 +130,7 @@ def test_responses_have_a_maximum_size(
         connection.call("add", {"a": 1, "b": 2})
 
 
-def test_an_expired_session_is_an_error_that_says_what_happens_next(server: HttpMcpServer, address: str) -> None:
+def test_an_expired_session_is_an_error_that_names_the_next_step(server: HttpMcpServer, address: str) -> None:
     connection = connect(address)
     server.expire()
     with pytest.raises(SessionExpiredError, match=r"has expired \(HTTP 404\): the next trajectory begins another one"):
