@@ -19,8 +19,8 @@ from envs.adapters.openenv_client import (
     OpenEnvConnection,
     OpenEnvError,
     ServerDescription,
-    checked_address,
     describe_server,
+    server_address,
 )
 from envs.adapters.packages import no_default_variant
 from envs.adapters.variant_arguments import Arguments
@@ -67,7 +67,7 @@ class OpenEnvSettings(EnvSettings):
     @classmethod
     def check_id(cls, value: str) -> str:
         """The address of a server."""
-        return checked_address(value) if value.strip() else ""
+        return server_address(value) if value.strip() else ""
 
     @field_validator("arguments")
     @classmethod

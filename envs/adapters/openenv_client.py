@@ -12,9 +12,10 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import httpx
+
+from envs.support.addresses import checked_address
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -53,19 +54,9 @@ class ServerDescription:
     """JSON schema of an action."""
 
 
-def checked_address(address: str) -> str:
+def server_address(address: str) -> str:
     """The address of a server without a final slash. Raises ValueError."""
-    text = address.strip().rstrip("/")
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment or any(sign.isspace() for sign in text):
-        raise ValueError(f"{address!r} is not the address of a server: write it as in http://localhost:8000")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("an address may contain no user name and password: it is stored with the run")
-    return text
+    return checked_address(address, _SCHEMES, "http://localhost:8000").rstrip("/")
 
 
 def describe_server(address: str, timeout: float) -> ServerDescription:
@@ -112,7 +103,7 @@ def _fetched(client: httpx.Client, url: str) -> dict[str, Any]:
 
 
 def _socket_address(address: str) -> str:
-    scheme, _, rest = checked_address(address).partition("://")
+    scheme, _, rest = server_address(address).partition("://")
     return f"{_SCHEMES[scheme.lower()]}://{rest}/ws"
 
 

@@ -1,18 +1,16 @@
-"""Client of MCP servers over stdio: JSON-RPC 2.0, one message per line, tools only.
+"""Client of MCP servers: JSON-RPC 2.0, tools only, over a transport (`mcp_stdio`, `mcp_http`).
 
 It implements the part of the Model Context Protocol (revision 2025-06-18) that tools need, with time limits, and needs
-no further package. A request of the server is answered, so that it does not wait: `ping` by an empty result, others by
-an error, since nothing else was offered at the start.
+no package of the protocol. A request of the server is answered, so that it does not wait: `ping` by an empty result,
+others by an error, since nothing else was offered at the start.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
-import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,64 +27,120 @@ _METHOD_NOT_FOUND = -32601
 
 
 class McpError(RuntimeError):
-    """The server cannot be started, has ended, does not answer, or breaks the protocol. The message says which."""
+    """The server cannot be started or reached, has ended, does not answer, or breaks the protocol.
+
+    The message says which.
+    """
+
+
+class SessionExpiredError(McpError):
+    """The server no longer knows the session; a new connection begins another one."""
+
+
+class McpTransport(ABC):
+    """A way to a server for messages in both directions."""
+
+    server: str
+    """The server as errors name it."""
+    version = ""
+    """Revision of the protocol that the server answered with; empty before the start."""
+
+    @abstractmethod
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a notification, or the answer to a request of the server. Raises McpError."""
+
+    @abstractmethod
+    def exchange(self, request: dict[str, Any], timeout: float) -> Generator[dict[str, Any], None, None]:
+        """Send a request and yield the messages of the server from then on, until the generator is closed.
+
+        Raises:
+            McpError: the server cannot be reached, has ended, or sends nothing more within `timeout` seconds.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the session with the server."""
+
+    @property
+    @abstractmethod
+    def running(self) -> bool:
+        """Whether the session has not ended."""
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    """A message in one line of JSON. Lone surrogates, which UTF-8 cannot encode, become a ?."""
+    return json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def no_answer(server: str, request: dict[str, Any], timeout: float) -> McpError:
+    """The error for a request that was not answered in time."""
+    return McpError(f"{server} did not answer {request['method']} within {timeout:g} s")
 
 
 class McpConnection:
-    """A running server. It is ended by `close`, and at the latest when its input closes with this process.
+    """A session with a server, which `close` ends.
 
     Args:
-        command: program and arguments.
+        transport: the way to the server.
         timeout: seconds for the answer to a request.
         start_timeout: seconds for the start.
     Raises:
-        McpError: it cannot be started or does not speak the protocol.
+        McpError: the server cannot be reached or does not speak the protocol.
     """
 
-    def __init__(self, command: Sequence[str], timeout: float, start_timeout: float = 60.0) -> None:
-        self.command, self.timeout = list(command), timeout
-        self._buffer, self._number = b"", 0
+    def __init__(self, transport: McpTransport, timeout: float, start_timeout: float = 60.0) -> None:
+        self.transport, self.timeout = transport, timeout
+        self._number = 0
         try:
-            self._process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-        except OSError as error:
-            raise McpError(f"the MCP server {self.command[0]!r} cannot be started: {error.strerror}") from None
-        client = {"name": "echoscope", "version": "1"}
-        started = self.request(
-            "initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}, start_timeout
-        )
-        if not isinstance(started.get("capabilities"), dict) or "tools" not in started["capabilities"]:
+            self._start(start_timeout)
+        except McpError:
             self.close()
-            raise McpError(f"the MCP server {self.command[0]!r} offers no tools")
-        self._send({"method": "notifications/initialized"})
+            raise
+
+    def _start(self, timeout: float) -> None:
+        client = {"name": "echoscope", "version": "1"}
+        params = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
+        started = self._required("initialize", params, timeout)
+        if not isinstance(started.get("capabilities"), dict) or "tools" not in started["capabilities"]:
+            raise McpError(f"{self.transport.server} offers no tools")
+        self.transport.version = str(started.get("protocolVersion") or PROTOCOL)
+        self.transport.send({"method": "notifications/initialized"})
 
     def request(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """The result of a request. Raises ToolError for an error of the server, McpError for everything else."""
         self._number += 1
-        number, timeout = self._number, timeout or self.timeout
-        deadline = time.monotonic() + timeout
-        self._send({"id": number, "method": method, "params": params})
-        while True:
-            message = self._receive(deadline, f"{method} within {timeout:g} s")
-            if "method" in message:
-                self._answer(message)
-            elif message.get("id") == number:
-                break
+        number = self._number
+        request = {"id": number, "method": method, "params": params}
+        with closing(self.transport.exchange(request, timeout or self.timeout)) as messages:
+            for message in messages:
+                if "method" in message:
+                    self._answer(message)
+                elif message.get("id") == number:
+                    break
+            else:
+                self.close()
+                raise McpError(f"{self.transport.server} ended its response to {method} without a result")
         if "error" in message:
             error = message["error"]
             raise ToolError(str(error.get("message", error) if isinstance(error, dict) else error)[:1000])
         result = message.get("result")
         if not isinstance(result, dict):
-            raise McpError(f"the MCP server answered {method} without a result")
+            raise McpError(f"{self.transport.server} answered {method} without a result")
         return result
+
+    def _required(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """As `request`, for requests that no tool stands behind: every error is an McpError."""
+        try:
+            return self.request(method, params, timeout)
+        except ToolError as error:
+            raise McpError(f"{self.transport.server} refused {method}: {error}") from None
 
     def tools(self, only: Sequence[str] = ()) -> list[Tool]:
         """The server's tools, or those with these names. Raises McpError for an unknown or unusable one."""
         specs: list[ToolSpec] = []
         cursor: Any = None
         for _ in range(_MAX_PAGES):
-            page = self.request("tools/list", {} if cursor is None else {"cursor": cursor})
+            page = self._required("tools/list", {} if cursor is None else {"cursor": cursor})
             specs += [_spec(entry) for entry in page.get("tools", [])]
             if (cursor := page.get("nextCursor")) is None:
                 break
@@ -108,25 +162,13 @@ class McpConnection:
         return "\n".join(parts)
 
     def close(self) -> None:
-        """End the server: close its input, then terminate and kill it if it stays."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:
-                    pass
-        for end in (self._process.terminate, self._process.kill):
-            try:
-                self._process.wait(1.0)
-                return
-            except subprocess.TimeoutExpired:
-                end()
-        self._process.wait()
+        """End the session."""
+        self.transport.close()
 
     @property
     def running(self) -> bool:
-        """Whether the server has not ended."""
-        return self._process.poll() is None
+        """Whether the session has not ended."""
+        return self.transport.running
 
     def _caller(self, name: str) -> Any:
         return lambda **arguments: self.call(name, arguments)
@@ -136,53 +178,10 @@ class McpConnection:
         if (number := message.get("id")) is None:
             return
         if message["method"] == "ping":
-            self._send({"id": number, "result": {}})
+            self.transport.send({"id": number, "result": {}})
         else:
             error = {"code": _METHOD_NOT_FOUND, "message": "not offered by this client"}
-            self._send({"id": number, "error": error})
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode("utf-8", "replace")
-        try:
-            self._process.stdin.write(line + b"\n")
-            self._process.stdin.flush()
-        except (OSError, ValueError):
-            raise McpError(self._ended()) from None
-
-    def _receive(self, deadline: float, expected: str) -> dict[str, Any]:
-        """The next message. Lines that are no JSON object, such as stray prints of a server, are skipped."""
-        while True:
-            line, mark, rest = self._buffer.partition(b"\n")
-            if mark:
-                self._buffer = rest
-                try:
-                    message = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(message, dict):
-                    return message
-                continue
-            self._fill(deadline, expected)
-
-    def _fill(self, deadline: float, expected: str) -> None:
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        if not readable:
-            self.close()
-            raise McpError(f"the MCP server did not answer {expected}")
-        part = os.read(descriptor, 65_536)
-        if not part:
-            raise McpError(self._ended())
-        self._buffer += part
-        if len(self._buffer) > MAX_MESSAGE:
-            self.close()
-            raise McpError(f"the MCP server sent a message of more than {MAX_MESSAGE >> 20} MiB")
-
-    def _ended(self) -> str:
-        self.close()
-        return f"the MCP server {self.command[0]!r} has ended with status {self._process.returncode}"
+            self.transport.send({"id": number, "error": error})
 
 
 def _spec(entry: Any) -> ToolSpec:

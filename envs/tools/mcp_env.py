@@ -6,18 +6,22 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from envs.base import EnvSettings
+from envs.support.addresses import checked_address
 from envs.support.rng import SeededRng
 from envs.text_roles import TextRole
 from envs.tools import mcp_example_server
 from envs.tools.calls import ToolCall
-from envs.tools.mcp_client import McpConnection
+from envs.tools.mcp_client import McpConnection, McpError, SessionExpiredError
 from envs.tools.mcp_example_server import PRICES
+from envs.tools.mcp_http import EXAMPLE, HttpTransport
+from envs.tools.mcp_stdio import StdioTransport
 from envs.tools.tool import Tool
 from envs.tools.tool_env import Task, ToolEnv, ToolSettings, read_tasks
 
@@ -26,7 +30,14 @@ class McpSettings(ToolSettings):
     """Settings of server and questions."""
 
     command: Annotated[str, TextRole.OPERATOR] = Field(
-        "", max_length=2000, description="Command that starts the server on stdio; empty = the example server, a shop."
+        "",
+        max_length=2000,
+        description="Command that starts the server on stdio; without command and url, the example server, a shop.",
+    )
+    url: Annotated[str, TextRole.URL] = Field(
+        "",
+        max_length=300,
+        description=f"Address of a server over streamable HTTP, as in {EXAMPLE}, in place of a command.",
     )
     tools: Annotated[list[str], TextRole.PLAIN] = Field(
         [], max_length=100, description="Names of the server's tools to offer; empty = all."
@@ -35,7 +46,7 @@ class McpSettings(ToolSettings):
     questions: Annotated[str | None, TextRole.PATH] = Field(
         None,
         max_length=1000,
-        description="File of questions, JSONL with the fields question and answer; required with a command.",
+        description="File of questions, JSONL with the fields question and answer; required with a command or url.",
     )
 
     @field_validator("command")
@@ -48,26 +59,46 @@ class McpSettings(ToolSettings):
             raise ValueError(f"cannot be split into words: {error}") from None
         return value.strip()
 
+    @field_validator("url")
+    @classmethod
+    def check_url(cls, value: str) -> str:
+        """The address of a server; a final slash is part of it."""
+        return checked_address(value, example=EXAMPLE) if value.strip() else ""
+
     @model_validator(mode="after")
-    def check_questions(self) -> Self:
-        """Questions are generated only about the example server."""
-        if self.command and not self.questions:
-            raise ValueError("command needs questions: a file of questions that the server's tools answer")
+    def check_server(self) -> Self:
+        """One server, and questions of its own unless it is the example server, about which they are generated."""
+        if self.command and self.url:
+            raise ValueError("command and url name two servers: set one of them, and leave the other empty")
+        if (self.command or self.url) and not self.questions:
+            name = "command" if self.command else "url"
+            raise ValueError(f"{name} needs questions: a file of questions that the server's tools answer")
         return self
 
 
-_connections: dict[tuple[int, str, float], McpConnection] = {}
-"""By process, command and time limit: environments of one process share a server. A sandboxed one has its own."""
+_connections: dict[tuple[int, str, str, float], McpConnection] = {}
+"""By process, command, address and time limit: environments of one process share a server. A sandboxed one has its own
+server, or session with a server over HTTP."""
 
 
-def connection_to(command: str, timeout: float) -> McpConnection:
-    """The running server of this process, started if necessary. Raises McpError."""
-    key = (os.getpid(), command, timeout)
+def connection_to(settings: McpSettings) -> McpConnection:
+    """The connection of this process, opened if necessary. Raises McpError."""
+    key = _key(settings)
     known = _connections.get(key)
     if known is None or not known.running:
-        words = shlex.split(command) or [sys.executable, "-P", mcp_example_server.__file__]
-        known = _connections[key] = McpConnection(words, timeout)
+        known = _connections[key] = _opened(settings)
     return known
+
+
+def _key(settings: McpSettings) -> tuple[int, str, str, float]:
+    return os.getpid(), settings.command, settings.url, settings.timeout
+
+
+def _opened(settings: McpSettings) -> McpConnection:
+    if settings.url:  # a server that runs already: its start takes no longer than an answer
+        return McpConnection(HttpTransport(settings.url, settings.timeout), settings.timeout, settings.timeout)
+    words = shlex.split(settings.command) or [sys.executable, "-P", mcp_example_server.__file__]
+    return McpConnection(StdioTransport(words), settings.timeout)
 
 
 class ToolMCP(ToolEnv):
@@ -83,8 +114,12 @@ class ToolMCP(ToolEnv):
     }
 
     def prepare(self) -> None:
-        """Start the server: a sandbox process allows more time for it here than at a reset."""
-        connection_to(self.settings.command, self.settings.timeout)
+        """Start the server: a sandbox process allows more time for it here than at a reset.
+
+        A server over HTTP that is away may be back at the next reset, which reports it otherwise.
+        """
+        with suppress(McpError) if self.settings.url else nullcontext():
+            connection_to(self.settings)
 
     def make_tools(self) -> Sequence[Tool]:
         return []
@@ -100,13 +135,16 @@ class ToolMCP(ToolEnv):
         return Task(f"How many coins do {wishes} cost?", str(total), calls)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        self._offer(_Tools(self.settings).listed())
+        tools = _Tools(self.settings)
+        try:
+            self._offer(tools.listed())
+        except SessionExpiredError:  # between two episodes, it holds nothing: another one begins
+            self._offer(tools.listed())
         return super().reset(seed=seed, options=options)
 
     def close(self) -> None:
-        """End the server that environments of this process share; the next reset starts it again."""
-        key = (os.getpid(), self.settings.command, self.settings.timeout)
-        if (known := _connections.pop(key, None)) is not None:
+        """End the connection that environments of this process share; the next reset opens it again."""
+        if (known := _connections.pop(_key(self.settings), None)) is not None:
             known.close()
 
 
@@ -121,7 +159,7 @@ class _Tools:
         return [Tool(tool.spec, self._caller(tool.spec.name)) for tool in tools]
 
     def _connection(self) -> McpConnection:
-        return connection_to(self.settings.command, self.settings.timeout)
+        return connection_to(self.settings)
 
     def _caller(self, name: str) -> Any:
         return lambda **arguments: self._connection().call(name, arguments)

@@ -7,13 +7,14 @@ import pytest
 
 from envs.tools import mcp_example_server
 from envs.tools.mcp_client import McpConnection, McpError
+from envs.tools.mcp_stdio import StdioTransport
 from envs.tools.tool import Toolbox, ToolError
 
 SERVER = Path(__file__).parent / "stdio_server.py"
 
 
 def connect(mode="plain", timeout=20.0):
-    return McpConnection([sys.executable, "-S", str(SERVER), mode], timeout)
+    return McpConnection(StdioTransport([sys.executable, "-S", str(SERVER), mode]), timeout)
 
 
 @pytest.fixture
@@ -77,12 +78,12 @@ def test_a_server_that_ends_during_a_call_is_an_error_with_its_status(server):
 )
 def test_an_unusable_server_is_refused_with_the_reason(command, message):
     with pytest.raises(McpError, match=message):
-        McpConnection(command, 20.0)
+        McpConnection(StdioTransport(command), 20.0)
 
 
 def test_a_server_that_is_silent_at_the_start_is_refused():
     with pytest.raises(McpError, match=r"did not answer initialize within 0\.2 s"):
-        McpConnection([sys.executable, "-c", "import time; time.sleep(60)"], 5.0, start_timeout=0.2)
+        McpConnection(StdioTransport([sys.executable, "-c", "import time; time.sleep(60)"]), 5.0, start_timeout=0.2)
 
 
 def test_a_name_that_no_model_could_call_is_refused():
@@ -93,7 +94,7 @@ def test_a_name_that_no_model_could_call_is_refused():
 
 
 def test_the_example_server_speaks_the_protocol():
-    connection = McpConnection([sys.executable, mcp_example_server.__file__], 20.0)
+    connection = McpConnection(StdioTransport([sys.executable, mcp_example_server.__file__]), 20.0)
     box = Toolbox(connection.tools())
     assert box.execute("price(lamp)").result == "12"
     assert "lamp, mirror" in box.execute("items()").result

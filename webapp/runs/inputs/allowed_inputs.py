@@ -79,7 +79,9 @@ def names_files(environment: str, settings: Mapping[str, Any]) -> bool:
     A server that the operator lists is none: the site may connect to it, too.
     """
     return any(
-        text.role is not TextRole.PLAIN and text.text and not (text.role is TextRole.URL and not _url_problem(text))
+        text.role is not TextRole.PLAIN
+        and text.text
+        and not (text.role is TextRole.URL and not _url_problem(environment, text))
         for text in _texts_of(environment, settings)
     )
 
@@ -114,13 +116,13 @@ def _problem_anywhere(setting: TextSetting) -> str:
     return f"runs of this site may not name a {setting.role.value} here: leave it at its default"
 
 
-def _url_problem(setting: TextSetting) -> str:
-    return endpoints.environment_problem(setting.text) if setting.text else ""
+def _url_problem(environment: str, setting: TextSetting) -> str:
+    return endpoints.environment_problem(environment, setting.text) if setting.text else ""
 
 
-def _environment_problem(setting: TextSetting) -> str:
+def _environment_problem(environment: str, setting: TextSetting) -> str:
     """As _problem_anywhere, for settings of an environment."""
-    return _url_problem(setting) if setting.role is TextRole.URL else _problem_anywhere(setting)
+    return _url_problem(environment, setting) if setting.role is TextRole.URL else _problem_anywhere(setting)
 
 
 def _model_problem(model: str, readable: QuerySet[Run], stored: bool) -> str:
@@ -150,16 +152,16 @@ def _environment_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
     """(field of the form, reason) for the environments of the run and of its evaluation."""
     environment = config.environment
     for text in _texts_of(environment.name, environment.settings):
-        if problem := _environment_problem(text):
+        if problem := _environment_problem(environment.name, text):
             yield f"environment.settings.{text.name}", problem
     for number, entry in enumerate(environment.mix, start=1):
         for text in _texts_of(entry.name, entry.settings):
-            if problem := _environment_problem(text):
+            if problem := _environment_problem(entry.name, text):
                 yield "environment.mix", f"entry {number}, settings.{text.name}: {problem}"
     for suite in config.evaluation.suites:
         name, settings = parse_suite(suite)
         for text in _texts_of(name, settings):
-            if problem := _environment_problem(text):
+            if problem := _environment_problem(name, text):
                 yield "evaluation.suites", f"{suite}: {text.name}: {problem}"
 
 

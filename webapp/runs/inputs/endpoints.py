@@ -1,4 +1,4 @@
-"""Addresses that runs of this site may connect to: hosted models with their key variables, vLLM and OpenEnv servers.
+"""Addresses that runs of this site may connect to: hosted models with key variables, vLLM, OpenEnv and MCP servers.
 
 Without these lists of the operator, users could make a worker send its secrets anywhere or reach hosts of its private
 network. The trainer's command line has no such restriction.
@@ -16,6 +16,9 @@ from trainer.config.hosted import HostedConfig
 HOSTED = "ECHOSCOPE_HOSTED_URLS"
 ENGINES = "ECHOSCOPE_ENGINE_URLS"
 OPENENV = "ECHOSCOPE_OPENENV_URLS"
+MCP = "ECHOSCOPE_MCP_URLS"
+_LIST_OF = {"ToolMCP": MCP}
+"""Environment → variable with the servers that it may connect to; OPENENV for all others."""
 
 
 def hosted_problem(hosted: HostedConfig) -> tuple[str, str] | None:
@@ -38,10 +41,14 @@ def engine_problem(url: str) -> str:
     return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{ENGINES}={url}")
 
 
-def environment_problem(url: str) -> str:
-    """Reason why environments of this site may not connect to an address; empty if they may."""
-    allowed = {_normalised(entry) for entry in settings.ECHOSCOPE_OPENENV_URLS}
-    return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{OPENENV}={url}")
+def environment_problem(environment: str, url: str) -> str:
+    """Reason why an environment of this site may not connect to an address; empty if it may.
+
+    Each protocol has its list: a server may be harmless to play on, and still run tools that change something.
+    """
+    variable = _LIST_OF.get(environment, OPENENV)
+    allowed = {_normalised(entry) for entry in getattr(settings, variable)}
+    return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{variable}={url}")
 
 
 def hosted_endpoints() -> dict[str, str]:

@@ -235,6 +235,57 @@ def test_environments_connect_to_servers_that_the_operator_lists_alone(settings:
     assert not allowed_inputs.names_files("OpenEnv", {"id": "http://chess:8000"})
 
 
+@pytest.mark.django_db
+def test_tools_are_those_of_mcp_servers_that_the_operator_lists(settings: Settings) -> None:
+    def refused(address: str) -> dict[str, str]:
+        named = {"url": address, "questions": "/data/questions.jsonl"}
+        return found(config(environment={"name": "ToolMCP", "settings": named}))
+
+    shop = "http://shop:8000/mcp"
+    settings.ECHOSCOPE_DATA_FOLDERS = ["/data"]
+    settings.ECHOSCOPE_OPENENV_URLS = [shop]
+    assert list(refused(shop)) == ["environment.settings.url"], "to play on a server is not to call its tools"
+    assert f"Its operator can allow it with ECHOSCOPE_MCP_URLS={shop}" in refused(shop)["environment.settings.url"]
+    settings.ECHOSCOPE_MCP_URLS = [shop + "/", "https://docs.example/mcp"]
+    settings.ECHOSCOPE_OPENENV_URLS = []
+    assert refused(shop) == refused("HTTPS://docs.example/mcp/") == {}
+    for address in ("http://shop:8001/mcp", "http://shop:8000/", "https://shop:8000/mcp", "http://shop.evil:8000/mcp"):
+        assert f"Allowed: {shop}, https://docs.example/mcp." in refused(address)["environment.settings.url"]
+    for listed, reason in ((shop, ""), ("http://10.0.0.1/mcp", "entry 1, settings.url: runs of this site may not use")):
+        entry = {"name": "ToolMCP", "share": 0.2, "settings": {"url": listed, "questions": "/data/questions.jsonl"}}
+        assert found(config(environment={"mix": [entry]})).get("environment.mix", "").startswith(reason)
+        assert bool(found(config(environment={"mix": [entry]}))) == bool(reason)
+    game = {"name": "OpenEnv", "settings": {"id": shop}}
+    assert list(found(config(environment=game))) == ["environment.settings.id"], "nor is it the other way round"
+
+
+def test_mcp_servers_are_refused_by_form_api_and_worker_until_the_operator_lists_them(
+    people: People, who: Visitors, callers: Callers, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_DATA_FOLDERS = ["/data"]
+    shop = "http://shop:8000/mcp"
+    fields = fields_of(who.owner.get("/runs/new?environment=ToolMCP").content.decode()) | {
+        "environment.settings.url": shop,
+        "environment.settings.questions": "/data/questions.jsonl",
+    }
+    named = {"url": shop, "questions": "/data/questions.jsonl"}
+    body = {"preset": PRESET, "overrides": {"environment.name": "ToolMCP", "environment.settings": named}}
+    page = who.owner.post("/runs/new", fields).content.decode()
+    assert contains(page, f'id="f-environment-settings-url-error">runs of this site may not use {shop}')
+    assert "ECHOSCOPE_MCP_URLS" in page
+    answer = callers.owner.post("/api/runs", body)
+    assert answer.status_code == 422
+    assert "ECHOSCOPE_MCP_URLS" in problem(answer)["fields"]["environment.settings.url"]
+    settings.ECHOSCOPE_MCP_URLS = [shop]
+    assert who.owner.post("/runs/new", fields).status_code == 302
+    made = callers.owner.post("/api/runs", body)
+    assert made.status_code == 201, made.content
+    run = Run.objects.get(slug=made.json()["slug"])
+    assert refusal(run) == ""
+    settings.ECHOSCOPE_MCP_URLS = []
+    assert "environment.settings.url: runs of this site may not use" in refusal(run), "which the worker asks"
+
+
 @pytest.mark.parametrize(
     "environment, settings, expected",
     [
@@ -244,6 +295,7 @@ def test_environments_connect_to_servers_that_the_operator_lists_alone(settings:
         ("WebShop", {"hints": "Look around."}, False),
         ("Bandit", {"low_name": "Heron"}, False),
         ("ToolMCP", {"command": "sh", "questions": "/q"}, True),
+        ("ToolMCP", {"url": "http://shop:8000/mcp", "questions": "/q"}, True),
         ("ToolMCP", {"tools": ["price"]}, False),
     ],
 )
