@@ -281,7 +281,7 @@ export class LivePage {
   #showFinished() {
     if (this.state.finished === this.drawn.finished) return;
     need(document, "[data-finished]").replaceChildren(...this.state.finished.map((result) => html("li", {}, [
-      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.end === "interrupted" ? "cut" : "lost" }, [
+      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.success === false ? "lost" : "cut" }, [
         html("span", { class: "where number" }, [place(result.group, result.member)]),
         html("span", { class: "what" }, [outcome(result)]),
         html("span", { class: "reward number" }, [signed(result.total_reward)]),
@@ -381,7 +381,7 @@ function liveCharts() {
 
 /** @param {Trajectory} trajectory */
 function isOver(trajectory) {
-  return trajectory.success !== null && trajectory.success !== undefined;
+  return Boolean(trajectory.end) || (trajectory.success !== null && trajectory.success !== undefined);
 }
 
 new LivePage(need(document, "[data-run]"), JSON.parse(document.getElementById("snapshot")?.textContent ?? "null"));

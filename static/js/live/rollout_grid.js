@@ -172,7 +172,7 @@ export class RolloutGrid {
     cell.key = key;
     const cellMember = member ?? { id: "", slug: "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false };
     cell.node.querySelector(".shape")?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? PITCH - GAP));
-    for (const status of ["waiting", "playing", "success", "failed", "interrupted"]) cell.node.classList.toggle(status, status === cellMember.status);
+    for (const status of ["waiting", "playing", "success", "failed", "interrupted", "unknown"]) cell.node.classList.toggle(status, status === cellMember.status);
     cell.node.setAttribute("aria-label", `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberWords(cellMember)}`);
   }
 
