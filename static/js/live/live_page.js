@@ -226,9 +226,11 @@ export class LivePage {
     const widest = Math.max(1, ...(state.wall?.groups ?? []).map((group) => group.members.length));
     const size = evaluation || !limits.size ? widest : limits.size; // other trainers' runs have no planned size
     const groups = Math.max(evaluation ? state.phase?.total ?? 0 : limits.groups, lastGroup + 1);
+    const noun = this.#noun;
+    if (this.grid) this.grid.noun = noun;
     this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked, learning });
     setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Attempts");
-    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, "fixed puzzle") : `${plural(groups, "puzzle")} × ${size}`);
+    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, `fixed ${noun}`) : `${plural(groups, noun)} × ${size}`);
     need(document, "[data-wall-note]").classList.toggle("unused", evaluation); // no bars
   }
 
@@ -271,11 +273,16 @@ export class LivePage {
     if (!this.reel.current) this.socket.watch(trajectory.id);
   }
 
+  /** What the page calls an initial state; as Run.task_noun. */
+  get #noun() {
+    return this.state.run.recorded ? "task" : "puzzle";
+  }
+
   /** "Group 15 · attempt 6", or the puzzle of an evaluation. @param {Trajectory} trajectory */
   #titleOf({ id, group, member }) {
     const { wall } = this.state;
     const split = this.reel.current?.highlight.split ?? (locate(wall, id) ? wall?.split : "train");
-    return split === "eval" ? `Evaluation puzzle ${ordinal(group)}` : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
+    return split === "eval" ? `Evaluation ${this.#noun} ${ordinal(group)}` : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
   }
 
   #showFinished() {

@@ -72,6 +72,8 @@ export class RolloutGrid {
    */
   constructor(host, { onPick, onHover, announce }) {
     this.host = host;
+    /** What an initial state is called: "puzzle", or "task" in other trainers' runs. */
+    this.noun = "puzzle";
     this.onPick = onPick;
     this.onHover = onHover;
     this.announce = announce;
@@ -126,7 +128,7 @@ export class RolloutGrid {
     const [across, down] = [width + 2 * EDGE, plan.height + 2 * EDGE];
     const picture = svg("svg", {
       viewBox: `${-EDGE} ${-EDGE} ${across} ${down}`, width: across, height: down, class: "wall-cells", role: "grid", tabindex: "0",
-      "aria-label": `${groups} puzzles${size > 1 ? `, ${size} attempts each` : ""}. Arrow keys move, Enter shows an attempt.`,
+      "aria-label": `${groups} ${this.noun}s${size > 1 ? `, ${size} attempts each` : ""}. Arrow keys move, Enter shows an attempt.`,
     });
     for (let row = 0; row < groups; row++) {
       const y = plan.flow ? 0 : row * plan.row;
@@ -178,7 +180,7 @@ export class RolloutGrid {
 
   /** @param {number} row @param {number} column */
   #place(row, column) {
-    return this.plan?.flow ? `Puzzle ${ordinal(row)}` : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
+    return this.plan?.flow ? `${this.noun === "task" ? "Task" : "Puzzle"} ${ordinal(row)}` : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
   }
 
   /** @param {{node: SVGElement, key: string}} bar @param {WallGroup|null} group @param {number} widest */
