@@ -26,7 +26,7 @@ class Attempt:
     Attributes:
         group: the same for attempts at the same task within an iteration.
         reward: None: the file has none.
-        success: None: the file does not say, and the reward decides.
+        success: None: the file does not state it, and the reward decides; without one it is not known.
         terms: parts of the reward by name.
         extra: all other fields, kept as they are.
     """
@@ -81,7 +81,7 @@ def record_attempts(run: Recorder, attempts: Iterable[Attempt], success_at: floa
         if split == "train":
             run.log(_metrics(played, success_at), iteration=iteration)
         else:
-            _record_evaluation(run, played, len(parts), success_at)
+            _record_evaluation(run, played, success_at)
     return summary
 
 
@@ -126,16 +126,20 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
         )
 
 
-def _record_evaluation(run: Recorder, played: list[Attempt], prompts: int, success_at: float) -> None:
+def _record_evaluation(run: Recorder, played: list[Attempt], success_at: float) -> None:
+    """The result of an evaluation, over the attempts whose success is known; nothing without any."""
+    known = [(attempt, success) for attempt in played if (success := succeeded(attempt, success_at)) is not None]
+    if not known:
+        return
     first = played[0]
     run.evaluation(
         first.suite or first.environment or "Evaluation",
         iteration=first.iteration,
-        prompts=prompts,
-        trajectories=len(played),
-        successes=sum(succeeded(attempt, success_at) for attempt in played),
-        mean_reward=fmean(attempt.reward or 0.0 for attempt in played),
-        mean_turns=fmean(len(attempt.conversation.turns) for attempt in played),
+        prompts=len({attempt.group for attempt, _ in known}),
+        trajectories=len(known),
+        successes=sum(success for _, success in known),
+        mean_reward=fmean(attempt.reward or 0.0 for attempt, _ in known),
+        mean_turns=fmean(len(attempt.conversation.turns) for attempt, _ in known),
     )
 
 
@@ -143,16 +147,17 @@ def _metrics(played: list[Attempt], success_at: float) -> dict[str, float]:
     """Means of what the file has; nothing of what it has not."""
     rewards = [(attempt.group, attempt.reward) for attempt in played if attempt.reward is not None]
     metrics = reward_metrics(rewards)
-    if rewards or any(attempt.success is not None for attempt in played):
-        metrics["success/rate"] = fmean(succeeded(attempt, success_at) for attempt in played)
+    known = [success for attempt in played if (success := succeeded(attempt, success_at)) is not None]
+    if known:
+        metrics["success/rate"] = fmean(known)
     return metrics
 
 
-def succeeded(attempt: Attempt, success_at: float) -> bool:
-    """Whether the attempt succeeded: as its file says, else by its reward."""
-    if attempt.success is not None:
+def succeeded(attempt: Attempt, success_at: float) -> bool | None:
+    """Whether the attempt succeeded: as its file states, else by its reward. None: it has neither."""
+    if attempt.success is not None or attempt.reward is None:
         return attempt.success
-    return attempt.reward is not None and attempt.reward >= success_at
+    return attempt.reward >= success_at
 
 
 def number_of(record: Record, name: str, value: Any) -> float | None:

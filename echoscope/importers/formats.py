@@ -11,7 +11,8 @@ from typing import Any
 
 from echoscope.importers.attempts import Attempt, iteration_of, number_of, reward_of, success_of
 from echoscope.importers.records import Record, load_object
-from echoscope.recording.conversation import ChatTurn, Conversation, ConversationError, conversation_of, split_thought
+from echoscope.recording.content_blocks import ConversationError
+from echoscope.recording.conversation import ChatTurn, Conversation, conversation_of, split_thought
 from echoscope.recording.recorder import Split
 
 MESSAGE_FIELDS = ("messages", "messages_and_choices", "conversations", "conversation")

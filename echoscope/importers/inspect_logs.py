@@ -11,7 +11,8 @@ from typing import Any
 from echoscope.importers.attempts import Attempt
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.records import ImportFailed, Record
-from echoscope.recording.conversation import ConversationError, conversation_of
+from echoscope.recording.content_blocks import ConversationError
+from echoscope.recording.conversation import conversation_of
 from echoscope.recording.message_images import with_attachments
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

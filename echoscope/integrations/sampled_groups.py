@@ -19,13 +19,14 @@ class Sample:
     """One completion of a prompt, each a text or a list of messages, with the parts of its reward.
 
     Attributes:
+        success: None: not known; success rates leave it out.
         group: the same for completions of the same prompt; empty: by the text of the prompt.
     """
 
     prompt: Any
     completion: Any
     terms: Mapping[str, float]
-    success: bool
+    success: bool | None
     group: str = ""
     tokens: int = 0
     truncated: bool = False
@@ -102,24 +103,24 @@ def record_samples(
 
 
 def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:
-    """reward/mean, reward/in_group_std and success/rate of an iteration's samples; empty without any."""
-    if not samples:
-        return {}
+    """reward/mean, reward/in_group_std and success/rate of an iteration's samples; without what is not known."""
     metrics = reward_metrics((sample.prompt_id, sample.reward) for sample in samples)
-    return {**metrics, "success/rate": fmean(sample.success for sample in samples)}
+    known = [sample.success for sample in samples if sample.success is not None]
+    return metrics | ({"success/rate": fmean(known)} if known else {})
 
 
 def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: int, suite: str) -> None:
-    """Record the result of an evaluation; nothing without samples."""
-    if samples:
+    """Record the result of an evaluation, over the samples whose success is known; nothing without any."""
+    known = [sample for sample in samples if sample.success is not None]
+    if known:
         run.evaluation(
             suite,
             iteration=iteration,
-            prompts=len({sample.prompt_id for sample in samples}),
-            trajectories=len(samples),
-            successes=sum(sample.success for sample in samples),
-            mean_reward=fmean(sample.reward for sample in samples),
-            mean_turns=fmean(len(sample.conversation.turns) for sample in samples),
+            prompts=len({sample.prompt_id for sample in known}),
+            trajectories=len(known),
+            successes=sum(sample.success is True for sample in known),
+            mean_reward=fmean(sample.reward for sample in known),
+            mean_turns=fmean(len(sample.conversation.turns) for sample in known),
         )
 
 

@@ -22,7 +22,7 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.integrations.transformers_trainer import EchoscopeCallback
-from echoscope.recording.conversation import ConversationError
+from echoscope.recording.content_blocks import ConversationError
 
 RewardFunction = Callable[..., Any]
 """Prompts and completions to one reward each; None: it does not apply to the completion. It may be asynchronous."""

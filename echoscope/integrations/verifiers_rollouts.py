@@ -95,7 +95,7 @@ class EchoscopeMonitor:
             prompt=rollout.get("prompt"),
             completion=rollout.get("completion"),
             terms={"environment": reward},
-            success=reward >= self._success_at,
+            success=None if rollout.get("reward") is None else reward >= self._success_at,
             group="" if example is None else str(example),
             tokens=int(usage.get("output_tokens") or 0) if isinstance(usage, Mapping) else 0,
             truncated=bool(rollout.get("is_truncated")),

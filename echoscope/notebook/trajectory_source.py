@@ -131,8 +131,9 @@ def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[
     success, reward = facts.get("success"), facts.get("total_reward")
     if success is None and facts.get("status") in ("success", "failed"):
         success = facts["status"] == "success"
-    outcome = {True: "solved", False: "not solved", None: "not finished"}[success]
-    reward_text = f", reward {reward:g}" if isinstance(reward, int | float) and success is not None else ""
+    over = success is not None or facts.get("end") not in (None, "", "interrupted")
+    outcome = {True: "solved", False: "not solved", None: "ended" if over else "not finished"}[success]
+    reward_text = f", reward {reward:g}" if isinstance(reward, int | float) and over else ""
     place = f", iteration {facts['iteration']}" if facts.get("iteration") is not None else ""
     return {
         "title": f"{facts.get('environment') or 'Trajectory'}{place}",

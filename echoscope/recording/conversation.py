@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from echoscope.recording.message_images import IMAGE_PARTS, image_of, without_embedded
+from echoscope.recording.content_blocks import ConversationError, MessageContent, kind_of, read_content
+from echoscope.recording.message_images import without_embedded
+from echoscope.recording.response_items import as_messages
 from echoscope.recording.tool_calls import RESULT_ROLES, OpenCalls, action_of, read_calls
 
 THOUGHT_OPEN, THOUGHT_CLOSE = "<think>", "</think>"
 POLICY_ROLES = {"assistant", "gpt", "model"}
 TASK_ROLES = {"system", "developer"}
 _READ = {"role", "from", "content", "value", "reasoning_content", "reasoning", "tool_calls", "function_call"}
-
-
-class ConversationError(ValueError):
-    """A message that cannot be read. The text says which one and why."""
 
 
 @dataclass(frozen=True)
@@ -57,31 +55,39 @@ class Conversation:
 def conversation_of(messages: Any) -> Conversation:
     """The conversation of a list of messages with `role` and `content`, or of ShareGPT's `from` and `value`.
 
+    Items of OpenAI's Responses API are read as well. Calls and results may be fields of a message, or blocks of its
+    content.
+
     Raises:
         ConversationError: it is no such list.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str):
-        raise ConversationError(f"the messages are {_kind(messages)}, not a list of objects with role and content")
+        raise ConversationError(f"the messages are {kind_of(messages)}, not a list of objects with role and content")
     task: list[str] = []
     read: list[str] = []
     seen: list[bytes] = []
     turns: list[ChatTurn] = []
     calls = OpenCalls()
-    for number, message in enumerate(messages):
+    for number, message in enumerate(as_messages(messages)):
         role = _role(message, number)
         policy = role in POLICY_ROLES
-        text, reasoning = _texts(message.get("content", message.get("value")), number, [] if policy else seen)
+        content = read_content(
+            message.get("content", message.get("value")), number, policy=policy, before=0 if policy else len(seen)
+        )
         if policy:
-            made = _calls(message)
-            turns.append(_turn("\n\n".join(read), seen, text, reasoning, message, made))
+            made = _calls(message, content.calls)
+            turns.append(_turn("\n\n".join(read), seen, content, message, made))
             calls.add(made, turns[-1].actions)
             read, seen = [], []
         elif role in TASK_ROLES and not turns and not read:
-            task.append(text)
+            task.append(content.text)
         else:
-            read.append(text)
+            read.append(content.text)
             if role in RESULT_ROLES:
-                calls.resolve(message, text)
+                calls.resolve(message, content.text)
+        for result in content.results if role not in RESULT_ROLES else ():
+            calls.resolve({"tool_call_id": result.call_id, "is_error": result.failed}, result.text)
+        seen = seen if policy else [*seen, *content.images]
     return Conversation("\n\n".join(task), turns, "\n\n".join(read))
 
 
@@ -98,13 +104,12 @@ def split_thought(response: str) -> tuple[str, str]:
 def _turn(
     state: str,
     images: list[bytes],
-    text: str,
-    reasoning: str,
+    content: MessageContent,
     message: Mapping[str, Any],
     calls: list[dict[str, Any]],
 ) -> ChatTurn:
     given = message.get("reasoning_content") or message.get("reasoning")
-    reasoning = given if isinstance(given, str) and given else reasoning
+    reasoning, text = given if isinstance(given, str) and given else content.reasoning, content.text
     thought, answer = (reasoning, text) if reasoning else split_thought(text)
     response = f"{THOUGHT_OPEN}\n{reasoning}\n{THOUGHT_CLOSE}\n{text}" if reasoning else text
     actions = [action_of(call) for call in calls]
@@ -124,54 +129,24 @@ def _turn(
     )
 
 
-def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Calls of tools of a message, also in the former field for a single function."""
+def _calls(message: Mapping[str, Any], blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Calls of tools of a message, also in the former field for a single function, and of its content.
+
+    `blocks`: calls of the content. LangChain has each one a second time in the field, with the same id.
+    """
     function = message.get("function_call")
-    return read_calls([function] if function else message.get("tool_calls") or [])
+    calls = read_calls([function] if function else message.get("tool_calls") or [])
+    named = {call["id"] for call in calls if "id" in call}
+    return [*calls, *(call for call in blocks if call.get("id") not in named)]
 
 
 def _role(message: Any, number: int) -> str:
     if not isinstance(message, Mapping):
-        raise ConversationError(f"message {number + 1} is {_kind(message)}, not an object with role and content")
+        raise ConversationError(f"message {number + 1} is {kind_of(message)}, not an object with role and content")
     role = message.get("role", message.get("from"))
     if not isinstance(role, str) or not role:
         raise ConversationError(f"message {number + 1} has no role: its fields are {_names(message)}")
     return role
-
-
-def _texts(content: Any, number: int, images: list[bytes]) -> tuple[str, str]:
-    """The text of a message's content, and the reasoning that it contains as parts of their own.
-
-    Images that are embedded in it are added to `images`.
-    """
-    if content is None:
-        return "", ""
-    if isinstance(content, str):
-        return content, ""
-    if not isinstance(content, Sequence):
-        raise ConversationError(f"the content of message {number + 1} is {_kind(content)}, not text or a list of parts")
-    texts: list[str] = []
-    reasoning: list[str] = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping):
-            kind = str(part.get("type", "text"))
-            if kind in IMAGE_PARTS:
-                words, image = image_of(part, len(images))
-                texts.append(words)
-                images.extend([] if image is None else [image])
-                continue
-            words = part.get("text") or part.get("reasoning") or part.get("thinking") or ""
-            (reasoning if kind in ("reasoning", "thinking") else texts).append(str(words) if words else f"[{kind}]")
-        else:
-            raise ConversationError(f"message {number + 1} has a part that is {_kind(part)}, not text or an object")
-    return "\n".join(texts), "\n".join(reasoning)
-
-
-def _kind(value: Any) -> str:
-    names = {"NoneType": "missing", "str": "a text", "dict": "an object", "list": "a list", "bool": "true or false"}
-    return names.get(type(value).__name__, "a number" if isinstance(value, int | float) else type(value).__name__)
 
 
 def _names(message: Mapping[str, Any]) -> str:

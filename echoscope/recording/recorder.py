@@ -244,7 +244,10 @@ class Recorder:
 
 
 class Trajectory:
-    """One attempt, while it is played. As a context manager it ends itself: with an error if one was raised."""
+    """One attempt, while it is played. As a context manager it ends itself: with an error if one was raised.
+
+    Without finish(), whether it succeeded is not known.
+    """
 
     def __init__(self, run: Recorder, key: str) -> None:
         self._run, self.key = run, key
@@ -261,7 +264,7 @@ class Trajectory:
         if self._ended:
             return
         if error is None:
-            self.finish(success=False)
+            self.finish(success=None)
         else:
             self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {error}")
 
@@ -339,13 +342,18 @@ class Trajectory:
     def finish(
         self,
         *,
-        success: bool,
+        success: bool | None,
         end: End = "terminated",
         total_reward: float | None = None,
         error: str | None = None,
         **extra: Any,
     ) -> None:
-        """End the trajectory; a second call changes nothing. `total_reward`: by default the sum of its turns'."""
+        """End the trajectory; a second call changes nothing.
+
+        Args:
+            success: None: not known; success rates leave it out.
+            total_reward: by default the sum of its turns'.
+        """
         if self._ended:
             return
         self._ended = True

@@ -9,12 +9,14 @@ from typing import Any
 from echoscope.recording.journal_writer import finite
 
 RESULT_ROLES = {"tool", "function"}
+MAX_DEPTH = 64
+"""Levels of objects and lists in the arguments of a call that are kept as such."""
 
 
 def read_calls(calls: Any) -> list[dict[str, Any]]:
     """Calls with `name`, `arguments` (their text), and `id`, `result` and `failed` where they have one.
 
-    `calls`: OpenAI's nested ones, flat ones of Inspect, or the JSON text of either.
+    `calls`: OpenAI's nested ones, flat ones of Inspect, Anthropic's blocks, or the JSON text of either.
     """
     if isinstance(calls, str):
         calls = _decoded(calls)
@@ -26,7 +28,7 @@ def read_calls(calls: Any) -> list[dict[str, Any]]:
         inner = call.get("function")
         function = inner if isinstance(inner, Mapping) else call
         name = function.get("name") or (inner if isinstance(inner, str) else "")
-        arguments = function.get("arguments", "")
+        arguments = function.get("arguments", function.get("input", ""))
         words = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
         read: dict[str, Any] = {"name": str(name or "tool"), "arguments": words}
         if call.get("id") is not None:
@@ -58,7 +60,10 @@ class OpenCalls:
         self._open = [(call.get("id", ""), action["call"]) for call, action in zip(calls, actions, strict=True)]
 
     def resolve(self, message: Mapping[str, Any], text: str) -> None:
-        """Keep the text of a message as the result of its call: by id, by name where there is none, or the next one."""
+        """Keep the text of a message as the result of its call: by id, by name where there is none, or the next one.
+
+        `message`: of the role tool or function, or a mapping with `tool_call_id` and `is_error`.
+        """
         key = str(message.get("tool_call_id") or "")
         known = any(name for name, _ in self._open)
         if key and known:
@@ -75,12 +80,23 @@ class OpenCalls:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Arguments by name; a text that is no object is one argument."""
+    """Arguments by name; a text that is no object, or one too deep for readers of the journal, is one argument."""
     if not text.strip():
         return {}
     value = _decoded(text)
-    arguments: dict[str, Any] = finite(value) if isinstance(value, dict) else {"arguments": text}
+    arguments: dict[str, Any] = (
+        finite(value) if isinstance(value, dict) and _depth(value) <= MAX_DEPTH else {"arguments": text}
+    )
     return arguments
+
+
+def _depth(value: Any) -> int:
+    """Levels of nesting, counted up to one more than MAX_DEPTH."""
+    level, depth = [value], 0
+    while level and depth <= MAX_DEPTH:
+        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level, depth = [part for parts in inner for part in parts], depth + bool(inner)
+    return depth
 
 
 def _text(value: Any) -> str:

@@ -99,7 +99,7 @@
  * @property {boolean} [recorded] of another trainer's run
  */
 
-/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted", format_error: boolean}} Member */
+/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown", format_error: boolean}} Member */
 /** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
 /** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
 

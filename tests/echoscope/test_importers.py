@@ -103,7 +103,22 @@ def test_nothing_is_made_up_where_files_have_no_rewards(tmp_path: Path) -> None:
     events = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", {"messages": [QUESTION, reply("4")]}))
     assert "metrics" not in events
     assert events["run_started"][0].config["recorded"] == {"imported_from": [str(tmp_path / "chats.jsonl")]}
-    assert events["trajectory_finished"][0].success is False
+    assert events["trajectory_finished"][0].success is None
+
+
+def test_attempts_of_unknown_success_are_left_out_of_rates_and_evaluations(tmp_path: Path) -> None:
+    known = [{"messages": [QUESTION, reply("4")], "success": value} for value in (True, False)]
+    unknown = {"messages": [SYSTEM, QUESTION, reply("5")]}
+    train = imported(tmp_path / "train", write_lines(tmp_path / "train" / "chats.jsonl", *known, unknown))
+    (evaluation,) = imported(
+        tmp_path / "eval",
+        write_lines(tmp_path / "eval" / "chats.jsonl", *known, unknown),
+        options=ImportOptions(split="eval"),
+    )["evaluation"]
+    assert train["metrics"][0].values == {"success/rate": 0.5}
+    assert (evaluation.success, evaluation.prompts) == (0.5, 1)
+    without = write_lines(tmp_path / "none" / "chats.jsonl", unknown)
+    assert "evaluation" not in imported(tmp_path / "none", without, options=ImportOptions(split="eval"))
 
 
 def test_verifiers_results_are_an_evaluation_with_their_metadata(tmp_path: Path) -> None:

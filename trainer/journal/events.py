@@ -166,7 +166,7 @@ class TrajectoryFinished(Event):
 
     type: Literal["trajectory_finished"] = "trajectory_finished"
     trajectory: str
-    success: bool
+    success: bool | None = Field(default=None, description="null: not known, in runs of other trainers.")
     end: Literal["terminated", "turns", "actions", "truncated", "interrupted"] = Field(
         description="terminated by the environment, out of turns or actions, context full or error, run stopped"
     )

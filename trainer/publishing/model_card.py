@@ -210,7 +210,7 @@ def choose_sample(run: Path, iteration: int) -> RecordedTrajectory | None:
         group, end = trajectory.group, trajectory.finished
         if group.iteration > iteration or end.error is not None:
             continue
-        rank = (group.iteration, end.success, group.split == "eval", end.turns)
+        rank = (group.iteration, bool(end.success), group.split == "eval", end.turns)
         if best is None or rank > best[0]:
             best = rank, trajectory
     return best[1] if best else None

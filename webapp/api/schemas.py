@@ -340,7 +340,7 @@ class TrajectoryOut(Schema):
     environment: str
     group: int = Field(description="0-based within iteration, split and suite.")
     member: int = Field(description="0-based within the group.")
-    status: Literal["waiting", "playing", "success", "failed", "interrupted"]
+    status: Literal["waiting", "playing", "success", "failed", "interrupted", "unknown"]
     end: str = Field(description="Why it ended: terminated, turns, actions, truncated, interrupted; empty before.")
     end_reason: str = Field(
         description="How it ended, as a code: solved, why it was lost (box_corner, …), what ran out; empty before."

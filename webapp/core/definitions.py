@@ -35,7 +35,7 @@ DEFINITIONS = {
     "gradient-norm": Definition(
         "gradient norm", "The size of an update's gradient. Spikes often come before a collapse."
     ),
-    "group": Definition("group", "Several attempts at the same puzzle. Training compares them with each other."),
+    "group": Definition("group", "Several attempts at the same task. Training compares them with each other."),
     "iteration": Definition("iteration", "One rollout and the update that learns from it."),
     "kept": Definition(
         "kept", "A group that the update learns from, because its attempts earned clearly different rewards."

@@ -189,7 +189,7 @@ def outcome(
     if end == "interrupted" and not success:
         return f"interrupted after {length}"
     if success is None:
-        return f"playing: {length}"
+        return f"ended after {length}" if end else f"playing: {length}"
     if success:
         return f"solved in {length}"
     if lost_at:

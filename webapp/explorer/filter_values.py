@@ -18,6 +18,7 @@ OUTCOMES = {
     "truncated": "Failed: cut off",
     "error": "Failed: an error",
     "interrupted": "Interrupted",
+    "unknown": "Ended, success not known",
     "playing": "Playing",
     "waiting": "Waiting",
 }

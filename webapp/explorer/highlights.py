@@ -164,9 +164,9 @@ Puzzle = tuple[str, str, int]
 
 
 def _attempts(run: Run, split: str, iteration: int) -> list[Attempt]:
-    """Ended attempts of a rollout or evaluation. Two queries."""
+    """Ended attempts of a rollout or evaluation whose success is known. Two queries."""
     ended = run.trajectories.filter(superseded=False, split=split, finished_seq__isnull=False, error="")
-    ended = ended.exclude(end="interrupted")
+    ended = ended.exclude(end="interrupted").exclude(status=Trajectory.Status.UNKNOWN)
     now = list(ended.filter(iteration=iteration).select_related("group").defer("group__prompt", "group__board"))
     outcomes: dict[Puzzle, list[bool]] = {}
     for trajectory in now:

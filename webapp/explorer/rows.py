@@ -61,6 +61,8 @@ def outcome(trajectory: Trajectory) -> OutcomeLabel:
             return OutcomeLabel("interrupted", "‖")
     if trajectory.error:
         return OutcomeLabel("error", "!", "bad")
+    if trajectory.status == Trajectory.Status.UNKNOWN:
+        return OutcomeLabel("ended", "–")
     if trajectory.end == "truncated":
         return OutcomeLabel("cut off", "✂", "bad")
     return OutcomeLabel("lost", "⊘", "bad") if trajectory.lost_at else OutcomeLabel("failed", "✗", "bad")

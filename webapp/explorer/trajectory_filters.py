@@ -244,6 +244,7 @@ _OUTCOME = {
     "truncated": Q(status=Trajectory.Status.FAILED, end="truncated"),
     "error": ~Q(error=""),
     "interrupted": Q(status=Trajectory.Status.INTERRUPTED),
+    "unknown": Q(status=Trajectory.Status.UNKNOWN),
     "playing": Q(status=Trajectory.Status.PLAYING),
     "waiting": Q(status=Trajectory.Status.WAITING),
 }

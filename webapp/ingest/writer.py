@@ -305,6 +305,7 @@ _UPDATE_PLAYED = """
 _UPDATE_ENDED = """
     UPDATE trajectories_trajectory AS t SET status = CASE WHEN n.success THEN 'success'
                                                              WHEN n."end" = 'interrupted' THEN 'interrupted'
+                                                             WHEN n.success IS NULL THEN 'unknown'
                                                              ELSE 'failed' END,
         "end" = n."end", total_reward = n.total_reward, turn_count = n.turns, action_count = n.actions,
         token_count = n.tokens, error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),

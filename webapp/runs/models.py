@@ -269,6 +269,11 @@ class Run(models.Model):
         return recorded
 
     @property
+    def task_noun(self) -> str:
+        """What pages call an initial state: other trainers' tasks are no puzzles."""
+        return "puzzle" if self.recorded is None else "task"
+
+    @property
     def needs(self) -> placement.ResourceRequest:
         """Resources that a worker must have to take the run."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1

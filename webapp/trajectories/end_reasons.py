@@ -11,7 +11,7 @@ from trainer.journal.events import TrajectoryFinished
 
 SOLVED, INTERRUPTED, ENVIRONMENT_ERROR = "solved", "interrupted", "environment_error"
 _RUN_OUT = {"turns": "out_of_turns", "actions": "out_of_actions", "truncated": "cut_off"}
-ENDED = "ended"
+ENDED, UNKNOWN = "ended", "unknown"
 LOST = {reason.code: reason.label for reason in (*LOST_REASONS, OTHER)}
 """Codes of lost attempts, with their labels."""
 END_REASONS: dict[str, str] = {
@@ -21,6 +21,7 @@ END_REASONS: dict[str, str] = {
     "out_of_actions": "out of actions",
     "cut_off": "out of context",
     ENDED: "ended without success",
+    UNKNOWN: "ended, success not known",
     ENVIRONMENT_ERROR: "broken off by the environment",
     INTERRUPTED: "interrupted",
 }
@@ -30,6 +31,7 @@ _WORDS = {reason.code: f"{reason.label} {reason.words}" for reason in (*LOST_REA
     "out_of_actions": "out of actions moves limit",
     "cut_off": "out of context cut off truncated length",
     ENDED: "ended without success",
+    UNKNOWN: "unknown unrated",
     ENVIRONMENT_ERROR: "broken off by the environment error failure crash",
     INTERRUPTED: "interrupted paused stopped",
 }
@@ -37,7 +39,7 @@ _FILLERS = {"the", "and", "not", "with", "into", "for", "box", "out"}
 """Words too common in labels and thoughts to suggest a reason by themselves."""
 
 
-def end_reason(end: str, success: bool, lost_at: Mapping[str, Any] | None, error: str | None) -> str:
+def end_reason(end: str, success: bool | None, lost_at: Mapping[str, Any] | None, error: str | None) -> str:
     """The code of an ended attempt, from its closing event. The reason it was lost precedes what ran out afterwards."""
     if success:
         return SOLVED
@@ -47,7 +49,7 @@ def end_reason(end: str, success: bool, lost_at: Mapping[str, Any] | None, error
         return ENVIRONMENT_ERROR
     if lost_at:
         return lost_reason(str(lost_at.get("reason", ""))).code
-    return _RUN_OUT.get(end, ENDED)
+    return _RUN_OUT.get(end, UNKNOWN if success is None else ENDED)
 
 
 def end_columns(event: TrajectoryFinished) -> dict[str, Any]:

@@ -80,10 +80,11 @@ class Trajectory(models.Model):
         SUCCESS = "success", "Success"
         FAILED = "failed", "Failed"
         INTERRUPTED = "interrupted", "Interrupted"
+        UNKNOWN = "unknown", "Ended, success not known"
 
     COUNTED = (Status.SUCCESS, Status.FAILED)
-    """Attempts that success rates count: one that a pause cut short is neither solved nor failed."""
-    ENDED = (*COUNTED, Status.INTERRUPTED)
+    """Attempts that success rates count: others were cut short by a pause, or their trainer states no success."""
+    ENDED = (*COUNTED, Status.INTERRUPTED, Status.UNKNOWN)
 
     class WorstMark(models.IntegerChoices):
         UNKNOWN = -1, "Not judged"  # the environment's solver has no value of its states
@@ -161,7 +162,7 @@ class Trajectory(models.Model):
 
     @property
     def success(self) -> bool | None:
-        """Whether it was solved; None while it is played and if it was interrupted."""
+        """Whether it was solved; None while it is played, if it was interrupted, and if it is not known."""
         return self.status == self.Status.SUCCESS if self.status in self.COUNTED else None
 
 

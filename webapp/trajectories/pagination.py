@@ -31,6 +31,7 @@ SORTS: dict[str, Combinable] = {
         Q(status=Trajectory.Status.FAILED, lost_at__isnull=True),
         Q(status=Trajectory.Status.FAILED),
         Q(status=Trajectory.Status.INTERRUPTED),
+        Q(status=Trajectory.Status.UNKNOWN),
         Q(status=Trajectory.Status.PLAYING),
     ),
     "mark": Coalesce(F("worst_mark"), Value(Trajectory.WorstMark.UNKNOWN - 1), output_field=IntegerField()),

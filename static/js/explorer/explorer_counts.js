@@ -15,7 +15,7 @@
  * @property {string} environment
  * @property {number} group
  * @property {boolean|null} kept
- * @property {"waiting"|"playing"|"success"|"failed"|"interrupted"} status
+ * @property {"waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown"} status
  * @property {number} turns
  * @property {number} actions
  * @property {number} tokens
@@ -117,7 +117,7 @@ function apply(counts, open, event) {
 function closeFinished(counts, open, iteration) {
   counts.newest = iteration;
   for (const trajectory of open.values()) {
-    const over = ["success", "failed", "interrupted"].includes(trajectory.status);
+    const over = ["success", "failed", "interrupted", "unknown"].includes(trajectory.status);
     if (!over || (trajectory.split === "train" && trajectory.kept === null)) continue;
     open.delete(trajectory.id);
     if (matches(counts.filters, counts.windows, trajectory)) addTo(counts.base, trajectory);
@@ -184,6 +184,7 @@ const OUTCOMES = {
   truncated: (trajectory) => trajectory.status === "failed" && trajectory.end === "truncated",
   error: (trajectory) => trajectory.error !== "",
   interrupted: (trajectory) => trajectory.status === "interrupted",
+  unknown: (trajectory) => trajectory.status === "unknown",
   playing: (trajectory) => trajectory.status === "playing",
   waiting: (trajectory) => trajectory.status === "waiting",
 };

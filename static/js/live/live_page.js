@@ -226,9 +226,11 @@ export class LivePage {
     const widest = Math.max(1, ...(state.wall?.groups ?? []).map((group) => group.members.length));
     const size = evaluation || !limits.size ? widest : limits.size; // other trainers' runs have no planned size
     const groups = Math.max(evaluation ? state.phase?.total ?? 0 : limits.groups, lastGroup + 1);
+    const noun = this.#noun;
+    if (this.grid) this.grid.noun = noun;
     this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked, learning });
     setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Attempts");
-    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, "fixed puzzle") : `${plural(groups, "puzzle")} × ${size}`);
+    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, `fixed ${noun}`) : `${plural(groups, noun)} × ${size}`);
     need(document, "[data-wall-note]").classList.toggle("unused", evaluation); // no bars
   }
 
@@ -271,17 +273,22 @@ export class LivePage {
     if (!this.reel.current) this.socket.watch(trajectory.id);
   }
 
+  /** What the page calls an initial state; as Run.task_noun. */
+  get #noun() {
+    return this.state.run.recorded ? "task" : "puzzle";
+  }
+
   /** "Group 15 · attempt 6", or the puzzle of an evaluation. @param {Trajectory} trajectory */
   #titleOf({ id, group, member }) {
     const { wall } = this.state;
     const split = this.reel.current?.highlight.split ?? (locate(wall, id) ? wall?.split : "train");
-    return split === "eval" ? `Evaluation puzzle ${ordinal(group)}` : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
+    return split === "eval" ? `Evaluation ${this.#noun} ${ordinal(group)}` : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
   }
 
   #showFinished() {
     if (this.state.finished === this.drawn.finished) return;
     need(document, "[data-finished]").replaceChildren(...this.state.finished.map((result) => html("li", {}, [
-      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.end === "interrupted" ? "cut" : "lost" }, [
+      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.success === false ? "lost" : "cut" }, [
         html("span", { class: "where number" }, [place(result.group, result.member)]),
         html("span", { class: "what" }, [outcome(result)]),
         html("span", { class: "reward number" }, [signed(result.total_reward)]),
@@ -381,7 +388,7 @@ function liveCharts() {
 
 /** @param {Trajectory} trajectory */
 function isOver(trajectory) {
-  return trajectory.success !== null && trajectory.success !== undefined;
+  return Boolean(trajectory.end) || (trajectory.success !== null && trajectory.success !== undefined);
 }
 
 new LivePage(need(document, "[data-run]"), JSON.parse(document.getElementById("snapshot")?.textContent ?? "null"));

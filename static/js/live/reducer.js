@@ -136,10 +136,11 @@ function turn(state, event) {
   return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
 }
 
-/** Status of an attempt that ended: one that a pause cut short is neither solved nor failed. @param {Event} event */
+/** Status of an attempt that ended: one that a pause cut short, or of unknown success, is neither solved nor failed. @param {Event} event */
 export function endStatus(event) {
   if (event.success) return "success";
-  return event.end === "interrupted" ? "interrupted" : "failed";
+  if (event.end === "interrupted") return "interrupted";
+  return event.success === false ? "failed" : "unknown";
 }
 
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
@@ -149,7 +150,7 @@ function finished(state, event) {
   const wall = withMember(state.wall, event.trajectory, (member) => ({
     ...member, turns: event.turns, status,
   }));
-  const result = { success: status === "interrupted" ? null : event.success, end: event.end, total_reward: event.total_reward, lost_at: event.lost_at ?? null };
+  const result = { success: status === "interrupted" || status === "unknown" ? null : event.success, end: event.end, total_reward: event.total_reward, lost_at: event.lost_at ?? null };
   const stage = state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
   if (!at || !state.wall) return { wall, stage };
   const entry = {

@@ -72,6 +72,8 @@ export class RolloutGrid {
    */
   constructor(host, { onPick, onHover, announce }) {
     this.host = host;
+    /** What an initial state is called: "puzzle", or "task" in other trainers' runs. */
+    this.noun = "puzzle";
     this.onPick = onPick;
     this.onHover = onHover;
     this.announce = announce;
@@ -126,7 +128,7 @@ export class RolloutGrid {
     const [across, down] = [width + 2 * EDGE, plan.height + 2 * EDGE];
     const picture = svg("svg", {
       viewBox: `${-EDGE} ${-EDGE} ${across} ${down}`, width: across, height: down, class: "wall-cells", role: "grid", tabindex: "0",
-      "aria-label": `${groups} puzzles${size > 1 ? `, ${size} attempts each` : ""}. Arrow keys move, Enter shows an attempt.`,
+      "aria-label": `${groups} ${this.noun}s${size > 1 ? `, ${size} attempts each` : ""}. Arrow keys move, Enter shows an attempt.`,
     });
     for (let row = 0; row < groups; row++) {
       const y = plan.flow ? 0 : row * plan.row;
@@ -172,13 +174,13 @@ export class RolloutGrid {
     cell.key = key;
     const cellMember = member ?? { id: "", slug: "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false };
     cell.node.querySelector(".shape")?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? PITCH - GAP));
-    for (const status of ["waiting", "playing", "success", "failed", "interrupted"]) cell.node.classList.toggle(status, status === cellMember.status);
+    for (const status of ["waiting", "playing", "success", "failed", "interrupted", "unknown"]) cell.node.classList.toggle(status, status === cellMember.status);
     cell.node.setAttribute("aria-label", `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberWords(cellMember)}`);
   }
 
   /** @param {number} row @param {number} column */
   #place(row, column) {
-    return this.plan?.flow ? `Puzzle ${ordinal(row)}` : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
+    return this.plan?.flow ? `${this.noun === "task" ? "Task" : "Puzzle"} ${ordinal(row)}` : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
   }
 
   /** @param {{node: SVGElement, key: string}} bar @param {WallGroup|null} group @param {number} widest */

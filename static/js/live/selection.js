@@ -87,7 +87,7 @@ export class Selection {
     if (this.mode !== "follow" || this.pending) return;
     const state = this.page.get();
     const stage = state.stage;
-    const over = !stage || (stage.success !== null && stage.success !== undefined) || !locate(state.wall, stage.id);
+    const over = !stage || Boolean(stage.end) || (stage.success !== null && stage.success !== undefined) || !locate(state.wall, stage.id);
     if (!over) {
       this.restedSince = 0;
       return;

@@ -58,7 +58,7 @@ export class Verdicts {
  */
 export function showOutcome(node, trajectory, over) {
   const { verdict } = trajectory;
-  node.className = over ? (trajectory.success ? "outcome good" : "outcome bad") : "outcome soft";
+  node.className = over && typeof trajectory.success === "boolean" ? (trajectory.success ? "outcome good" : "outcome bad") : "outcome soft";
   if (over && verdict) {
     const link = html("a", linkTo(verdict), [verdict.sentence]);
     if (trajectory.slug) link.setAttribute("href", `/t/${trajectory.slug}${link.getAttribute("href")}`);

@@ -181,7 +181,7 @@ function etaWords(phase, seconds) {
 export function outcome(result) {
   const length = `${plural(result.turns, "turn")}, ${plural(result.actions, "action")}`;
   if (result.end === "interrupted" && !result.success) return `interrupted after ${length}`;
-  if (result.success === null || result.success === undefined) return `playing: ${length}`;
+  if (result.success === null || result.success === undefined) return `${result.end ? "ended after" : "playing:"} ${length}`;
   if (result.success) return `solved in ${length}`;
   if (result.lost_at) {
     return `lost at turn ${result.lost_at.turn + 1}, action ${result.lost_at.action + 1}: ${result.lost_at.reason}`;
@@ -203,6 +203,7 @@ export function memberWords(member) {
     case "playing": return `playing, ${plural(member.turns, "turn")} so far${format}`;
     case "success": return `solved in ${plural(member.turns, "turn")}${format}`;
     case "interrupted": return `interrupted after ${plural(member.turns, "turn")}${format}`;
+    case "unknown": return `ended after ${plural(member.turns, "turn")}${format}`;
     default: return `failed after ${plural(member.turns, "turn")}${format}`;
   }
 }

@@ -29,11 +29,14 @@ LOST_AT = {"turn": 1, "action": 0, "reason": "a box is in a corner"}
         ("truncated", False, LOST_AT, "the simulator gave up", "environment_error"),
         ("interrupted", False, LOST_AT, None, "interrupted"),
         ("terminated", False, None, None, "ended"),
+        ("terminated", None, None, None, "unknown"),
+        ("turns", None, None, None, "out_of_turns"),
+        ("truncated", None, None, "it crashed", "environment_error"),
         ("terminated", False, LOST_AT | {"reason": "checkmate"}, None, "lost"),
     ],
 )
 def test_an_end_has_one_code(
-    end: str, success: bool, lost: dict[str, object] | None, error: str | None, code: str
+    end: str, success: bool | None, lost: dict[str, object] | None, error: str | None, code: str
 ) -> None:
     assert end_reason(end, success, lost, error) == code
     assert code in END_REASONS

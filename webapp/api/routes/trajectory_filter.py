@@ -29,9 +29,10 @@ class TrajectoryFilter(Schema):
     group_number: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         None, description="The same as the explorer shows it, from 1."
     )
-    outcome: Literal["success", "failed", "lost", "truncated", "error", "interrupted", "playing", "waiting"] | None = (
-        Field(None, description="How it ended; “lost”: in a dead end, from which success was out of reach.")
-    )
+    outcome: (
+        Literal["success", "failed", "lost", "truncated", "error", "interrupted", "unknown", "playing", "waiting"]
+        | None
+    ) = Field(None, description="How it ended; “lost”: in a dead end, from which success was out of reach.")
     reason: Annotated[str, Field(max_length=24, pattern=r"^[a-z_]+$")] | None = Field(
         None, description="How it ended: an `end_reason`."
     )

@@ -24,6 +24,7 @@ _OUTCOMES = {
     Trajectory.Status.SUCCESS: "solved",
     Trajectory.Status.FAILED: "not solved",
     Trajectory.Status.INTERRUPTED: "interrupted",
+    Trajectory.Status.UNKNOWN: "ended",
 }
 
 

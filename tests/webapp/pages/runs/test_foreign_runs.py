@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_no_tab_shows_anything_that_was_not_sent(
 def test_the_wall_has_the_shape_of_what_was_played(people: People, who: Visitors, tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", people)
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
-    assert "1 puzzles × 4" in page
+    assert "1 task × 4" in page
     assert "kept" not in page.partition("data-wall-note")[2].partition("</p>")[0]
     described = heading(run)["run"]
     assert (described["groups"], described["group_size"]) == (1, 4)
@@ -209,6 +210,25 @@ def test_pictures_of_plain_turns_name_no_missing_action(
     text = " ".join(drawn)
     assert ("I look it up." in text, "search(moons of Tavi)" in text, "That is all." in text) == (True, True, True)
     assert [words for words in ("No thought.", "No action in the answer.") if words in text] == []
+
+
+def test_pages_have_no_controls_and_words_of_our_own_environments(
+    chat: Trajectory, people: People, who: Visitors
+) -> None:
+    link = do_share_trajectory(chat, people.owner)
+    addresses = (f"/t/{chat.slug}", f"/t/{chat.slug}/prompt", f"/runs/{chat.run.slug}/", f"/s/{link.token}")
+    for address in addresses:
+        page = who.owner.get(address).content.decode()
+        found = re.findall(r".{30}(?:Solver advice|solver advice|Token view| puzzle).{30}", page)
+        assert (address, found) == (address, [])
+
+
+def test_an_attempt_of_unknown_success_is_no_failure(chat: Trajectory, who: Visitors) -> None:
+    assert (chat.status, chat.end_reason) == (Trajectory.Status.UNKNOWN, "unknown")
+    assert "Ended after 2 turns, 1 action" in who.owner.get(f"/t/{chat.slug}").content.decode()
+    table = who.owner.get(f"/runs/{chat.run.slug}/trajectories?outcome=unknown").content.decode()
+    assert chat.slug in table
+    assert chat.slug not in who.owner.get(f"/runs/{chat.run.slug}/trajectories?outcome=failed").content.decode()
 
 
 def test_the_api_names_attempts_of_other_trainers(chat: Trajectory, callers: Callers) -> None:
