@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from bench.gpu.options import Settings
 from bench.gpu.record import Recorder
 from bench.gpu.rollout_part import workload
-from bench.gpu.update_part import COMPILED, DEFAULT, PLAIN, UNSHARED, Updates, changes_of, plain
+from bench.gpu.update_part import COMPILED, DEFAULT, FLEX, PLAIN, UNSHARED, Updates, changes_of, plain, void
 from bench.lib.rollout_workload import OurSampler
 
 LONGEST = 12
@@ -24,7 +24,7 @@ WARM = 3
 def profile_steps(settings: Settings, recorder: Recorder) -> None:
     """Profile an update in several forms and a rollout, each after a few uncounted ones."""
     updates = Updates(settings, settings.workload.tokens[0])
-    for name in (DEFAULT, COMPILED, UNSHARED, PLAIN):
+    for name in (DEFAULT, COMPILED, FLEX, UNSHARED, PLAIN):
         if settings.variants and name not in settings.variants:
             continue
         with recorder.attempt(name):
@@ -36,10 +36,6 @@ def profile_steps(settings: Settings, recorder: Recorder) -> None:
         sampler, work = OurSampler(updates.model), workload(settings, turns=1)
         updates.model.config._attn_implementation = "row_by_row" if settings.device == "cuda" else "sdpa"
         _profile(recorder, "rollout", lambda: void(sampler.play(work)), settings.device, warm=1)
-
-
-def void(value: object) -> None:
-    """Drop a result."""
 
 
 def _profile(recorder: Recorder, name: str, run: Callable[[], None], device: str, warm: int = WARM) -> None:
@@ -60,7 +56,8 @@ def _profile(recorder: Recorder, name: str, run: Callable[[], None], device: str
             kernels[event.name].append(event.device_time_total / 1e6)
     busy = sum(sum(times) for times in kernels.values())
     count = sum(len(times) for times in kernels.values())
-    recorder.add(name, **{"seconds": seconds, "GPU busy": f"{busy / seconds:.0%}", "kernels": count})
+    figures: dict[str, float | str | None] = {"seconds": seconds, "GPU busy": f"{busy / seconds:.0%}", "kernels": count}
+    recorder.add(name, **figures)
     for kernel, times in sorted(kernels.items(), key=lambda item: -sum(item[1]))[:LONGEST]:
         recorder.add(f"{name}: {kernel[:90]}", **{"seconds": sum(times), "kernels": len(times)})
     averages = sorted(profiler.key_averages(), key=lambda entry: -entry.self_cpu_time_total)

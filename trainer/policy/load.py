@@ -213,6 +213,8 @@ def _check_head(policy: Policy) -> None:
     try:
         whole = model(input_ids=ids).logits
         recomputed = output_head(model)(model.base_model(input_ids=ids).last_hidden_state).to(whole.dtype)
+    except torch.OutOfMemoryError:  # says what it is, and is a RuntimeError
+        raise
     except (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(
             f"policy.model: the model, of the architecture {kind}, cannot compute the logits of three tokens "

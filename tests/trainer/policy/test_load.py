@@ -123,6 +123,15 @@ def test_a_model_that_cannot_be_run_is_refused(folder, monkeypatch):
     refuse(folder, "cannot compute the logits of three tokens .*size of tensor a")
 
 
+def test_memory_that_runs_out_is_not_taken_for_an_incomplete_model(folder, monkeypatch):
+    def exhausted(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("transformers.Qwen2Model.forward", exhausted)
+    with pytest.raises(torch.OutOfMemoryError):
+        load(folder, PolicyConfig(device="cpu"))
+
+
 def test_an_architecture_without_a_causal_lm_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "vit"}))

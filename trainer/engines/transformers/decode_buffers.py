@@ -18,6 +18,7 @@ from trainer.engines.transformers.kv_cache import KVCache
 from trainer.policy.attention_window import attention_window
 
 KEPT_MODES = {"graphs"}
+"""How decoding must work for buffers to be kept: only graphs take long to make."""
 KEPT_SHARE = 1 / 32
 """Largest share of the GPU's memory that a KV cache may occupy between two rollouts."""
 
@@ -83,10 +84,9 @@ class BufferPool:
         buffers = self._again(rows, decoding)
         if buffers is None:
             buffers = DecodeBuffers(self.model, rows, self.layers, decoding)
-            if decoding in KEPT_MODES and self._idle():
-                self._kept = buffers, weakref.ref(session)
         else:
             buffers.cache.clear()
+        if decoding in KEPT_MODES and self._idle():
             self._kept = buffers, weakref.ref(session)
         return buffers
 
