@@ -39,7 +39,13 @@ POCKET: Changes = {
     "evaluation.every": 20,
     "checkpoint.keep": 1,
 }
-"""Common to all pocket cells, in addition to the pocket presets: P = 8, N = 8, lr 2e-4."""
+"""Common to all pocket cells, in addition to the pocket presets: P = 8, N = 8."""
+POCKET_SOKOBAN: Changes = {
+    "optimizer.lr_schedule": "constant",  # the paper's; half as many iterations as the preset's leave no time to decay
+    "optimizer.lr_warmup": 0,
+    "optimizer.lr_min_ratio": 0.0,
+}
+"""For those on Sokoban, lr 2e-4."""
 
 _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-S", "starpo_s")
 _PPO = {"algorithm.estimator": "gae"}
@@ -364,7 +370,9 @@ def configuration(
     for changes in (
         {"evaluation.suites": list(study.suites_of(environment)), "name": name},
         variant.changes,
-        {} if scale == "paper" else {**POCKET, **study.pocket},
+        {}
+        if scale == "paper"
+        else {**POCKET, **(POCKET_SOKOBAN if variant.preset == "sokoban" else {}), **study.pocket},
         arm.changes,
         arm.paper if scale == "paper" else {},
         SMOKE if scale == "smoke" else {},

@@ -115,7 +115,7 @@ def test_pocket_presets_follow_the_tuned_one(environment, variant):
         assert config["optimizer.policy_lr"] * 2 == tuned["optimizer.policy_lr"]
     else:
         assert config["rewards.format_penalty"] == tuned["rewards.format_penalty"]
-        if config["optimizer.lr_schedule"] == "constant":  # one that decays begins higher
+        if environment != "frozen_lake":  # whose rate decays from a higher one
             assert config["optimizer.policy_lr"] == tuned["optimizer.policy_lr"]
     assert config["rollout.group_size"] == 8
 
@@ -153,7 +153,7 @@ def test_the_pocket_policy_of_every_preset_ships_and_plays_as_it_was_taught(envi
 def test_the_demo_preset_is_unchanged_since_its_curves_were_measured():
     """docs/performance.md reports this run with these settings."""
     changed = {
-        "iterations": 48,
+        "iterations": 80,
         "rollout.groups": 16,
         "rollout.group_size": 8,
         "algorithm.estimator": "grpo",
@@ -164,6 +164,9 @@ def test_the_demo_preset_is_unchanged_since_its_curves_were_measured():
         "algorithm.updates_per_rollout": 2,
         "rewards.format_penalty": -0.5,
         "optimizer.policy_lr": 2e-4,
+        "optimizer.lr_schedule": "cosine",
+        "optimizer.lr_warmup": 3,
+        "optimizer.lr_min_ratio": 0.2,
         "evaluation.every": 8,
         "checkpoint.every": 8,
     }
