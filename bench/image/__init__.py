@@ -1,0 +1,1 @@
+"""Replay of the Dockerfile's steps in bare roots: `python -m bench.image`."""
