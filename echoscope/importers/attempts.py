@@ -13,6 +13,7 @@ from echoscope.recording.conversation import Conversation
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import MAX_MEMBERS, Recorder, Split
 from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.task_seed import task_seed
 
 SUCCESS_FIELDS = ("success", "correct", "is_correct", "solved", "passed")
 REWARD_FIELDS = ("reward", "score", "total_reward")
@@ -94,6 +95,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
         environment=first.environment,
         split=first.split,
         suite=first.suite,
+        seed=task_seed(first.environment, first.conversation.opening),
         source=first.record.where,
     )
     for attempt, trajectory in zip(members, trajectories, strict=True):

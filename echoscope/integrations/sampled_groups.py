@@ -12,6 +12,7 @@ from echoscope.recording.conversation import Conversation, conversation_of
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import Recorder, Split
 from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.task_seed import task_seed
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def record_samples(
             environment=environment,
             split=split,
             suite=suite,
+            seed=task_seed(environment, members[0][1].opening),
         )
         for (sample, conversation), trajectory in zip(members, trajectories, strict=True):
             reward = sample.reward

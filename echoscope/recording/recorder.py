@@ -27,6 +27,7 @@ from typing import Any, Literal, Self
 from echoscope.recording.journal_writer import JournalWriter, finite
 from echoscope.recording.live_upload import LiveUpload
 from echoscope.recording.observation_images import ImageInput, store_images
+from echoscope.recording.task_seed import task_seed
 from echoscope.recording.tool_calls import action_of, read_calls
 
 Split = Literal["train", "eval"]
@@ -138,7 +139,7 @@ class Recorder:
         prompt: str,
         iteration: int,
         environment: str = "",
-        seed: int = 0,
+        seed: int | None = None,
         split: Split = "train",
         suite: str = "",
         board: str = "",
@@ -148,7 +149,8 @@ class Recorder:
 
         Args:
             prompt: the task, as it is read before the first state.
-            seed: of the initial state.
+            seed: of the initial state: groups with the same one are attempts at the same task. Omitted, those of the
+                same environment, prompt and board are.
             suite: name of the evaluation, for the split eval.
             board: the initial state as text.
             extra: anything else, kept with the group.
@@ -158,13 +160,14 @@ class Recorder:
         if not 1 <= size <= MAX_MEMBERS:
             raise ValueError(f"a group has 1 to {MAX_MEMBERS:,} trajectories, not {size}")
         members = [uuid.uuid4().hex[:16] for _ in range(size)]
+        named = environment or self._environment or "Task"
         self._writer.write(
             "group_started",
             iteration=iteration,
             split=split,
             suite=suite or None,
-            environment=environment or self._environment or "Task",
-            seed=seed,
+            environment=named,
+            seed=task_seed(named, prompt, board) if seed is None else seed,
             prompt=prompt,
             board={"kind": "text", "text": board},
             members=members,

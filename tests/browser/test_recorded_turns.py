@@ -125,6 +125,41 @@ def test_scripts_draw_the_turns_as_the_server_does(chat: Trajectory, context: Co
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_of_a_phone_have_no_place_for_what_was_not_recorded(
+    scheme: Any, chat: Trajectory, context: Context
+) -> None:
+    Trajectory.objects.filter(pk=chat.pk).update(status=Trajectory.Status.UNKNOWN)
+    page = context(viewport={"width": 390, "height": 844}, color_scheme=scheme).new_page()
+    page.goto(f"{ORIGIN}/runs/{chat.run.slug}/")
+    page.locator(".wall-cells").wait_for()
+    assert sign(page, "[data-finished] .what") == '"– "'
+    expect(page.locator(".bar").first).to_be_hidden()
+    assert page.locator(".chart:visible h3").all_text_contents() == ["Success", "Reward"]
+    fits(page, f"recorded-live-{scheme}")
+    page.goto(f"{ORIGIN}/runs/{chat.run.slug}/trajectories")
+    row = page.locator(".trajectories tbody tr").first
+    expect(row).to_have_css("padding-left", "0px")
+    fits(page, f"recorded-explorer-{scheme}")
+    page.goto(f"{ORIGIN}/t/{chat.slug}/prompt")
+    expect(page.locator("[data-start]")).to_contain_text("How many moons have Tavi and Oro?")
+    fits(page, f"recorded-prompt-{scheme}")
+    for tab in ("curves", "evaluation"):
+        page.goto(f"{ORIGIN}/runs/{chat.run.slug}/{tab}")
+        fits(page, f"recorded-{tab}-{scheme}")
+
+
+def sign(page: Page, selector: str) -> str:
+    """What the style sheet puts before the first of these elements."""
+    return str(page.locator(selector).first.evaluate("node => getComputedStyle(node, '::before').content"))
+
+
+def fits(page: Page, name: str) -> None:
+    """No part of the page is wider than the window."""
+    screenshot(page, name)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
 def test_the_player_of_notebooks_shows_calls_and_results(tmp_path: Path, chat: Trajectory, context: Context) -> None:
     frame = echoscope.player(tmp_path / "recorded", trajectory=chat.key)
     page = context().new_page()

@@ -99,6 +99,15 @@ def test_attempts_at_the_same_task_are_a_group_and_their_spread_is_measured(tmp_
     assert events["metrics"][0].values["reward/in_group_std"] == pytest.approx(0.25)
 
 
+def test_the_same_task_is_recognised_in_other_iterations(tmp_path: Path) -> None:
+    for step, questions in ((1, "ab"), (2, "bc")):
+        rows = [{"input": question, "output": "x", "score": 1.0, "step": step} for question in questions]
+        write_lines(tmp_path / f"{step}.jsonl", *rows)
+    seeds = [group.seed for group in imported(tmp_path, tmp_path)["group_started"]]
+    assert seeds[1] == seeds[2]
+    assert len(set(seeds)) == 3
+
+
 def test_nothing_is_made_up_where_files_have_no_rewards(tmp_path: Path) -> None:
     events = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", {"messages": [QUESTION, reply("4")]}))
     assert "metrics" not in events

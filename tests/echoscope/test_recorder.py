@@ -40,6 +40,18 @@ def test_a_run_becomes_a_journal_in_the_documented_order(tmp_path: Path) -> None
     assert (finished.reason, finished.iteration, finished.summary) == ("completed", 1, {"success": 1.0})
 
 
+def test_without_a_seed_a_task_is_known_by_its_environment_prompt_and_board(tmp_path: Path) -> None:
+    run = echoscope.init("Seeds", folder=tmp_path)
+    tasks: list[dict[str, Any]] = [{}, {}, {"prompt": "q"}, {"board": "b"}, {"environment": "Go"}, {"seed": 0}]
+    for task in tasks:
+        run.group(2, **{"prompt": "p", "iteration": 1} | task)
+    first, again, *others = [event.seed for event in events(tmp_path)[1:]]
+    assert first == again
+    assert len({first, *others}) == 5
+    assert others[-1] == 0
+    assert max(others) < 2**53, "exact in JavaScript"
+
+
 def test_tool_calls_of_a_turn_without_actions_are_its_actions(tmp_path: Path) -> None:
     run = echoscope.init("Tools", folder=tmp_path)
     looked = {"name": "lookup", "arguments": {"word": "crane"}, "result": "a bird"}

@@ -14,7 +14,8 @@ class Definition(NamedTuple):
 
 DEFINITIONS = {
     "attempt": Definition(
-        "attempt", "One play of a puzzle from its start to its end, with all thoughts and actions: a trajectory."
+        "attempt",
+        "One play of a puzzle or task from its start to its end, with all thoughts and actions: a trajectory.",
     ),
     "dead-end": Definition("dead end", "A position from which the puzzle can no longer be solved."),
     "dropped": Definition(
@@ -30,7 +31,7 @@ DEFINITIONS = {
         "How undecided the policy is about the next token, in nats: 0 means that it always writes the same one.",
     ),
     "evaluation": Definition(
-        "evaluation", "Play on a fixed set of puzzles without learning, to compare iterations and runs."
+        "evaluation", "Play on a fixed set of puzzles or tasks without learning, to compare iterations and runs."
     ),
     "gradient-norm": Definition(
         "gradient norm", "The size of an update's gradient. Spikes often come before a collapse."

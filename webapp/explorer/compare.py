@@ -101,9 +101,19 @@ def sides(runs: Sequence[Run]) -> list[Side]:
     return [Side(run, at, results.get(run.pk), clocks.get((run.pk, CLOCK))) for at, run in enumerate(runs)]
 
 
+def task_noun(runs: Sequence[Run]) -> str:
+    """What the comparison calls an initial state: the word of all its runs, else "task"."""
+    nouns = {run.task_noun for run in runs}
+    return nouns.pop() if len(nouns) == 1 else "task"
+
+
 def unequal_words(sides: Sequence[Side]) -> str:
-    """A warning where some results are from before training and others from after it; otherwise empty."""
-    trained = {side.letter: bool(side.result.iteration) for side in sides if side.result}
+    """A warning where some results are from before training and others from after it; otherwise empty.
+
+    Iteration 0 of another trainer's run, as of an imported evaluation, does not say that training follows.
+    """
+    ours = [side for side in sides if side.run.recorded is None]
+    trained = {side.letter: bool(side.result.iteration) for side in ours if side.result}
     untrained = [letter for letter, after in trained.items() if not after]
     if not untrained or len(untrained) == len(trained):
         return ""

@@ -34,11 +34,15 @@ class ChosenFrame:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The chosen frames, of how many iterations, and the iteration of the first success among all of them."""
+    """The chosen frames, of how many iterations, and the iteration of the first success among all of them.
+
+    `noun` is what the run's pages call an initial state (Run.task_noun).
+    """
 
     frames: Sequence[ChosenFrame]
     total: int
     first_success: int | None
+    noun: str = "puzzle"
 
     @property
     def states(self) -> tuple[object, ...]:
@@ -51,8 +55,8 @@ class Chosen:
         """A line such as “Same puzzle at 7 iterations · first solved at iteration 48”."""
         iterations = formatting.plural(self.total, "iteration")
         if self.first_success is None:
-            return f"Same puzzle at {iterations} · not solved yet"
-        return f"Same puzzle at {iterations} · first solved at iteration {self.first_success}"
+            return f"Same {self.noun} at {iterations} · not solved yet"
+        return f"Same {self.noun} at {iterations} · first solved at iteration {self.first_success}"
 
 
 def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
@@ -68,7 +72,7 @@ def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
     return sorted(even)
 
 
-def choose(iterations: Sequence[Iteration], member: int, limit: int = MAX_FRAMES) -> Chosen:
+def choose(iterations: Sequence[Iteration], member: int, limit: int = MAX_FRAMES, *, noun: str = "puzzle") -> Chosen:
     """The frames of the iterations: of each the ended trajectory with the number `member`, else its first ended one.
 
     Iterations at which nothing has ended are left out.
@@ -77,7 +81,7 @@ def choose(iterations: Sequence[Iteration], member: int, limit: int = MAX_FRAMES
     solved = [played.trajectory.status == Trajectory.Status.SUCCESS for _, played in ended]
     first = solved.index(True) if True in solved else None
     frames = [ChosenFrame(*ended[index], first_success=index == first) for index in choose_frames(solved, limit)]
-    return Chosen(frames, len(ended), None if first is None else ended[first][0].iteration)
+    return Chosen(frames, len(ended), None if first is None else ended[first][0].iteration, noun)
 
 
 def _representative(iteration: Iteration, member: int) -> RelatedTrajectory | None:

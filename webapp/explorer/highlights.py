@@ -27,6 +27,7 @@ class Attempt:
         attempts, successes: of its group, itself included.
         tried_before, solved_before: attempts at the same puzzle in earlier iterations, and successes among them.
         lost_because: reason why success became impossible, if the solver knows.
+        noun: what the run's pages call an initial state (Run.task_noun).
     """
 
     id: str
@@ -44,6 +45,7 @@ class Attempt:
     tried_before: int = 0
     solved_before: int = 0
     lost_because: str = ""
+    noun: str = "puzzle"
 
     @property
     def surprise(self) -> float:
@@ -102,7 +104,7 @@ def _may_follow(attempt: Attempt, chosen: Sequence[Highlight], kind: str) -> boo
 
 
 def _first_success(attempt: Attempt, _: int) -> str:
-    return f"First success on this puzzle, after {formatting.plural(attempt.tried_before, 'failed attempt')}"
+    return f"First success on this {attempt.noun}, after {formatting.plural(attempt.tried_before, 'failed attempt')}"
 
 
 def _lost_again(attempt: Attempt, _: int) -> str:
@@ -111,7 +113,7 @@ def _lost_again(attempt: Attempt, _: int) -> str:
 
 
 def _only_success(attempt: Attempt, _: int) -> str:
-    return f"The only success of {attempt.attempts} attempts at this puzzle"
+    return f"The only success of {attempt.attempts} attempts at this {attempt.noun}"
 
 
 def _surprise(attempt: Attempt, number: int) -> str:
@@ -189,6 +191,7 @@ def _attempts(run: Run, split: str, iteration: int) -> list[Attempt]:
             tried_before=before.get(puzzle, (0, 0))[0],
             solved_before=before.get(puzzle, (0, 0))[1],
             lost_because=(trajectory.lost_at or {}).get("reason", ""),
+            noun=run.task_noun,
         )
         for trajectory in now
         for puzzle in [_puzzle(trajectory)]

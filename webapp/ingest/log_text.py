@@ -31,7 +31,7 @@ def store(run: Run, events: Sequence[journal.AnyEvent]) -> None:
     )
     LogLine.objects.bulk_create(
         LogLine(run=run, seq=event.seq, level=level, message=message, time=_moment(event))
-        for event, level, message in lines(events, (run.phase, run.phase_iteration))
+        for event, level, message in lines(events, (run.phase, run.phase_iteration), run.task_noun, run.start_words)
     )
 
 
@@ -39,19 +39,27 @@ def _moment(event: journal.AnyEvent) -> datetime:
     return datetime.fromtimestamp(event.time, tz=UTC)
 
 
-def lines(events: Iterable[journal.AnyEvent], phase: tuple[str, int]) -> Iterator[tuple[journal.AnyEvent, str, str]]:
-    """(event, level, text) of those that are log lines. `phase`: phase and iteration before the first of them."""
+def lines(
+    events: Iterable[journal.AnyEvent], phase: tuple[str, int], noun: str, start: str
+) -> Iterator[tuple[journal.AnyEvent, str, str]]:
+    """(event, level, text) of those that are log lines.
+
+    Args:
+        phase: phase and iteration before the first of them.
+        noun: what the run's pages call an initial state (Run.task_noun).
+        start: when iteration 0 was evaluated (Run.start_words).
+    """
     for event in events:
         if isinstance(event, journal.Phase):
             begins, phase = (event.phase, event.iteration) != phase, (event.phase, event.iteration)
             if not begins:
                 continue
-        found = _line(event)
+        found = _line(event, noun, start)
         if found is not None and found[1]:
             yield event, *found
 
 
-def _line(event: journal.AnyEvent) -> tuple[str, str] | None:
+def _line(event: journal.AnyEvent, noun: str, start: str) -> tuple[str, str] | None:
     match event:
         case journal.RunStarted():
             after = f", continues after iteration {event.from_iteration}" if event.from_iteration else ""
@@ -60,10 +68,10 @@ def _line(event: journal.AnyEvent) -> tuple[str, str] | None:
             return "info", _phase(event)
         case journal.GroupsScored():
             kept = sum(group.kept for group in event.groups)
-            total = formatting.plural(len(event.groups), "puzzle")
+            total = formatting.plural(len(event.groups), noun)
             return "info", f"Iteration {event.iteration}: rollout done, {kept} of {total} kept for the update."
         case journal.GroupsReplaced():
-            total = formatting.plural(event.informative + len(event.replaced), "puzzle")
+            total = formatting.plural(event.informative + len(event.replaced), noun)
             return "info", (
                 f"Iteration {event.iteration}: {event.informative} of {total} have different rewards; round "
                 f"{event.round_number} of at most {event.rounds} replaces the others."
@@ -79,10 +87,10 @@ def _line(event: journal.AnyEvent) -> tuple[str, str] | None:
             ]
             return "info", f"Iteration {event.iteration} done{': ' if values else ''}{', '.join(values)}."
         case journal.Evaluation():
-            after = f"after iteration {event.iteration}" if event.iteration else "before training"
+            after = f"after iteration {event.iteration}" if event.iteration else start
             return "info", (
                 f"Evaluation of {event.suite} {after}: {formatting.percent(event.success)} of "
-                f"{formatting.plural(event.prompts, 'puzzle')} solved (95% interval "
+                f"{formatting.plural(event.prompts, noun)} solved (95% interval "
                 f"{formatting.percent(event.success_low)} to {formatting.percent(event.success_high)})."
             )
         case journal.CheckpointSaved():

@@ -60,7 +60,7 @@ def _picture(embed: Embed) -> str:
 
 
 def _film(played: Trajectory) -> bytes:
-    chosen = choose(same_prompt(played), played.member)
+    chosen = choose(same_prompt(played), played.member, noun=played.run.task_noun)
     if not chosen.frames:
         return b""
     return drawn_film(chosen, played.group.environment, "png", lambda film: draw_film(film, "png"))

@@ -53,6 +53,8 @@ MEANING = {
     "of the same kind rarely helps; resume from an earlier checkpoint.",
 }
 """Explanation of each state."""
+OTHERS_NO_SIGNAL = MEANING[NO_SIGNAL].replace(" (trainer sft)", "").replace("puzzles", "tasks")
+"""The same for runs of other trainers."""
 
 
 # -- writing, inside the ingest's transaction -------------------------------------------------------------------------
@@ -227,7 +229,7 @@ def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
             Evidence(sign, snapshot["evidence"].get(sign.key, []), "no data" if other else "no data yet")
             for sign in SIGNALS
         ],
-        "meaning": MEANING | ({NO_SIGNAL: MEANING[NO_SIGNAL].replace(" (trainer sft)", "")} if other else {}),
+        "meaning": MEANING | ({NO_SIGNAL: OTHERS_NO_SIGNAL} if other else {}),
         "answer": "" if other else reaction_text(config),
     }
 

@@ -274,6 +274,11 @@ class Run(models.Model):
         return "puzzle" if self.recorded is None else "task"
 
     @property
+    def start_words(self) -> str:
+        """When iteration 0 was evaluated. Another trainer's run need not train at all, as an imported evaluation."""
+        return "before training" if self.recorded is None else "at iteration 0"
+
+    @property
     def needs(self) -> placement.ResourceRequest:
         """Resources that a worker must have to take the run."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1

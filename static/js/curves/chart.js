@@ -262,7 +262,8 @@ export class Chart {
     const top = Math.max(high ?? 1, ...ends.map((end) => end[2]));
     const { low: from, high: to } = key === "y" ? this.limits : { low: null, high: null };
     if (this.log) return [(from && from > 0 ? from : low / 1.1) || 1e-9, to && to > 0 ? to : high * 1.1];
-    const room = (top - bottom || Math.abs(top) || 1) * 0.08;
+    const flat = top - bottom <= Math.abs(top) * 1e-9; // smoothing a constant rounds its last digits
+    const room = (flat ? Math.abs(top) || 1 : top - bottom) * 0.08;
     const share = this.#unitOf(key) === "share";
     return [from ?? (share ? Math.max(0, bottom - room) : bottom - room), to ?? (share ? Math.min(1, top + room) : top + room)];
   }

@@ -14,7 +14,7 @@ import { alarmBands, showEchoTrap } from "./echo_trap.js";
 import { locate, reduce } from "./reducer.js";
 import { Reel, reelIteration } from "./reel.js";
 import { RolloutGrid } from "./rollout_grid.js";
-import { showConnection, showHeader } from "./run_header.js";
+import { hasEnded, showConnection, showHeader } from "./run_header.js";
 import { Selection } from "./selection.js";
 import { LiveSocket } from "./socket.js";
 import { showStageNote } from "./stage_note.js";
@@ -230,7 +230,7 @@ export class LivePage {
     if (this.grid) this.grid.noun = noun;
     this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked, learning });
     setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Attempts");
-    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, `fixed ${noun}`) : `${plural(groups, noun)} × ${size}`);
+    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, state.run.recorded ? noun : `fixed ${noun}`) : `${plural(groups, noun)} × ${size}`);
     need(document, "[data-wall-note]").classList.toggle("unused", evaluation); // no bars
   }
 
@@ -298,7 +298,7 @@ export class LivePage {
 
   #showCurves() {
     const { state, drawn, charts } = this;
-    if (!charts || (state.curves === drawn.curves && state.evaluations === drawn.evaluations && state.alarms === drawn.alarms)) return;
+    if (!charts || (state.curves === drawn.curves && state.evaluations === drawn.evaluations && state.alarms === drawn.alarms && state.state === drawn.state)) return;
     const bands = alarmBands(state.alarms);
     const points = (/** @type {string} */ name) => onIterations(state.curves[name] ?? []);
     const newest = Math.max(1, ...Object.values(state.curves).map((curve) => curve[curve.length - 1]?.[0] ?? 0), ...state.evaluations.map(({ iteration }) => iteration));
@@ -316,6 +316,7 @@ export class LivePage {
     ]);
     charts.entropy.show([{ label: "Entropy", color: "--accent", points: points("entropy/mean") }]);
     charts.gradient.show([{ label: "Gradient norm", color: "--soft", points: points("policy/grad_norm") }]);
+    for (const chart of Object.values(charts)) chart.root.hidden = state.run.recorded && hasEnded(state) && !chart.lines.length;
   }
 
   /** @param {Member} member */

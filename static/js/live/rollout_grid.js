@@ -103,6 +103,7 @@ export class RolloutGrid {
     const shape = `${groups}×${size} ${width}`;
     if (shape !== this.shape) this.#build(groups, size, width, shape);
     this.wall = wall;
+    this.host.classList.toggle("unscored", this.noun === "task" && !wall?.groups.some(({ std }) => std !== null));
     const widest = Math.max(1e-9, ...(wall?.groups ?? []).map((group) => group.std ?? 0));
     for (let row = 0; row < this.cells.length; row++) {
       const group = wall?.groups.find((candidate) => candidate.group === row) ?? null;

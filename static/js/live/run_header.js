@@ -81,7 +81,11 @@ function showIteration(bar, { phase, run }, running) {
 export function showConnection(root, state, { connection, slow }) {
   root.dataset.link = connection;
   const note = need(root, "[data-connection]");
-  const ended = ["finished", "failed", "cancelled", "stopped"].includes(state?.state);
-  note.hidden = (connection === "live" && !slow) || ended;
+  note.hidden = (connection === "live" && !slow) || hasEnded(state);
   setText(note, CONNECTION_WORDS[connection]);
+}
+
+/** @param {Pick<Snapshot, "state">} state */
+export function hasEnded(state) {
+  return ["finished", "failed", "cancelled", "stopped"].includes(state?.state);
 }

@@ -84,6 +84,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "averaged": compared.averaged(sides),
         "differences": compared.differences(runs),
         "active": any(run.state in (Run.State.QUEUED, *Run.HELD) for run in runs),
+        "task_noun": compared.task_noun(runs),
         "suites": suites,
         "suite": suite,
         "prompt": prompt,

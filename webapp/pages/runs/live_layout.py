@@ -10,6 +10,13 @@ PITCH, COLUMNS, GROUP_GAP, EDGE = 30, 8, 6, 3
 """Pixels of a cell, cells of a line, pixels between groups and around: as in static/js/live/rollout_grid.js."""
 INTRO_COOKIE = "intro_seen"
 """Set by static/js/live/intro.js when the line was dismissed."""
+CHARTS = {
+    "success": ("success/rate",),
+    "reward": ("reward/mean", "reward/in_group_std"),
+    "entropy": ("entropy/mean",),
+    "gradient": ("policy/grad_norm",),
+}
+"""Chart of the live page → metrics that it draws; that of success draws evaluations as well."""
 PLAYERS = ((10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
@@ -27,9 +34,19 @@ def intro(run: Run) -> str:
         (f"{run.parameters / unit:.0f}{letter}-parameter " for unit, letter in PLAYERS if run.parameters >= unit), ""
     )
     each = run.config.get("rollout", {}).get("group_size", 1)
-    doing = "is learning" if run.iterations or run.recorded is not None else "plays"
-    rows = f"; each row is one puzzle tried {each} times" if run.iterations and each > 1 else ""
+    doing = "is learning" if run.iterations or run.iteration else "plays" if run.recorded is None else "works on"
+    rows = f"; each row is one {run.task_noun} tried {each} times" if run.iterations and each > 1 else ""
     return (
         f"A {size}language model {doing}{run.environment and f' {run.environment}'}. Each square is one attempt{rows}. "
         "Click any square to watch it think."
     )
+
+
+def charts_without_data(run: Run) -> set[str]:
+    """Charts of another trainer's run that has ended without recording what they draw. Two queries, else none."""
+    if run.recorded is None or run.ended_at is None:
+        return set()
+    metrics = {name for names in CHARTS.values() for name in names}
+    known = set(run.metrics.filter(name__in=metrics).order_by().values_list("name", flat=True).distinct())
+    empty = {chart for chart, names in CHARTS.items() if not known.intersection(names)}
+    return empty - {"success"} if run.evaluations.exists() else empty

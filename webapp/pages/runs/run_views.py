@@ -46,6 +46,7 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
         "wall_shape": rollout_shape(run),
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
         "intro": "" if live_layout.INTRO_COOKIE in request.COOKIES else live_layout.intro(run),
+        "charts_without_data": live_layout.charts_without_data(run),
     } | (_result_context(request, run, result) if result else {})
     return run_page(request, run, "run", "runs/live.html", **context)
 

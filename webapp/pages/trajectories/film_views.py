@@ -25,7 +25,7 @@ MAX_AGE = 300
 def film_preview(request: HttpRequest, slug: str) -> HttpResponse:
     """Preview of the page's link in chats and social networks: up to four iterations, 1200 by 630 pixels."""
     current = get_trajectory(request.user, slug)
-    chosen = choose(same_prompt(current), current.member, PREVIEW_FRAMES)
+    chosen = choose(same_prompt(current), current.member, PREVIEW_FRAMES, noun=current.run.task_noun)
     if not chosen.frames:
         raise Http404("No trajectory from this initial state has ended yet. Try again later.")
     return _drawn(request, current, chosen, "preview", "image/png", draw_film_preview)
@@ -38,7 +38,7 @@ def film(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
     current = get_trajectory(request.user, slug)
     if kind not in CONTENT_TYPES:
         raise Http404(f"Unknown format of a film. Available: {', '.join(CONTENT_TYPES)}.")
-    chosen = choose(same_prompt(current), current.member)
+    chosen = choose(same_prompt(current), current.member, noun=current.run.task_noun)
     if not chosen.frames:
         raise Http404("No trajectory from this initial state has ended yet. Try again later.")
     response = _drawn(request, current, chosen, kind, CONTENT_TYPES[kind], lambda drawn: draw_film(drawn, kind))

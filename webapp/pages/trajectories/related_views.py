@@ -41,7 +41,7 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
     """
     current = get_trajectory(request.user, slug)
     again = same_prompt(current)
-    board = current.group.board
+    board = _first_board(current)
     members = same_group(current)
     context: dict[str, Any] = {
         "page": "runs",
@@ -51,12 +51,13 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
         "place": formatting.place(current.group.number, current.member),
         "board": board,
         "board_text": board_text(board),
+        "shown": board["kind"] != "text" or bool(board["text"].strip()),
         "members": members,
         "breaks": breaks([member.played.trajectory for member in members[:MAX_BOARDS]]),
         "again": again,
     }
     every = request.GET.get("all") == "1"
-    chosen = choose(again, current.member, MAX_ALL if every else MAX_FRAMES)
+    chosen = choose(again, current.member, MAX_ALL if every else MAX_FRAMES, noun=current.run.task_noun)
     if len(chosen.frames) > 1:
         film = make_film(chosen, current.group.environment)
         context |= {
@@ -71,6 +72,15 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
         if current.run.visibility == Run.Visibility.LINK:
             context["meta"] = _meta(request, current, chosen, film.title)
     return render(request, "trajectories/prompt.html", context)
+
+
+def _first_board(trajectory: Trajectory) -> dict[str, Any]:
+    """The initial state; of another trainer's run without a board, the state of the first turn as text."""
+    board: dict[str, Any] = trajectory.group.board
+    if trajectory.run.recorded is None or board["kind"] != "text" or board["text"].strip():
+        return board
+    first = trajectory.turns.filter(number=0).values_list("event__state", flat=True).first()
+    return {"kind": "text", "text": first or ""}
 
 
 def _meta(request: HttpRequest, current: Trajectory, chosen: Chosen, title: str) -> dict[str, str]:

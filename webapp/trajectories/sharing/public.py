@@ -20,7 +20,9 @@ def when_of(trajectory: Trajectory) -> str:
     """Point of the training at which it was played, as text."""
     if trajectory.split != "eval":
         return f"iteration {trajectory.iteration}"
-    return f"evaluation after iteration {trajectory.iteration}" if trajectory.iteration else "before training"
+    if trajectory.iteration:
+        return f"evaluation after iteration {trajectory.iteration}"
+    return trajectory.run.start_words if trajectory.run.recorded is None else f"evaluation {trajectory.run.start_words}"
 
 
 def shared_data(trajectory: Trajectory) -> dict[str, Any]:
