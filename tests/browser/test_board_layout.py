@@ -203,3 +203,9 @@ def test_the_header_of_a_run_is_small_on_a_phone(site: Site) -> None:
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Menu").click()
     expect(page.get_by_role("link", name="Environments")).to_be_in_viewport()
+
+
+def test_the_tab_of_the_present_page_is_in_view_on_a_phone(site: Site) -> None:
+    page = site.open(f"{site.live.rstrip('/')}/configuration", PHONE, has_touch=True, is_mobile=True)
+    expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.querySelector('.tabs').scrollLeft") > 0
