@@ -190,12 +190,11 @@ class Conversation:
         asked, since = [each for each in sent if each.role != "system"], len(self.trace.nodes)
         while isinstance(reply := await self._episode.ask(asked), CallRecord):
             asked = [self._add_call(reply)]
-            await self._check_stops()
-            if self.trace.stop_condition is not None:
+            if await self._stops():
                 self._over = True
                 return self._vf.Segment(messages=[], terminated=True)
         self._add(self._vf.AssistantMessage(content=reply), sampled=True)
-        await self._check_stops()
+        await self._stops()
         return self._vf.Segment(messages=[node.message for node in self.trace.nodes[since:]], root_reply=reply)
 
     async def send(self, *_: Any, **__: Any) -> Any:
@@ -234,7 +233,8 @@ class Conversation:
         parse = import_module(f"{API}.dialects").parse_message
         return [parse(each) if isinstance(each, dict) else each for each in message]
 
-    async def _check_stops(self) -> None:
+    async def _stops(self) -> bool:
+        """Whether a stop condition or the limit of turns ends the conversation, which the trace then says."""
         limit = min(self._episode.max_turns, self.trace.agent.config.max_turns or self._episode.max_turns)
         for hook in self._task.hooks("stop"):
             names = [
@@ -245,9 +245,11 @@ class Conversation:
             ended = hook(**{names[0]: self.trace})
             if await ended if inspect.isawaitable(ended) else ended:
                 self.trace.stop(hook.__name__)
-                return
+                return True
         if self.trace.num_turns >= limit:
             self.trace.stop("max_turns")
+            return True
+        return False
 
     def _hooks(self) -> list[Callable[..., Any]]:
         """Code of the task that may use a machine."""
