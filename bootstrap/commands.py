@@ -199,8 +199,8 @@ def test_browser(arguments: list[str]) -> int:
 
 
 def test_adapters(arguments: list[str]) -> int:
-    """Run the tests of environment adapters with the packages whose environments they play."""
-    return _adapters(WITH_ADAPTERS, arguments)
+    """Run the tests of environment adapters with the packages whose environments they play, two files at a time."""
+    return _adapters(WITH_ADAPTERS, [*arguments, "-n", "2", "--dist", "loadfile"])
 
 
 def test_vllm(arguments: list[str]) -> int:

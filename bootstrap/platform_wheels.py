@@ -17,7 +17,7 @@ from bootstrap.packages import ROOT
 from bootstrap.progress import SetupError, step
 
 LOCKS = ("run", "dev", "adapters")
-SOURCE_ONLY = {"adapters": ("cellpylib", "pycosat", "zss")}
+SOURCE_ONLY = {"adapters": ("cellpylib", "chess", "pycosat", "zss")}
 """Packages of a lock file that have no wheel for any machine; pycosat is compiled."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ABSENT = 1

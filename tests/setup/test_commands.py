@@ -163,7 +163,7 @@ def test_tests_of_adapters_run_with_the_python_that_has_their_packages(
     separate = "--confcutdir=tests/envs/adapters"
     python = str(adapter_packages.VENV_PYTHON)
     assert one == [python, "-m", "pytest", "-x", separate, "tests/envs/adapters/test_textarena_adapter.py"]
-    assert every == [python, "-m", "pytest", separate, "tests/envs/adapters"]
+    assert every == [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", separate, "tests/envs/adapters"]
 
 
 GPU_OPTIONS = ["-c", "tests/gpu/pytest.ini", "--rootdir=.", "--confcutdir=tests/gpu"]

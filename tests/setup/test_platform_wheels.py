@@ -117,7 +117,7 @@ def test_findings_and_a_silent_index_have_different_exit_codes(
     assert check() == 0
     output = capsys.readouterr().out
     assert "requirements/dev.txt\n\n| platform | Python 3.11 |" in output
-    assert "Not checked, since they exist as source only: cellpylib, pycosat, zss." in output
+    assert "Not checked, since they exist as source only: cellpylib, chess, pycosat, zss." in output
     monkeypatch.setattr(platform_wheels, "resolves", lambda requirements, system, python: len(requirements) < 2)
     monkeypatch.setattr(platform_wheels, "without_wheel", lambda requirements, resolves: ["a==1"])
     assert check() == ABSENT
