@@ -11,21 +11,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
-from bootstrap import (
-    adapter_packages,
-    audit,
-    browser,
-    gpu_packages,
-    lock,
-    machine,
-    node,
-    platform_wheels,
-    stamp,
-    vllm_packages,
-)
+from bootstrap import audit, browser, lock, machine, node, platform_wheels, stamp
 from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
+from bootstrap.test_environments import adapter_packages, gpu_packages, vllm_packages
 
 SPACE_START = machine.GIB // 2
 LOGS = ROOT / "build" / "logs"

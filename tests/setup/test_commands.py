@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bootstrap import adapter_packages, browser, commands, gpu_packages, machine, vllm_packages
+from bootstrap import browser, commands, machine
 from bootstrap.packages import PYTHON
+from bootstrap.test_environments import adapter_packages, gpu_packages, vllm_packages
 from webapp.services import programs
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from bootstrap import adapter_packages, machine, packages
+from bootstrap import machine, packages
 from bootstrap.progress import SetupError
+from bootstrap.test_environments import adapter_packages
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2, 8])

@@ -264,7 +264,7 @@ def test_calls_are_executed_by_the_environments_code_and_scored_by_its_rewards()
     assert "call" not in info
 
 
-def test_a_call_that_fails_changes_nothing_and_says_why() -> None:
+def test_a_call_that_fails_changes_nothing_and_gives_the_reason() -> None:
     env, wanted = shop()
     failed = {
         'shop_buy("piano")': "the argument 'item' must be one of",

@@ -12,7 +12,7 @@ class ShopData(vf.TaskData):
 
 class ShopState(vf.State):
     basket: list[str] = []
-    asked: int = 0
+    lookups: int = 0
 
 
 class Shop(vf.Toolset[vf.ToolsetConfig, ShopState]):
@@ -43,7 +43,7 @@ class Prices(vf.Toolset[vf.SharedToolsetConfig, ShopState]):
     @vf.tool(name="price")
     def look_up(self, item: str) -> int:
         """The price of something, in coins."""
-        self.state.asked += 1
+        self.state.lookups += 1
         return self.prices[item]
 
 
@@ -61,12 +61,12 @@ class ShopTask(vf.Task[ShopData, ShopState, vf.TaskConfig]):
         return float(self.data.wanted in trace.state.basket)
 
     @vf.reward(weight=0.5)
-    async def asked_first(self, trace):
+    async def looked_up_first(self, trace):
         names = [call.name for message in trace.messages for call in getattr(message, "tool_calls", None) or []]
-        return float(trace.state.asked > 0 and names[0] == "price")
+        return float(trace.state.lookups > 0 and names[0] == "price")
 
     @vf.reward(weight=0.25)
-    async def said(self, trace):
+    async def closed(self, trace):
         return float(trace.last_reply == "Done.")
 
 
