@@ -15,7 +15,7 @@ from bootstrap.progress import SetupError, run, step
 
 PIP_AUDIT = "pip-audit==2.10.1"
 TOOLS = ROOT / "var" / "audit-tools"
-LOCKS = ("requirements/run.txt", "requirements/dev.txt", "requirements/vllm.txt")
+LOCKS = ("requirements/run.txt", "requirements/dev.txt", "requirements/adapters.txt", "requirements/vllm.txt")
 FOUND = 1
 UNAVAILABLE = 69
 """Exit code if an advisory service does not answer (EX_UNAVAILABLE): nothing is known then."""

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
-from bootstrap import audit, browser, gpu_packages, lock, machine, node, platform_wheels, stamp, vllm_packages
+from bootstrap import audit, browser, lock, machine, node, platform_wheels, stamp
 from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
+from bootstrap.test_environments import adapter_packages, gpu_packages, vllm_packages
 
 SPACE_START = machine.GIB // 2
 LOGS = ROOT / "build" / "logs"
@@ -22,10 +24,11 @@ HELP = """\
 make demo       set up, start everything, train an agent on Sokoban and open the page
 make up         the same without the training run
 make dev        like up, with a web server that restarts when code, templates or static files change
-make test       set up, then all checks and all tests, including those with browser and vLLM
+make test       set up, then all checks and all tests, including those with browser, adapters and vLLM
 make test ONE=tests/…::name    only that test, file or folder, without the checks
-make test-fast  all checks and tests without browser and vLLM
+make test-fast  all checks and tests without browser, vLLM and the packages of environment adapters
 make test-browser  only the tests of the whole product, with a browser; failures are repeated in a fresh one
+make test-adapters  only the tests of environment adapters, with their packages in a separate virtual environment
 make test-vllm  only the tests with the real vLLM, in a separate virtual environment (3 GB, Linux on x86-64)
 make test-gpu   only the tests on a CUDA GPU; with a Python that has a CUDA build of PyTorch, nothing is installed
 make lint       ruff, mypy, import rules and JavaScript checks
@@ -102,6 +105,7 @@ def _checks() -> int:
 
 
 WHOLE_PRODUCT = ["tests/system", "tests/browser"]
+WITH_ADAPTERS = "tests/envs/adapters"
 WITH_VLLM = "tests/vllm"
 ON_GPU = "tests/gpu"
 MEMORY_BESIDE = 12 * machine.GIB
@@ -109,7 +113,7 @@ MEMORY_BESIDE = 12 * machine.GIB
 TESTS_FAILED = 1
 """Exit code of pytest, https://docs.pytest.org/en/stable/reference/exit-codes.html."""
 CORES_BESIDE = 4
-"""Cores from which on, with this memory, browser and vLLM tests run beside the others."""
+"""Cores from which on, with this memory, browser, adapter and vLLM tests run beside the others."""
 
 
 def _argv(words: list[str]) -> list[str]:
@@ -124,8 +128,8 @@ def _show(title: str, program: Background) -> int:
 def test(arguments: list[str]) -> int:
     """Run all checks and all tests.
 
-    Browser and vLLM tests wait much of the time, so with enough cores and memory both run in the background of the
-    checks and of the other tests, and their output follows. Otherwise everything runs in turn.
+    Browser, adapter and vLLM tests wait much of the time, so with enough cores and memory they run in the background of
+    the checks and of the other tests, and their output follows. Otherwise everything runs in turn.
 
     With ONE=tests/…::name in the environment, run only that test, file or folder.
     """
@@ -134,24 +138,25 @@ def test(arguments: list[str]) -> int:
     set_up("dev")
     browser.ensure()
     beside = machine.memory_bytes() >= MEMORY_BESIDE and (os.cpu_count() or 1) >= CORES_BESIDE
-    browser_tests, with_vllm = (
+    programs = [
         Background([sys.executable, "-m", "bootstrap", f"test-{name}", *arguments], LOGS / f"{name}.txt")
-        for name in ("browser", "vllm")
-    )
-    if not beside:
+        for name in ("browser", "adapters", "vllm")
+    ]
+    with ExitStack() as stack:
+        if beside:
+            for program in programs:
+                stack.enter_context(program)
         code = _test(arguments)
-        with browser_tests:
-            code = _show(f"pytest {' '.join(WHOLE_PRODUCT)}", browser_tests) or code
-        with with_vllm:
-            return with_vllm.show() or code
-    with browser_tests, with_vllm:
-        code = _test(arguments)
-        code = _show(f"pytest {' '.join(WHOLE_PRODUCT)}", browser_tests) or code
-        return with_vllm.show() or code
+        for program in programs:
+            with nullcontext() if beside else program:
+                code = _show(f"make {program.argv[3]}", program) or code
+    return code
 
 
 def test_one(name: str, arguments: list[str]) -> int:
-    """Run one test, file or folder by its pytest id, without checks; Chromium or vLLM only if needed."""
+    """Run one test, file or folder by its pytest id, without checks; Chromium, adapters or vLLM only if needed."""
+    if name.startswith(WITH_ADAPTERS):
+        return _adapters(name, arguments)
     if name.startswith(WITH_VLLM):
         return _vllm(name, arguments)
     if name.startswith(ON_GPU):
@@ -183,6 +188,11 @@ def test_browser(arguments: list[str]) -> int:
     return subprocess.run(_browser_tests([*arguments, *again], 1), env=variables).returncode
 
 
+def test_adapters(arguments: list[str]) -> int:
+    """Run the tests of environment adapters with the packages whose environments they play, two files at a time."""
+    return _adapters(WITH_ADAPTERS, [*arguments, "-n", "2", "--dist", "loadfile"])
+
+
 def test_vllm(arguments: list[str]) -> int:
     """Run the tests that start vLLM, with its Python; one at a time, because an engine uses all cores."""
     return _vllm(WITH_VLLM, arguments)
@@ -203,6 +213,15 @@ def _gpu(name: str, arguments: list[str]) -> int:
     print(f"\n$ pytest {name}", flush=True)
     own = ["-c", f"{ON_GPU}/pytest.ini", "--rootdir=.", f"--confcutdir={ON_GPU}"]  # without the site's fixtures
     return subprocess.run([python, "-m", "pytest", *arguments, *own, name]).returncode
+
+
+def _adapters(name: str, arguments: list[str]) -> int:
+    set_up("dev")
+    with stamp.exclusive(ROOT / "var" / "setup.lock"):
+        adapter_packages.ensure()
+    print(f"\n$ pytest {name}", flush=True)
+    separate = f"--confcutdir={WITH_ADAPTERS}"  # without the fixtures that start the site's servers
+    return subprocess.run([str(adapter_packages.VENV_PYTHON), "-m", "pytest", *arguments, separate, name]).returncode
 
 
 def _vllm(name: str, arguments: list[str]) -> int:
@@ -259,8 +278,8 @@ def audit_locks(arguments: list[str]) -> int:
 
 
 def clean(arguments: list[str]) -> int:
-    names = [".venv", ".venv-vllm", "node_modules", "static/vendor", "build", "dist", "test-artefacts"]
-    names += [".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
+    names = [".venv", ".venv-adapters", ".venv-vllm", "node_modules", "static/vendor", "build", "dist"]
+    names += ["test-artefacts", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
     for path in [ROOT / name for name in names] + list(ROOT.glob("*.egg-info")):
         shutil.rmtree(path, ignore_errors=True)
     print("Removed the virtual environments, fetched libraries and caches. var/ with your runs and data is kept.")
@@ -279,6 +298,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "test": test,
     "test-fast": test_fast,
     "test-browser": test_browser,
+    "test-adapters": test_adapters,
     "test-vllm": test_vllm,
     "test-gpu": test_gpu,
     "lint": lint,

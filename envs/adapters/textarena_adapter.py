@@ -11,10 +11,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from envs.adapters.boards.textarena_boards import board_of
 from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
-from envs.base import EnvSettings, EnvSpec
+from envs.base import EnvSettings, EnvSpec, GridBoard, TextBoard
 from envs.support.global_random import OwnRandomness
 from envs.support.rng import Stream
 from envs.text_roles import TextRole
@@ -180,6 +181,11 @@ class TextArena(ObservedEnv):
             self._success = reward >= FULL_REWARD
         self._text = self._read(messages)
         return self._text, reward, self._over, False, self._info(effective=state.error_count <= errors)
+
+    def board(self) -> GridBoard | TextBoard:
+        """The game's grid where it has one, else the newest text."""
+        text = super().board()
+        return board_of(self._game) or text
 
     def _read(self, messages: list[tuple[str, str]]) -> str:
         boards = [text for kind, text in messages if kind == "GAME_BOARD"]

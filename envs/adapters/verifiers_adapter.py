@@ -10,12 +10,15 @@ from pydantic import Field, field_validator, model_validator
 from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_default_variant, no_such_variant
 from envs.adapters.variant_arguments import Arguments, key_of
-from envs.adapters.verifiers_episode import Episode, EpisodeError, dialogue_text
+from envs.adapters.verifiers_episode import Episode, dialogue_text
 from envs.adapters.verifiers_loading import installed, load, questions, seats_of
-from envs.base import EnvSettings, EnvSpec
+from envs.adapters.verifiers_tools import EpisodeError, toolsets_of
+from envs.base import CallRecord, EnvSettings, EnvSpec, TextBoard, ToolStepInfo
 from envs.support.global_random import OwnRandomness
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
+from envs.tools.tool import MAX_RESULT, Toolbox
+from envs.tools.tool_env import call_text
 
 DEFAULT_TURNS = 20
 MAX_TURNS = 100
@@ -38,7 +41,11 @@ class VerifiersSettings(EnvSettings):
         0,
         ge=0,
         le=MAX_TURNS,
-        description="Replies after which a conversation is ended and scored; 0 = as the environment says, else 20.",
+        description="Replies and calls after which an episode is ended and scored; 0 = as the environment says, else "
+        "20.",
+    )
+    max_result: int = Field(
+        MAX_RESULT, ge=20, le=MAX_RESULT, description="Characters of a tool's result that the policy reads."
     )
     success: float = Field(
         1.0, description="An episode counts as successful if its reward is at least this.", allow_inf_nan=False
@@ -54,7 +61,7 @@ class VerifiersSettings(EnvSettings):
 
     @model_validator(mode="after")
     def check_environment(self) -> Self:
-        """An environment that loads with these arguments, and that messages of text are enough for."""
+        """An environment that loads with these arguments and can be played."""
         if self.id:
             load(self.id, key_of(self.arguments))
         return self
@@ -63,8 +70,9 @@ class VerifiersSettings(EnvSettings):
 class Verifiers(ObservedEnv):
     """An environment of verifiers: the seed chooses a question, the action is the agent's reply.
 
-    Single-turn environments end with the reply; others answer it with a message. The reward comes at the end, as their
-    tasks and environments score it.
+    Single-turn environments end with the reply; others answer it with a message. Where there are tools, an action can
+    be a call, as in `envs.tools.calls`, whose result is the next state. The reward comes at the end, as their tasks and
+    environments score it.
     """
 
     Settings: ClassVar[type[EnvSettings]] = VerifiersSettings
@@ -98,6 +106,7 @@ class Verifiers(ObservedEnv):
             raise ValueError(no_default_variant("Verifiers"))
         self.env_spec = self.describe(self.settings)
         self._episode: Episode | None = None
+        self._toolbox = Toolbox([])
 
     def prepare(self) -> None:
         """Load the questions, once for all processes of a run."""
@@ -117,8 +126,11 @@ class Verifiers(ObservedEnv):
         messages = self._run("starting", self._episode.start)
         if self._episode.over:
             raise RuntimeError(f"{self.settings.id} ended an episode before the first reply")
-        self.env_spec = self.env_spec.model_copy(update={"instruction": self._episode.system or INSTRUCTION})
-        self._text = self._run("showing the question", lambda: dialogue_text(messages))
+        tools = self._episode.tools
+        self._toolbox = Toolbox(tools, self.settings.max_result)
+        changes = {"instruction": self._episode.system or INSTRUCTION, "tools": tuple(tool.spec for tool in tools)}
+        self.env_spec = self.env_spec.model_copy(update=changes)
+        self._text = self._question = self._board = self._run("showing the question", lambda: dialogue_text(messages))
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -126,14 +138,30 @@ class Verifiers(ObservedEnv):
         if self._episode is None:
             raise ResetNeeded("the environment was closed: call reset() before the next step()")
         episode = self._episode
-        messages = self._run("answering", lambda: episode.reply(action))
+        call = self._run("calling a tool", lambda: self._toolbox.execute(action)) if self._toolbox.tools else None
+        messages = self._run("answering", lambda: episode.reply(action if call is None else call))
+        if call is not None:
+            before = call.result
+            self._board = f"{self._question}\n\n{call_text(call, self._toolbox.specs)}"
         if not episode.over:
             self._text = self._run("answering", lambda: dialogue_text(messages))
-            return self._text, 0.0, False, False, self._info(effective=True)
+            if call is None:
+                self._question = self._board = self._text
+            return self._text, 0.0, False, False, self._step_info(call)
         reward: float = self._run("scoring", lambda: episode.reward)
         self._over, self._success = True, reward >= self.settings.success
         self._text = f"{before}\nScore: {reward:g}"
-        return self._text, reward, True, False, self._info(effective=True)
+        self._board = f"{self._board}\nScore: {reward:g}"
+        return self._text, reward, True, False, self._step_info(call)
+
+    def board(self) -> TextBoard:
+        """The newest message, and below it the last call of a tool with its result."""
+        self.render()
+        return TextBoard(text=self._board)
+
+    def _step_info(self, call: CallRecord | None) -> dict[str, Any]:
+        info = self._info(effective=call is None or not call.failed)
+        return info if call is None else ToolStepInfo(**info, call=call).model_dump()
 
     def close(self) -> None:
         """Abandon an episode that is not over."""
@@ -156,11 +184,11 @@ class Verifiers(ObservedEnv):
 
 
 def _turns(settings: VerifiersSettings) -> int:
-    """Number of replies in an episode: one, or as many as settings and environment allow in a conversation."""
+    """Number of replies and calls in an episode: one, or as many as settings and environment allow."""
     if not settings.id:
         return DEFAULT_TURNS
     env = load(settings.id, key_of(settings.arguments))
     (seat,) = seats_of(env).values()
-    if type(env).__name__ == "SingleAgentEnv":
+    if type(env).__name__ == "SingleAgentEnv" and not toolsets_of(env):
         return 1
     return settings.max_turns or min(seat.max_turns or DEFAULT_TURNS, MAX_TURNS)

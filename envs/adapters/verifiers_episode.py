@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, get_origin, get_type_hints
 
-from envs.adapters.verifiers_loading import API
+from envs.adapters.verifiers_tools import API, EpisodeError, served_tools
+from envs.base import CallRecord
+from envs.tools.tool import Tool
 
-
-class EpisodeError(RuntimeError):
-    """The episode cannot go on. The message gives the reason."""
+UNREADABLE = "unreadable"
+"""Name of the tool in a recorded call that could not be read."""
 
 
 class Episode:
@@ -33,10 +35,11 @@ class Episode:
         self.vf = import_module(API)
         self.env, self.task, self.max_turns = env, task, max_turns
         self.system, self.over = "", False
+        self.tools: tuple[Tool, ...] = ()
         self.conversation: Conversation | None = None
         self._loop = asyncio.new_event_loop()
         self._asked: asyncio.Queue[list[Any]] = asyncio.Queue()
-        self._reply: asyncio.Future[str] | None = None
+        self._reply: asyncio.Future[str | CallRecord] | None = None
         self._coroutine: asyncio.Task[None] | None = None
         self.record = self.vf.Episode(env=self.vf.EnvInfo(id=env.config.env_id), task=_recorded(self.vf, task))
 
@@ -45,10 +48,14 @@ class Episode:
         self._coroutine = self._loop.create_task(self._play())
         return self._advance()
 
-    def reply(self, text: str) -> list[Any]:
-        """Give the reply, and run until the next one is wanted. Returns the messages since; none at the end."""
+    def reply(self, reply: str | CallRecord) -> list[Any]:
+        """Give the reply, or a call of a tool that was executed, and run until the next one is wanted.
+
+        Returns:
+            The messages since; none at the end.
+        """
         assert self._reply is not None
-        self._reply.set_result(text)
+        self._reply.set_result(reply)
         return self._advance()
 
     @property
@@ -69,8 +76,8 @@ class Episode:
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
-    async def ask(self, messages: list[Any]) -> str:
-        """The reply to the messages, called by the conversation."""
+    async def ask(self, messages: list[Any]) -> str | CallRecord:
+        """The reply to the messages, or an executed call; called by the conversation."""
         self._reply = self._loop.create_future()
         self._asked.put_nowait(messages)
         return await self._reply
@@ -124,8 +131,9 @@ class Seat:
         conversation = self._episode.conversation = Conversation(self._episode, task, self.config)
         async with conversation.machine():
             await conversation.open()
-            yield conversation
-            await conversation.close()
+            async with served_tools(self._episode.env, task, conversation.trace) as self._episode.tools:
+                yield conversation
+                await conversation.close()
 
     def provision(self, task: Any = None) -> Any:
         """Machines are not lent out."""
@@ -179,11 +187,15 @@ class Conversation:
             self._add(each)
         texts = [each for each in self.trace.messages if each.role == "system"]
         self._episode.system = "\n\n".join(message_text(each) for each in texts)
-        text = await self._episode.ask([each for each in sent if each.role != "system"])
-        reply = self._vf.AssistantMessage(content=text)
-        self._add(reply, sampled=True)
-        await self._check_stops()
-        return self._vf.Segment(messages=[reply], root_reply=text)
+        asked, since = [each for each in sent if each.role != "system"], len(self.trace.nodes)
+        while isinstance(reply := await self._episode.ask(asked), CallRecord):
+            asked = [self._add_call(reply)]
+            if await self._stops():
+                self._over = True
+                return self._vf.Segment(messages=[], terminated=True)
+        self._add(self._vf.AssistantMessage(content=reply), sampled=True)
+        await self._stops()
+        return self._vf.Segment(messages=[node.message for node in self.trace.nodes[since:]], root_reply=reply)
 
     async def send(self, *_: Any, **__: Any) -> Any:
         """Messages between turns have no place in a trajectory."""
@@ -206,13 +218,23 @@ class Conversation:
         parent = len(self.trace.nodes) - 1 if self.trace.nodes else None
         self.trace.nodes.append(self._vf.MessageNode(parent=parent, message=message, sampled=sampled))
 
+    def _add_call(self, call: CallRecord) -> Any:
+        """Record a call and its result. Returns the message with the result."""
+        identity = f"call_{len(self.trace.nodes)}"
+        made = self._vf.ToolCall(id=identity, name=call.tool or UNREADABLE, arguments=json.dumps(call.arguments))
+        self._add(self._vf.AssistantMessage(tool_calls=[made]), sampled=True)
+        result = self._vf.ToolMessage(tool_call_id=identity, content=call.result, name=made.name)
+        self._add(result)
+        return result
+
     def _typed(self, message: Any) -> list[Any]:
         if isinstance(message, str):
             return [self._vf.UserMessage(content=message)]
         parse = import_module(f"{API}.dialects").parse_message
         return [parse(each) if isinstance(each, dict) else each for each in message]
 
-    async def _check_stops(self) -> None:
+    async def _stops(self) -> bool:
+        """Whether a stop condition or the limit of turns ends the conversation, which the trace then says."""
         limit = min(self._episode.max_turns, self.trace.agent.config.max_turns or self._episode.max_turns)
         for hook in self._task.hooks("stop"):
             names = [
@@ -223,9 +245,11 @@ class Conversation:
             ended = hook(**{names[0]: self.trace})
             if await ended if inspect.isawaitable(ended) else ended:
                 self.trace.stop(hook.__name__)
-                return
+                return True
         if self.trace.num_turns >= limit:
             self.trace.stop("max_turns")
+            return True
+        return False
 
     def _hooks(self) -> list[Callable[..., Any]]:
         """Code of the task that may use a machine."""

@@ -1,4 +1,4 @@
-"""Installed environments of verifiers: how they are found, loaded with arguments, and refused where text is not enough.
+"""Installed environments of verifiers: how they are found, loaded with arguments, and refused if unplayable.
 
 The package is imported when the first of them is loaded, which takes seconds.
 """
@@ -18,10 +18,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from envs.adapters.variant_arguments import from_key
+from envs.adapters.verifiers_tools import API, refusal_of_tools, toolsets_of
 from envs.support.global_random import OwnRandomness
 from envs.support.rng import Stream
 
-API = "verifiers.v1"
 _SHIPPED = {"textarena": "games of TextArena; needs the argument game"}
 """Environments within verifiers itself; its others run in containers or on servers."""
 _REQUIREMENT = re.compile(r"verifiers\b", re.IGNORECASE)
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[\w.-]{1,100}")
 _LOADERS = ("Taskset", "load_environment")
 """Words in the module of an environment: of today's API, and of the one before version 0.4."""
 _HARNESSES = ("", "bash", "null")
-"""Programs of an agent that do no more than to pass on messages where an environment has no tools."""
+"""Programs of an agent that pass on the environment's messages and tools; `bash` adds a shell, which is not offered."""
 
 
 @lru_cache(maxsize=1)
@@ -124,7 +124,7 @@ def _own_fields(model: type[BaseModel], base: type[BaseModel]) -> set[str]:
 
 
 def _refusal(vf: Any, identity: str, env: Any) -> str:
-    """Why messages of text are not enough for an environment; empty where they are."""
+    """Why messages of text and calls of tools are not enough for an environment; empty where they are."""
     tasks = type(env.taskset).task_type()
     seats = seats_of(env)
     if len(seats) != 1:
@@ -136,10 +136,9 @@ def _refusal(vf: Any, identity: str, env: Any) -> str:
             return f"it brings its own program for the agent ({harness})"
     if tasks.NEEDS_CONTAINER:
         return "it needs a container"
-    tools = [*env.taskset.toolsets(env.taskset.config), *tasks.toolsets(env.taskset.config.task)]
-    if tools:
-        names = ", ".join(type(tool).__name__ for tool in tools)
-        return f"its agent calls tools ({names}), and only messages of text are passed on"
+    for toolset in toolsets_of(env):
+        if reason := refusal_of_tools(toolset):
+            return reason
     if any(hasattr(hook, "intercept") for kind in tasks.__mro__ for hook in vars(kind).values()):
         return "it rewrites the requests to the model"
     if judge := _judge(vf, env, tasks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from gymnasium.error import ResetNeeded
 from pydantic import Field
 
-from envs.base import CallRecord, EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv, ToolStepInfo
+from envs.base import CallRecord, EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv, ToolSpec, ToolStepInfo
 from envs.spaces import AnyText
 from envs.support.json_records import RecordsError, read_records, stamp
 from envs.support.rng import SeededRng, Stream
@@ -83,6 +83,12 @@ def _read_tasks(path: Path, _: tuple[int, int]) -> tuple[Task, ...]:
     if not tasks:
         raise RecordsError(path, None, 'contains no question; write one per line: {"question": "…", "answer": "…"}')
     return tuple(tasks)
+
+
+def call_text(call: CallRecord, specs: Mapping[str, ToolSpec]) -> str:
+    """A call and its result, as boards show them."""
+    headline = compact_text(ToolCall(call.tool, call.arguments), specs) if call.tool else UNREADABLE
+    return f"{'✗' if call.failed else '▸'} {headline}\n{call.result}"
 
 
 class ToolEnv(TextEnv):
@@ -170,11 +176,7 @@ class ToolEnv(TextEnv):
         parts = [self.task.question]
         if len(self._calls) > 1:
             parts.append(f"{len(self._calls) - 1} earlier call{'s' if len(self._calls) > 2 else ''}")
-        for call in self._calls[-1:]:
-            headline = (
-                compact_text(ToolCall(call.tool, call.arguments), self._toolbox.specs) if call.tool else UNREADABLE
-            )
-            parts.append(f"{'✗' if call.failed else '▸'} {headline}\n{call.result}")
+        parts += [call_text(call, self._toolbox.specs) for call in self._calls[-1:]]
         if self._answer is not None:
             shown = self._answer if len(self._answer) <= _SHOWN else f"{self._answer[:_SHOWN]}…"
             parts.append(f"Answer: {shown}\n{RIGHT if self._solved else WRONG}")

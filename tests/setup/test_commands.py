@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bootstrap import browser, commands, gpu_packages, machine, vllm_packages
+from bootstrap import browser, commands, machine
 from bootstrap.packages import PYTHON
+from bootstrap.test_environments import adapter_packages, gpu_packages, vllm_packages
 from webapp.services import programs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, st
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(commands, "set_up", lambda extra: None)
+    monkeypatch.setattr(adapter_packages, "ensure", lambda: None)
     monkeypatch.setattr(vllm_packages, "ensure", lambda: None)
     monkeypatch.setattr(browser, "ensure", lambda: "/usr/bin/chromium")
     monkeypatch.setattr(subprocess, "run", run)
@@ -43,10 +45,11 @@ def test_help_and_makefile_list_every_command() -> None:
         assert re.search(rf"^make {name} ", commands.HELP, re.MULTILINE), name
 
 
-@pytest.fixture
-def steps(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What `make test` does, in order, with programs that take no time; the tests in the browser fail."""
+@pytest.fixture(params=["browser", "adapters", "vllm"])
+def steps(request: pytest.FixtureRequest, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `make test` does, in order, with programs that take no time; one of them fails."""
     steps: list[str] = []
+    failing = request.param
 
     class Program:
         def __init__(self, argv: list[str], log: Path) -> None:
@@ -61,7 +64,7 @@ def steps(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         def show(self) -> int:
             steps.append(f"show {self.name}")
-            return int(self.argv[-1] == "test-browser")
+            return int(self.argv[-1] == f"test-{failing}")
 
     def run(argv: list[str], **options: Any) -> SimpleNamespace:
         steps.append(argv[2] if argv[0] == str(PYTHON) else Path(argv[0]).name)
@@ -77,13 +80,17 @@ def steps(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
 FAST = ["start mypy", "ruff", "ruff", "lint-imports", "node", "show mypy", "end mypy", "pytest"]
 
 
-def test_tests_in_browser_and_with_vllm_run_beside_the_others(
+APART = ["browser", "adapters", "vllm"]
+
+
+def test_tests_in_browser_with_adapters_and_with_vllm_run_beside_the_others(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "memory_bytes", lambda: 16 * machine.GIB)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert commands.test([]) == 1, "the failure of a program in the background is the command's"
-    assert steps == ["start browser", "start vllm", *FAST, "show browser", "show vllm", "end vllm", "end browser"]
+    started, shown, ended = ([f"{word} {name}" for name in APART] for word in ("start", "show", "end"))
+    assert steps == [*started, *FAST, *shown, *reversed(ended)]
 
 
 @pytest.mark.parametrize(("memory", "cores"), [(8, 4), (16, 2)])
@@ -93,7 +100,7 @@ def test_with_little_memory_or_few_cores_they_run_in_turn(
     monkeypatch.setattr(machine, "memory_bytes", lambda: memory * machine.GIB)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert commands.test([]) == 1
-    assert steps == [*FAST, "start browser", "show browser", "end browser", "start vllm", "show vllm", "end vllm"]
+    assert steps == [*FAST, *(f"{word} {name}" for name in APART for word in ("start", "show", "end"))]
 
 
 @pytest.mark.parametrize("codes", [[0], [1, 0], [1, 1], [2], [1, 5]])
@@ -144,6 +151,20 @@ def test_one_vllm_test_runs_with_the_python_of_vllm(calls: list[Any], monkeypatc
     assert commands.test([]) == 0
     ((argv, _),) = calls
     assert (argv[0], argv[-1]) == (str(vllm_packages.PYTHON), "tests/vllm/test_engine.py")
+
+
+def test_tests_of_adapters_run_with_the_python_that_has_their_packages(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONE", "tests/envs/adapters/test_textarena_adapter.py")
+    assert commands.test(["-x"]) == 0
+    monkeypatch.delenv("ONE")
+    assert commands.test_adapters([]) == 0
+    one, every = (argv for argv, _ in calls)
+    separate = "--confcutdir=tests/envs/adapters"
+    python = str(adapter_packages.VENV_PYTHON)
+    assert one == [python, "-m", "pytest", "-x", separate, "tests/envs/adapters/test_textarena_adapter.py"]
+    assert every == [python, "-m", "pytest", "-n", "2", "--dist", "loadfile", separate, "tests/envs/adapters"]
 
 
 GPU_OPTIONS = ["-c", "tests/gpu/pytest.ini", "--rootdir=.", "--confcutdir=tests/gpu"]

@@ -14,6 +14,7 @@ from bootstrap.platform_wheels import (
     LOCKS,
     PLATFORMS,
     PYTHONS,
+    SOURCE_ONLY,
     UNAVAILABLE,
     IndexUnavailable,
     Platform,
@@ -24,6 +25,7 @@ from bootstrap.platform_wheels import (
     locked,
     resolves,
     table,
+    with_wheels,
     without_wheel,
 )
 from webapp.services.addresses import ROOT
@@ -48,6 +50,13 @@ def test_the_lock_files_hold_nothing_but_pinned_requirements() -> None:
         "a==1",
         "b==2 ; python_version < '3.12'",
     ]
+
+
+def test_packages_that_exist_as_source_only_are_locked_and_not_checked() -> None:
+    for name, sources in SOURCE_ONLY.items():
+        every = {one.partition("==")[0] for one in locked((ROOT / "requirements" / f"{name}.txt").read_text("utf-8"))}
+        checked = {one.partition("==")[0] for one in with_wheels(name)}
+        assert every - checked == set(sources)
 
 
 @pytest.mark.parametrize("absent", [set(), {"p3==1"}, {"p0==1", "p6==1"}, {f"p{number}==1" for number in range(7)}])
@@ -108,6 +117,7 @@ def test_findings_and_a_silent_index_have_different_exit_codes(
     assert check() == 0
     output = capsys.readouterr().out
     assert "requirements/dev.txt\n\n| platform | Python 3.11 |" in output
+    assert "Not checked, since they exist as source only: cellpylib, chess, pycosat, zss." in output
     monkeypatch.setattr(platform_wheels, "resolves", lambda requirements, system, python: len(requirements) < 2)
     monkeypatch.setattr(platform_wheels, "without_wheel", lambda requirements, resolves: ["a==1"])
     assert check() == ABSENT

@@ -27,7 +27,7 @@ def test_the_site_starts_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "vllm"])
+@pytest.mark.parametrize("name", ["run", "dev", "adapters", "vllm"])
 def test_every_locked_package_has_one_exact_version_and_no_url(name: str) -> None:
     lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     for line in lines[1:]:

@@ -10,7 +10,8 @@ from gymnasium.error import ResetNeeded
 from pydantic import ValidationError
 
 import envs
-from envs.base import TextEnv
+from envs.adapters.boards.textarena_boards import board_of
+from envs.base import GridBoard, TextBoard, TextEnv
 from envs.pool import EnvironmentPool
 
 pytest.importorskip("textarena", reason="textarena is not installed: pip install textarena")
@@ -109,3 +110,107 @@ def test_it_plays_in_the_sandbox_of_a_run() -> None:
         assert [started.step(move)[4]["success"] for move in HANOI] == [False] * 6 + [True]
     finally:
         pool.close()
+
+
+def grid(env: TextEnv) -> GridBoard:
+    board = env.board()
+    assert isinstance(board, GridBoard)
+    assert board.legend is None or set("".join(board.rows)) <= set(board.legend)
+    return board
+
+
+def shown(text: str, rows: int, columns: int) -> list[list[str]]:
+    """The cells that the game writes: the last signs and numbers of each of its last lines with so many."""
+    lines = [line.replace("|", " ").split()[-columns:] for line in text.splitlines()]
+    grids = [
+        line for line in lines if len(line) == columns and all(len(cell) == 1 or cell.isdecimal() for cell in line)
+    ]
+    return grids[-rows:]
+
+
+def test_frozen_lake_is_drawn_with_the_player_where_it_stands() -> None:
+    env = make("FrozenLake-v0")
+    env.reset(seed=1)
+    board = grid(env)
+    assert (board.theme, board.rows[0][0], board.rows[3][3]) == ("frozen_lake", "@", "G")
+    assert "".join(board.rows).count("O") == 3
+    move, row, column = ("[right]", 0, 1) if board.rows[0][1] == " " else ("[down]", 1, 0)
+    env.step(move)
+    assert grid(env).rows[row][column] == "@"
+    assert grid(env).rows[0][0] == " "
+
+
+def test_sokoban_is_drawn_as_the_game_writes_it() -> None:
+    env = make("Sokoban-v0")
+    text, _ = env.reset(seed=1)
+    signs = {"#": "#", "_": " ", "O": ".", "√": "*", "X": "$", "P": "@", "S": "+"}
+    rows = grid(env).rows
+    assert rows == ["".join(signs[cell] for cell in row) for row in shown(text, 6, 6)]
+    for move in ("[up]", "[left]", "[down]", "[right]"):
+        text = env.step(move)[0]
+        assert grid(env).rows == ["".join(signs[cell] for cell in row) for row in shown(text, 6, 6)]
+    assert sum("".join(rows).count(sign) for sign in "$*") == 3
+
+
+def test_2048_is_drawn_with_the_values_of_its_tiles() -> None:
+    env = make("2048-v0")
+    text, _ = env.reset(seed=1)
+    for move in ("[Left]", "[Down]", "[Right]", "[Up]"):
+        board = grid(env)
+        assert board.legend is not None
+        names = [[board.legend[sign].name for sign in row] for row in board.rows]
+        assert [[value.replace(".", "empty") for value in row] for row in shown(text, 4, 4)] == names
+        text = env.step(move)[0]
+    game = env._game  # type: ignore[attr-defined]
+    game.state.game_state["board"][0][0] = 16384
+    assert board_of(game).legend["e"].glyph == "16k"  # type: ignore[union-attr, index]
+
+
+def test_minesweeper_shows_what_is_revealed_alone() -> None:
+    env = make("Minesweeper-v0-small")
+    env.reset(seed=1)
+    assert grid(env).rows == ["....."] * 5
+    text = env.step("[2 2]")[0]
+    rows = grid(env).rows
+    assert "".join(rows).replace(" ", "0") == "".join("".join(row) for row in shown(text, 5, 5))
+    assert "*" not in "".join(rows)
+    game = env._game  # type: ignore[attr-defined]
+    row, column = next((row, column) for row in range(5) for column in range(5) if game.grid[row][column] < 0)
+    game.revealed[row][column] = True
+    assert grid(env).rows[row][column] == "*"
+
+
+def test_a_sudoku_tells_given_digits_from_those_of_the_player() -> None:
+    env = make("Sudoku-v0")
+    env.reset(seed=1)
+    before = grid(env)
+    assert sum(sign not in ".:" for sign in "".join(before.rows)) == 60
+    row, column = next((r, c) for r in range(9) for c in range(9) if before.rows[r][c] in ".:")
+    digit = env._game.full_grid[row][column]  # type: ignore[attr-defined]
+    env.step(f"[{row + 1} {column + 1} {digit}]")
+    board = grid(env)
+    assert board.legend is not None
+    symbol = board.legend[board.rows[row][column]]
+    assert (symbol.glyph, symbol.tone) == (str(digit), "good")
+
+
+def test_lights_out_is_drawn_with_its_lights() -> None:
+    env = make("LightsOut-v0")
+    text, _ = env.reset(seed=1)
+    assert grid(env).rows == ["".join(row) for row in shown(text, 5, 5)]
+    before = grid(env).rows[2][2]
+    env.step("[2 2]")
+    assert grid(env).rows[2][2] != before
+
+
+def test_a_game_without_a_grid_is_shown_as_text() -> None:
+    env = make("TowerOfHanoi-v0")
+    text, _ = env.reset(seed=1)
+    assert env.board() == TextBoard(text=text)
+
+
+def test_a_game_that_keeps_its_state_in_another_way_is_shown_as_text() -> None:
+    env = make("LightsOut-v0")
+    text, _ = env.reset(seed=1)
+    del env._game.state.game_state["grid"]  # type: ignore[attr-defined]
+    assert env.board() == TextBoard(text=text)

@@ -16,6 +16,8 @@ import envs
 from envs.adapters import verifiers_loading
 from envs.base import TextEnv
 from envs.pool import EnvironmentPool
+from envs.tools.call_formats import CallFormat, parse_calls, render_calls, tools_as_text
+from envs.tools.calls import ToolCall
 
 pytest.importorskip("verifiers.v1", reason="verifiers is not installed: pip install verifiers")
 
@@ -23,7 +25,12 @@ EXAMPLES = Path(__file__).parent / "verifiers_examples"
 REFUSED = "from refused_examples import {names}\n\n__all__ = {exported!r}\n"
 VARIANTS = {
     "judged-example": ["JudgedTaskset"],
-    "tool-example": ["ToolTaskset"],
+    "remote-example": ["RemoteTaskset"],
+    "beside-example": ["BesideTaskset"],
+    "boxed-tools-example": ["BoxedToolsTaskset"],
+    "two-clocks-example": ["TwoClocksTaskset"],
+    "camera-example": ["CameraTaskset"],
+    "tool-judged-example": ["ToolJudgedTaskset"],
     "box-example": ["BoxTaskset"],
     "pair-example": ["PairTaskset", "PairEnv"],
     "picture-example": ["PictureTaskset"],
@@ -58,7 +65,7 @@ def install(folder: Path, name: str, source: str) -> None:
 def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("packages")
     shutil.copy(EXAMPLES / "refused_examples.py", folder)
-    for name in ("sums-example", "guess-example"):
+    for name in ("sums-example", "guess-example", "shop-example"):
         install(folder, name, (EXAMPLES / f"{name.replace('-', '_')}.py").read_text())
     for name, exported in VARIANTS.items():
         install(folder, name, REFUSED.format(names=", ".join(exported), exported=exported))
@@ -180,7 +187,10 @@ def test_an_answer_that_the_scorer_cannot_read_fails_the_step_with_its_reason() 
         ({"id": "sum-example"}, "Verifiers has no 'sum-example': did you mean sums-example"),
         ({"id": "verifiers"}, "Verifiers has no 'verifiers'"),
         ({"id": "judged-example"}, "examiner judges the answers, a model behind an API"),
-        ({"id": "tool-example"}, r"its agent calls tools \(Clock\)"),
+        ({"id": "remote-example"}, "the tools of Clock are those of a server, and only tools of its own code"),
+        ({"id": "beside-example"}, "the tools of Clock use the agent's machine, and it has none here"),
+        ({"id": "boxed-tools-example"}, "the tools of Clock need a container"),
+        ({"id": "tool-judged-example"}, "examiner judges the answers, a model behind an API"),
         ({"id": "box-example"}, "it needs a container"),
         ({"id": "pair-example"}, r"it has 2 agents \(buyer, seller\), and a run trains one"),
         ({"id": "old-example"}, "old-example is written for verifiers before 0.4"),
@@ -208,6 +218,7 @@ def test_what_cannot_be_played_is_refused_with_a_sentence(settings: dict[str, An
         ("silent-example", "silent-example cannot be played: it gave no reward"),
         ("empty-example", "has no questions with these arguments"),
         ("away-example", "the questions of away-example cannot be loaded: ConnectionError: the hub cannot be reached"),
+        ("two-clocks-example", "two of its tools have the name clock_now"),
         ("twice-example", "it plays several conversations in an episode"),
     ],
 )
@@ -217,11 +228,128 @@ def test_what_turns_out_to_be_unplayable_fails_the_episode_with_a_sentence(ident
         env.reset(seed=1) and env.step("x")
 
 
+def test_tools_are_offered_with_their_schemas_under_the_names_that_verifiers_gives_them() -> None:
+    env = make("shop-example")
+    question, _ = env.reset(seed=1)
+    assert question in ("Buy a lamp.", "Buy a rug.")
+    assert env.env_spec.instruction == "You shop."
+    price, buy = env.env_spec.tools
+    assert (price.name, price.description) == ("price", "The price of something, in coins.")
+    assert (buy.name, buy.description) == ("shop_buy", "Put something into the basket.")
+    assert buy.properties["item"]["enum"] == ["lamp", "rug", "sofa"]
+    assert buy.properties["count"]["type"] == "integer"
+    assert buy.parameters["required"] == ["item"]
+    assert envs.spec("Verifiers", {"id": "shop-example"}).max_turns == 20
+    assert envs.spec("Verifiers", {"id": "shop-example", "max_turns": 4}).max_actions == 4
+
+
+def shop(**settings: Any) -> tuple[TextEnv, str]:
+    """The shop after a reset, and what is wanted there."""
+    env = make("shop-example", **settings)
+    return env, env.reset(seed=1)[0].split()[-1].rstrip(".")
+
+
+def test_calls_are_executed_by_the_environments_code_and_scored_by_its_rewards() -> None:
+    env, wanted = shop()
+    text, reward, terminated, _, info = env.step(f"price({wanted})")
+    assert text == {"lamp": "12", "rug": "30"}[wanted]
+    assert (reward, terminated, info["effective"]) == (0.0, False, True)
+    assert info["call"] == {"tool": "price", "arguments": {"item": wanted}, "result": text, "failed": False}
+    call = f'{{"name": "shop_buy", "arguments": {{"item": "{wanted}"}}}}'
+    assert env.step(f"<tool_call>{call}</tool_call>")[0] == "1 of 2"
+    assert env.board().text == f'Buy a {wanted}.\n\n▸ shop_buy(item="{wanted}")\n1 of 2'  # type: ignore[union-attr]
+    text, reward, terminated, _, info = env.step("Done.")
+    assert (reward, terminated, info["success"]) == (1.75, True, True)
+    assert text == "1 of 2\nScore: 1.75"
+    assert "call" not in info
+
+
+def test_a_call_that_fails_changes_nothing_and_gives_the_reason() -> None:
+    env, wanted = shop()
+    failed = {
+        'shop_buy("piano")': "the argument 'item' must be one of",
+        "shop_sell(lamp)": "there is no tool 'shop_sell': choose price, shop_buy",
+        "price()": "price needs the argument 'item'",
+        "price(piano)": "Error executing tool price",
+        "shop_buy(item=rug, count=3": "the bracket after shop_buy is not closed",
+        'shop_buy(item="rug", count=3)': "the budget is 2",
+        '<tool_call>{"name": "price", "arguments": {"item": </tool_call>': "cannot be read",
+    }
+    for action, reason in failed.items():
+        text, _, terminated, _, info = env.step(action)
+        assert text.startswith("Error: "), action
+        assert reason in text or "JSON" in text, text
+        assert not terminated
+        assert info["call"]["failed"]
+        assert not info["effective"]
+    assert env.step(f'shop_buy("{wanted}")')[0] == "1 of 2", "the basket is as before the call that failed"
+    assert env.step("Done.")[1] == 1.25
+
+
+@pytest.mark.parametrize("call_format", ["hermes", "llama", "mistral"])
+def test_calls_in_the_format_of_each_model_family_are_executed(call_format: CallFormat) -> None:
+    env, wanted = shop()
+    offered = tools_as_text(env.env_spec.tools, call_format)
+    assert '"enum": ["lamp", "rug", "sofa"]' in offered
+    calls = [ToolCall("price", {"item": wanted}), ToolCall("shop_buy", {"item": wanted, "count": 2})]
+    actions = parse_calls(render_calls(calls, call_format), call_format, env.env_spec.tools)
+    assert [env.step(action)[0] for action in actions] == [{"lamp": "12", "rug": "30"}[wanted], "2 of 2"]
+
+
+def test_a_stop_condition_on_the_state_of_tools_ends_the_episode() -> None:
+    env, _ = shop()
+    text, reward, terminated, _, info = env.step('shop_buy("sofa")')
+    assert (text, reward, terminated) == ("1 of 2\nScore: 0", 0.0, True)
+    assert info["call"]["tool"] == "shop_buy"
+    with pytest.raises(ResetNeeded, match="over"):
+        env.step("Done.")
+
+
+def test_too_many_calls_end_the_episode_which_is_scored() -> None:
+    env, wanted = shop(max_turns=2)
+    assert not env.step(f"price({wanted})")[2]
+    assert env.step(f'shop_buy("{wanted}")')[1:3] == (1.5, True)
+
+
+def test_each_episode_has_tools_and_a_state_of_its_own() -> None:
+    env, wanted = shop()
+    env.step(f'shop_buy("{wanted}")')
+    env.reset(seed=1)
+    assert env.step(f'shop_buy("{wanted}")')[0] == "1 of 2"
+
+
+def test_long_results_are_cut() -> None:
+    env, _ = shop(max_result=20)
+    text = env.step("price(piano)")[0]
+    assert len(text) == 20
+    assert text.endswith("…")
+
+
+def test_a_tool_that_returns_a_picture_fails_the_episode() -> None:
+    env = make("camera-example")
+    env.reset(seed=1)
+    with pytest.raises(RuntimeError, match="the tool look returns something other than text"):
+        env.step("camera_look()")
+
+
 def test_an_empty_id_is_refused_with_an_explanation() -> None:
     with pytest.raises(
         ValueError, match="Verifiers has no default variant: set id in its settings to an installed env"
     ):
         envs.make("Verifiers")
+
+
+def test_calls_in_the_sandbox_of_a_run_have_their_tools_and_results() -> None:
+    pool = EnvironmentPool("Verifiers", {"id": "shop-example"}, step_timeout=60, start_timeout=300)
+    try:
+        started = list(pool.start([(4, 5), (7, 7)]))
+        assert all(isinstance(env, TextEnv) for env in started), started
+        for env in started:
+            assert [tool.name for tool in env.env_spec.tools] == ["price", "shop_buy"]  # type: ignore[union-attr]
+            assert env.step("price(lamp)")[4]["call"]["result"] == "12"  # type: ignore[union-attr]
+            assert env.step("Done.")[1:3] == (0.75, True)  # type: ignore[union-attr]
+    finally:
+        pool.close()
 
 
 def test_it_plays_in_the_sandbox_of_a_run() -> None:

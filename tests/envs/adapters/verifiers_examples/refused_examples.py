@@ -33,15 +33,73 @@ class Clock(vf.Toolset):
         return "noon"
 
 
-class ToolTask(PlainTask):
+class RemoteTask(PlainTask):
+    @classmethod
+    def toolsets(cls, config):
+        return [Clock(vf.ToolsetConfig(url="http://localhost:1/mcp"))]
+
+
+class RemoteTaskset(vf.Taskset[RemoteTask, vf.TasksetConfig]):
+    def load(self):
+        yield RemoteTask(vf.TaskData(prompt="What time is it?"))
+
+
+class BesideTask(PlainTask):
+    @classmethod
+    def toolsets(cls, config):
+        return [Clock(vf.ToolsetConfig(colocated=True))]
+
+
+class BesideTaskset(vf.Taskset[BesideTask, vf.TasksetConfig]):
+    def load(self):
+        yield BesideTask(vf.TaskData(prompt="What time is it?"))
+
+
+class BoxedToolsTaskset(vf.Taskset[PlainTask, vf.TasksetConfig]):
+    def load(self):
+        yield PlainTask(vf.TaskData(prompt="What time is it?"))
+
+    @classmethod
+    def toolsets(cls, config):
+        return [Clock(vf.SharedToolsetConfig(runtime=vf.DockerConfig()))]
+
+
+class TwoClocksTaskset(vf.Taskset[PlainTask, vf.TasksetConfig]):
+    def load(self):
+        yield PlainTask(vf.TaskData(prompt="What time is it?"))
+
+    @classmethod
+    def toolsets(cls, config):
+        return [Clock(vf.SharedToolsetConfig()), Clock(vf.SharedToolsetConfig())]
+
+
+class Camera(vf.Toolset):
+    @vf.tool
+    async def look(self):
+        """A picture."""
+        from mcp.server.mcpserver import Image
+
+        return Image(data=b"GIF89a", format="gif")
+
+
+class CameraTaskset(vf.Taskset[PlainTask, vf.TasksetConfig]):
+    def load(self):
+        yield PlainTask(vf.TaskData(prompt="What is there?"))
+
+    @classmethod
+    def toolsets(cls, config):
+        return [Camera(vf.SharedToolsetConfig())]
+
+
+class ToolJudgedTask(JudgedTask):
     @classmethod
     def toolsets(cls, config):
         return [Clock(vf.ToolsetConfig())]
 
 
-class ToolTaskset(vf.Taskset[ToolTask, vf.TasksetConfig]):
+class ToolJudgedTaskset(vf.Taskset[ToolJudgedTask, JudgedTasksetConfig]):
     def load(self):
-        yield ToolTask(vf.TaskData(prompt="What time is it?"))
+        yield ToolJudgedTask(vf.TaskData(prompt="Write a poem."), self.config.task)
 
 
 class BoxTask(PlainTask):

@@ -1,0 +1,1 @@
+"""Separate environments of tests that need packages besides the locked ones."""
