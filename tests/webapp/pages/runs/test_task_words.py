@@ -122,7 +122,7 @@ def test_a_run_without_evaluations_does_not_claim_other_tasks(people: People, tm
     assert puzzles(page) == []
 
 
-def test_evaluations_of_iteration_0_are_not_said_to_come_before_training(foreign: Run, who: Visitors) -> None:
+def test_evaluations_of_iteration_0_do_not_claim_to_come_before_training(foreign: Run, who: Visitors) -> None:
     for address in (f"/runs/{foreign.slug}/evaluation", f"/compare?runs={foreign.slug}", f"/runs/{foreign.slug}/"):
         assert "before training" not in read(who.owner, address)
     assert "evaluation at iteration 0" in read(who.owner, f"/t/{evaluated(foreign, 0).slug}/export/txt")
