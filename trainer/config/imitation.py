@@ -70,7 +70,7 @@ WARMUP_COURSES: dict[Course, dict[str, float]] = {
     "frozen_lake": _steps(4000, 300, batch=8),
     "bandit": {"copying_steps": 300, **_steps(4000, 0, batch=16)},
     "countdown": _steps(2000, 0, batch=16),
-    "webshop": {"copying_steps": 300, **_steps(2400, 0, batch=8, learning_rate=1e-3)},
+    "webshop": {"copying_steps": 800, **_steps(2100, 300, batch=8, learning_rate=1e-3)},
     "calculator": {"copying_steps": 300, **_steps(0, 3000, batch=16, learning_rate=4e-3)},
 }
 """Courses of the warm-up, with the defaults of the settings in which they differ."""

@@ -21,6 +21,8 @@ _RANDOM = 0.5
 """Share of random tokens at the start of a text; spans of them follow."""
 _SPAN = (4, 17)
 """Lengths of spans, from the shortest to below the second."""
+_FREQUENT_KINDS = 6
+"""Frequent tokens of a text."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,27 @@ def copyable_tokens(tokenizer: PreTrainedTokenizerFast) -> list[int]:
     return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
 
 
-def copying_batch(tokens: list[int], rng: np.random.Generator, length: int | None = None) -> CopyingBatch:
-    """Draw practice texts of one length (default: drawn) from these token ids, about `TOKENS` tokens in all."""
+def copying_batch(
+    tokens: list[int], rng: np.random.Generator, length: int | None = None, *, frequent: float = 0.0
+) -> CopyingBatch:
+    """Draw practice texts, about `TOKENS` tokens in all.
+
+    Args:
+        tokens: ids to draw from.
+        rng: draws everything.
+        length: of each text; None: drawn.
+        frequent: share of each text, 0 to 1, drawn from a few of the tokens. What follows such a token depends on
+            several tokens before it, as after the brackets and digits of a page.
+    """
     shortest, longest = _LENGTHS
     length = length or int(shortest * (longest / shortest) ** rng.random())
     size, text = TOKENS // length, int(length * _RANDOM)
     ids = rng.choice(tokens, size=(size, length))
     copied = np.zeros((size, length), dtype=bool)
     for row in range(size):
+        if frequent:
+            often = rng.random(length) < frequent
+            ids[row, often] = rng.choice(rng.choice(tokens, size=_FREQUENT_KINDS), size=int(often.sum()))
         end = text
         while end < length:
             span = min(int(rng.integers(*_SPAN)), length - end)

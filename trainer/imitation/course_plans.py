@@ -156,8 +156,9 @@ def _countdown(env: TextEnv) -> list[int]:
     return [*numbers, target]
 
 
-_BEFORE_RESULTS = "click[next >]"
-"""Action before those that open results: quoted first, it leads to the first of them."""
+_BEFORE_RESULTS = "next >"
+"""Words before the first result among the possible actions: quoted, they lead to it. No space follows, so that the
+result is the same token in thought and page."""
 
 _OPTIONS_AND_PRICE = re.compile(r", (?:colou?r|finish|flavou?r|scent|size|style|price)\b")
 
@@ -166,10 +167,14 @@ DILIGENCE = 0.55
 """Probability of opening the first result rather than any, and of choosing an option rather than buying without it."""
 
 
+SHOPPING_PRACTICE = 0.9
+"""The same in single states, where reading is learnt: hasty shoppers do not read."""
+
+
 def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligence: float = DILIGENCE) -> TurnPlan:
     """WebShop by what the pages show: searches the wished product in the request's words, opens the first result,
     chooses the options that the request names, one group after the other, and buys. Thoughts quote the pages, so that
-    every word to choose follows one that stands before it there.
+    every word to choose follows one that stands before it there, and begin with the strategy: a single choice for RL.
 
     Each step after the search is done so with probability `diligence`; else any result is opened, or bought at once.
     In the generated catalogue, 32 of 100 diligent purchases are perfect (the solver, which knows the catalogue: all),
@@ -184,9 +189,9 @@ def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligen
     diligent = rng.random() < diligence
     if links := [item.action for item in items["list"] if item.action.startswith("click[")]:
         if diligent:
-            return TurnPlan(f"{_BEFORE_RESULTS}, {links[0]}. The first result.", [links[0]])
+            return TurnPlan(f"First: {_BEFORE_RESULTS}{_clicked(links[0])}.", [links[0]])
         opened = str(rng.choice(links))
-        return TurnPlan(f"{opened}. Any result.", [opened])
+        return TurnPlan(f"Any: [{_clicked(opened)}].", [opened])
     buttons = [item.action for item in items["buttons"]]
     if "click[buy now]" in buttons:
         read = []
@@ -194,16 +199,21 @@ def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligen
             wish, state = _choice(section, request)
             read.append(f"{section.title} {wish} {state}. ")
             if state == "open":
+                if not diligent:
+                    return TurnPlan("Quick: good enough.", ["click[buy now]"])
                 break
         else:
-            return TurnPlan(f"{''.join(read)}All chosen.", ["click[buy now]"])
-        if diligent:
-            return TurnPlan(f"{''.join(read)}I choose {section.title} {wish}.", [f"click[ {wish}]"])
-        return TurnPlan(f"{''.join(read)}Good enough.", ["click[buy now]"])
+            return TurnPlan(f"Careful: {''.join(read)}All chosen.", ["click[buy now]"])
+        return TurnPlan(f"Careful: {''.join(read)}I choose {section.title} {wish}.", [f"click[ {wish}]"])
     if "search[keywords]" not in buttons:
         return TurnPlan("I go back.", ["click[< prev]" if "click[< prev]" in buttons else "click[back to search]"])
     wish = _OPTIONS_AND_PRICE.split(request.removeprefix("I am looking for"))[0]
     return TurnPlan("I search for it.", [f"search[{wish}]"])  # its tokens are those of the request, with the space
+
+
+def _clicked(action: str) -> str:
+    """The name in "click[name]"."""
+    return action.removeprefix("click[").removesuffix("]")
 
 
 def _choice(section: PageSection, request: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from trainer.config.imitation import Course as CourseName
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_PRACTICE,
+    SHOPPING_PRACTICE,
     plan_calculation,
     plan_either_arm,
     plan_expression_search,
@@ -60,6 +61,8 @@ class Course:
     """How many tokens back heads of the first layer look at the start, see pocket.look_back."""
     copies: bool = False
     """Whether the model starts with an induction head, see pocket.induction_head."""
+    frequent: float = 0.0
+    """Share of frequent tokens in the texts to copy, see copying_batch."""
     shape: Mapping[str, int] = field(default_factory=dict)
     """Changes of the model's configuration."""
 
@@ -166,9 +169,12 @@ COURSES: dict[CourseName, Course] = {
         vocabulary=("WebShop",),
         words=_product_ids,
         demonstrator=lambda rng: Demonstrator(partial(plan_shopping, rng=rng), random_click),
+        practice=lambda rng: Demonstrator(partial(plan_shopping, rng=rng, diligence=SHOPPING_PRACTICE), random_click),
         task_in_every_prompt=True,
         tokens=1344,
+        distances=(1, 5),  # from "next >" to the first result are five tokens
         copies=True,
+        frequent=0.35,
     ),
     "calculator": Course(
         tasks=_only("ToolCalculator", max_turns=4, max_actions_per_turn=1, max_actions=4),

@@ -116,7 +116,7 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
         (settings.refine_steps or 0, size, 0.5, good),
         (settings.noisy_steps or 0, size, 0.2, noisy),
     ]
-    copying = _copying_losses(model, tokenizer, settings.seed)
+    copying = _copying_losses(model, tokenizer, settings.seed, course.frequent)
     losses = [(settings.copying_steps or 0, 1.0, copying)]
     for number, (steps, batch, share, source) in enumerate(sources):
         demonstrations = demonstration_stream(course.tasks(rollout), derive(settings.seed, number), source)
@@ -140,10 +140,12 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
     return model, tokenizer
 
 
-def _copying_losses(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Tensor]:
+def _copying_losses(
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, seed: int, frequent: float
+) -> Iterator[Tensor]:
     tokens, rng = copyable_tokens(tokenizer), np.random.default_rng([seed, 3])
     while True:
-        yield copying_loss(model, copying_batch(tokens, rng))
+        yield copying_loss(model, copying_batch(tokens, rng, frequent=frequent))
 
 
 def _response_losses(

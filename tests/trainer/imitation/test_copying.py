@@ -33,6 +33,14 @@ def test_copied_tokens_continue_as_the_text_before_them(seed: int) -> None:
         assert all((ids[place - 1], ids[place]) in pairs for place in ends)
 
 
+def test_frequent_tokens_are_few_and_make_up_their_share() -> None:
+    batch = copying_batch(ALPHABET, np.random.default_rng(0), 256, frequent=0.35)
+    for row in batch.ids:
+        counts = torch.bincount(row).sort(descending=True).values
+        assert counts[6] < 8
+        assert 0.25 < counts[:6].sum() / len(row) < 0.5
+
+
 def test_special_tokens_are_not_copied(chat: ChatFormat) -> None:
     tokens = copyable_tokens(chat.tokenizer)
     assert len(tokens) == len(chat.tokenizer) - 3

@@ -204,32 +204,44 @@ def test_purchases_follow_what_the_pages_show_and_care_pays_off() -> None:
             assert answer.replace("[ ", "[") in state.lower(), "chosen options begin with the space of the request"
 
 
-def shop_at(*actions: str) -> tuple[str, str]:
-    """Thought and answer of a diligent shopper after these actions."""
+def shop_at(*actions: str, diligence: float = 1.0) -> tuple[str, str]:
+    """Thought and answer of a shopper, a diligent one by default, after these actions."""
     env = envs.make("WebShop", {"hints": "-"})
     env.reset(seed=1)
     for action in actions:
         env.step(action)
-    plan = plan_shopping(env, 1, rng=np.random.default_rng(0), diligence=1.0)
+    plan = plan_shopping(env, 1, rng=np.random.default_rng(0), diligence=diligence)
     return plan.thought, plan.actions[0]
 
 
 def test_thoughts_in_the_shop_go_through_the_options_up_to_the_first_open_one() -> None:
     product = ("search[reef safe lip balms]", "click[timi]")
-    assert shop_at(*product) == ("flavor cherry open. I choose flavor cherry.", "click[ cherry]")
+    assert shop_at(*product) == ("Careful: flavor cherry open. I choose flavor cherry.", "click[ cherry]")
     one = shop_at(*product, "click[ cherry]")
-    assert one == ("flavor cherry chosen. size 4 pack open. I choose size 4 pack.", "click[ 4 pack]")
+    assert one == ("Careful: flavor cherry chosen. size 4 pack open. I choose size 4 pack.", "click[ 4 pack]")
     both = shop_at(*product, "click[ cherry]", "click[4 pack]")
-    assert both == ("flavor cherry chosen. size 4 pack chosen. All chosen.", "click[buy now]")
+    assert both == ("Careful: flavor cherry chosen. size 4 pack chosen. All chosen.", "click[buy now]")
 
 
-def test_thoughts_about_results_quote_the_page_before_the_chosen_one() -> None:
+def test_thoughts_about_results_name_the_first_after_the_words_before_it() -> None:
     thought, answer = shop_at("search[reef safe lip balms]")
-    assert thought == f"click[next >], {answer}. The first result."
+    result = answer.removeprefix("click[").removesuffix("]")
+    assert thought == f"First: next >{result}."
     page = envs.make("WebShop", {"hints": "-"})
     page.reset(seed=1)
     page.step("search[reef safe lip balms]")
-    assert thought.removesuffix(". The first result.") in page.render()
+    assert f"next >], click[{result}]" in page.render()
+
+
+def test_a_hasty_shopper_opens_any_result_and_buys_without_reading() -> None:
+    thought, answer = shop_at("search[reef safe lip balms]", diligence=0.0)
+    assert thought == f"Any: [{answer.removeprefix('click[').removesuffix(']')}]."
+    assert shop_at("search[reef safe lip balms]", "click[timi]", diligence=0.0) == (
+        "Quick: good enough.",
+        "click[buy now]",
+    )
+    chosen = ("search[reef safe lip balms]", "click[timi]", "click[ cherry]", "click[4 pack]")
+    assert shop_at(*chosen, diligence=0.0) == shop_at(*chosen), "nothing is left to skip"
 
 
 def test_options_with_a_decimal_point_are_read_whole() -> None:
