@@ -53,7 +53,7 @@ def exported(who: Visitors, **changes: str) -> str:
 def test_differences_from_the_preset_are_shown_while_typing(who: Visitors) -> None:
     page = checked(who, iterations="7", **{"rollout.temperature": "0.8"})
     assert contains(page, "2 changes from sokoban-starpo_s-pocket")
-    assert contains(page, "<del>48</del> → <ins>7</ins>")
+    assert contains(page, "<del>80</del> → <ins>7</ins>")
     assert contains(page, "<code>rollout.temperature</code>")
     assert f"No changes from {DEMO}" in checked(who)
 
@@ -190,7 +190,7 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
     )
     known = {figure.title: figure for figure in estimates.figures(people.owner, config)}
     total = config.iterations * config.rollout.trajectories + estimates.evaluations(config) * config.evaluation.prompts
-    assert known["Sampled tokens"].value == f"about {total * 100 / 1e3:,.0f} thousand"
+    assert known["Sampled tokens"].value == f"about {total * 100 / 1e6:,.1f} million"
     assert known["Time on CPU, 2 threads"].how.startswith("Median of 1 recorded run: 2,000 tokens/s")
     assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
 
