@@ -63,7 +63,6 @@ def process(
     mounts: Sequence[Path] = (),
     variables: Mapping[str, str] | None = None,
     user: str = "root",
-    network: bool = True,
 ) -> list[str]:
     """The command line that runs a command inside a root, with /proc, /dev and further folders mounted meanwhile.
 
@@ -73,7 +72,6 @@ def process(
         mounts: folders of this machine, seen read-only under the same path.
         variables: added to the environment.
         user: who runs it.
-        network: False: a network namespace of its own.
     """
     steps = ["set -e"]
     for path in [*_ESSENTIAL, *map(str, mounts)]:
@@ -88,7 +86,8 @@ def process(
     pairs = [f"{name}={value}" for name, value in environment.items()]
     steps += ['exec chroot --userspec="$1" "$2" env -i --chdir="$3" "${@:4}"']
     return [
-        *("unshare", "--mount", *([] if network else ["--net"])),
+        "unshare",
+        "--mount",
         *("bash", "-c", "\n".join(steps), "bash", user, str(root.folder), root.workdir, *pairs, *command),
     ]
 
