@@ -92,6 +92,7 @@ def _memory(settings: Settings, recorder: Recorder, config: RunConfig, model: Pa
             "allocated GiB": allocated / GIB,
             "reserved GiB": reserved / GIB,
             "CUDA itself GiB": outside / GIB,
+            "estimate / (allocated + CUDA)": estimate.peak / (allocated + outside),
             "estimate / (reserved + CUDA)": estimate.peak / (reserved + outside),
         },
     )

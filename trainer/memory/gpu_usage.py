@@ -1,4 +1,4 @@
-"""Utilization and used memory of the machine's NVIDIA GPUs, from nvidia-smi."""
+"""Utilization, used memory and names of the machine's NVIDIA GPUs, from nvidia-smi."""
 
 from __future__ import annotations
 
@@ -6,20 +6,32 @@ import os
 import shutil
 import subprocess
 
-_NVIDIA_SMI = ("nvidia-smi", "--query-gpu=index,uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits")
+_NVIDIA_SMI = "nvidia-smi"
 _NVIDIA_SMI_TIMEOUT = 10
 _MIB = 2**20
 
 
 def visible_gpus() -> list[tuple[float, int]]:
     """(utilization from 0 to 1, bytes used) of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES leaves to this process."""
-    if not shutil.which(_NVIDIA_SMI[0]):
-        return []
+    text = _query("index,uuid,utilization.gpu,memory.used")
+    return parse_gpus(text, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def gpu_names() -> list[str]:
+    """Model names of all NVIDIA GPUs of the machine, such as "NVIDIA H200"."""
+    return [line.strip() for line in _query("name").splitlines() if line.strip()]
+
+
+def _query(fields: str) -> str:
+    """The answer of nvidia-smi as lines without units; empty without the program, or if it fails."""
+    if not shutil.which(_NVIDIA_SMI):
+        return ""
+    command = [_NVIDIA_SMI, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(_NVIDIA_SMI, capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
-        return []
-    return parse_gpus(done.stdout, os.environ.get("CUDA_VISIBLE_DEVICES")) if done.returncode == 0 else []
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def parse_gpus(text: str, visible: str | None) -> list[tuple[float, int]]:

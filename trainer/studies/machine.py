@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections import Counter
 from pathlib import Path
+
+from trainer.memory.gpu_usage import gpu_names
 
 
 def describe() -> str:
-    """Cores, processor, memory, versions and current load, in one line."""
+    """GPUs, cores, processor, memory, versions and current load, in one line."""
     info, memory = Path("/proc/cpuinfo"), Path("/proc/meminfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     name = re.search(r"model name\s*: (.+)", text)
     total = re.search(r"MemTotal:\s+(\d+)", memory.read_text(encoding="utf-8")) if memory.exists() else None
+    gpus = Counter(gpu_names())
     parts = [
+        *(f"{count} × {gpu}" for gpu, count in gpus.items()),
         f"{os.cpu_count()} cores of {name[1] if name else platform.processor() or platform.machine()}"
         f"{' with AMX' if 'amx_tile' in text else ''}",
         f"{int(total[1]) / 2**20:.0f} GiB" if total else "",
