@@ -23,7 +23,7 @@ Role = Literal["all", "play", "learn"]
 """What a process of a run does: an actor only plays or only learns."""
 
 CUDA_CONTEXT = 850 * 2**20
-"""Context, kernels and workspaces of a GPU process: 835 MiB on an H200 with CUDA 13.0 (`bench.gpu --parts iteration`)."""
+"""Context, kernels and workspaces of a GPU process: 835 MiB on an H200, CUDA 13.0 (`bench.gpu --parts iteration`)."""
 MAX_LOGITS = 2**25
 """Logits that exist at once: `token_logprobs.MAX_LOGITS`."""
 PREFILL_TOKENS = 8192

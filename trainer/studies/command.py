@@ -85,6 +85,12 @@ def _size(study: Study, scale: Scale) -> str:
     return f"{count}, about {minutes:.0f} min" if minutes >= 1 else f"{count}, under a minute"
 
 
+def _with_machine(before: str, this: str) -> str:
+    """The machines on which a study ran so far, and this one if it is another."""
+    hardware, _, _ = this.partition(", load before")
+    return before if hardware in before else "; ".join(filter(None, [before, this]))
+
+
 @dataclass(frozen=True)
 class StudyPlan:
     """A requested study. `overrides` are changes to all cells; `docs` receives a copy of page and picture."""
@@ -125,8 +131,10 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
     plan.out.mkdir(parents=True, exist_ok=True)
     path = plan.out / RECORD
     before = json.loads(path.read_text()) if path.exists() else {}
-    machine, seconds = str(before.get("machine") or describe()), float(before.get("seconds", 0.0))
+    machine, seconds = str(before.get("machine", "")), float(before.get("seconds", 0.0))
     began, unfinished = time.monotonic(), not all(grid.ended(cell.folder) for cell in cells)
+    if unfinished or not machine:
+        machine = _with_machine(machine, describe())
     try:
         done = grid.run(cells, jobs, stop, report, play)
     finally:

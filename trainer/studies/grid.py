@@ -150,7 +150,8 @@ def run_in_subprocess(cell: Cell, stop: Callable[[], bool]) -> None:
             time.sleep(0.1)
     process.returncode = os.waitstatus_to_exitcode(status)
     _add_cost(cell.folder, time.monotonic() - began, usage.ru_maxrss)
-    if process.returncode not in (COMPLETED, INTERRUPTED):
+    # Ctrl-C reaches the whole process group, also a cell that has written its end and is about to exit.
+    if process.returncode not in (COMPLETED, INTERRUPTED) and not ended(cell.folder):
         lines = (cell.folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
             "no output"
         ]

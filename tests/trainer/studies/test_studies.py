@@ -2,7 +2,8 @@
 
 import json
 import os
-from contextlib import nullcontext
+import sys
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -118,6 +119,33 @@ def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
     ):
         grid.run(cells, 1, never, lambda line: None, grid.run_in_subprocess)
     assert not (tmp_path / "bandit_teacher" / "no-think").exists()
+
+
+def test_a_cell_that_is_interrupted_after_its_end_is_complete(tmp_path, monkeypatch):
+    (cell,) = grid.cells(find("table-4"), "smoke", 1, tmp_path)[:1]
+    with closing(Journal(tmp_path / "written")) as journal:
+        journal.write(events.RunFinished(reason="completed", iteration=2, message="All 2 iterations are done."))
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\ncp {journal.path} {cell.folder}\nkill -INT $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    messages = []
+    assert grid.run([cell], 1, never, messages.append, grid.run_in_subprocess)
+    assert len(messages) == 1
+
+
+def test_a_study_names_all_machines_that_it_ran_on(tmp_path, pocket_folder, monkeypatch):
+    def on(machine, *arguments):
+        monkeypatch.setattr(command, "describe", lambda: f"{machine}, load before the start 0.1")
+        assert smoke("table-4", tmp_path, pocket_folder, *arguments) == 0
+        return json.loads((tmp_path / command.RECORD).read_text())["machine"]
+
+    first = on("a laptop")
+    assert first == "a laptop, load before the start 0.1"
+    assert on("a laptop", "--seeds", "2") == first
+    both = on("a GPU", "--seeds", "3")
+    assert both == f"{first}; a GPU, load before the start 0.1"
+    assert on("a third one, which only writes the page", "--seeds", "3") == both
 
 
 def test_invalid_arguments_are_reported_before_anything_runs(tmp_path, capsys):
