@@ -150,10 +150,11 @@ class PageBoard(BaseModel):
 
 
 class TextBoard(BaseModel):
-    """Plain text, for environments without a drawable board."""
+    """Plain text, for environments without a drawable board, or with a grid that needs words, such as a question."""
 
     kind: Literal["text"] = "text"
     text: str
+    grid: GridBoard | None = Field(default=None, description="Drawn beside the text.")
 
 
 Board = Annotated[GridBoard | ArmsBoard | PageBoard | TextBoard, Field(discriminator="kind")]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 from gymnasium.error import ResetNeeded
 from pydantic import Field, field_validator, model_validator
 
+from envs.adapters.boards.question_grids import answer_grid, question_grid
 from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
@@ -158,11 +159,13 @@ class ReasoningGym(TextEnv):
         return question if self._answer is None else f"{question}\n{self._verdict}"
 
     def board(self) -> TextBoard:
-        """The question, with the answer and its score."""
-        text = str(self._question()["question"])
+        """The question, with the answer and its score; beside it the grid of either, where it has one."""
+        entry = self._question()
+        text, grid = str(entry["question"]), question_grid(self.settings.id, entry)
         if self._answer is not None:
             text += f"\n\nAnswer: {self._answer[:400]}\n{self._verdict}"
-        return TextBoard(text=text)
+            grid = answer_grid(self.settings.id, entry, self._answer) or grid
+        return TextBoard(text=text, grid=grid)
 
     def hint(self) -> Hint | None:
         """The answer; None for a generator that knows none."""

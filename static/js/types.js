@@ -11,7 +11,7 @@
 /** @typedef {{text: string, detail: string, action: string, chosen: boolean}} PageItem */
 /** @typedef {{layout: "note"|"buttons"|"list"|"choices"|"text", title: string, items: PageItem[]}} PageSection */
 /** @typedef {{kind: "page", title: string, address: string, sections: PageSection[], last?: string|null}} PageBoard */
-/** @typedef {{kind: "text", text: string}} TextBoard */
+/** @typedef {{kind: "text", text: string, grid?: GridBoard|null}} TextBoard */
 /** @typedef {GridBoard|ArmsBoard|PageBoard|TextBoard} Board */
 
 /**

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from envs.base import GridBoard, Symbol
+from envs.base import GridBoard, Symbol, TextBoard
 from tests.browser.static_pages import html, static_pages
 
 LEGEND = {
@@ -102,3 +102,22 @@ def test_an_unknown_theme_without_a_legend_is_shown_as_text(page: Page) -> None:
     show(page, board("#w#", "sm "))
     expect(page.locator(".board pre")).to_have_count(0)
     expect(page.locator(".sign")).to_have_count(1)
+
+
+def test_a_question_stands_beside_its_grid(page: Page) -> None:
+    question = TextBoard(
+        text="Where is the wolf?\n" * 40, grid=GridBoard(theme="meadow", rows=["#w#", "sm "], legend=LEGEND)
+    )
+    show(page, json.dumps(question.model_dump(exclude_none=True)))
+    expect(page.get_by_role("img", name="Board, 2 rows by 3 columns.")).to_be_visible()
+    grid, words = page.locator(".question-grid").bounding_box(), page.locator(".board pre").bounding_box()
+    assert grid
+    assert words
+    assert grid["x"] + grid["width"] <= words["x"]
+    assert page.evaluate("document.querySelector('.board pre').scrollHeight") > words["height"]
+    host = page.locator(".board").bounding_box()
+    assert host
+    assert words["height"] <= host["height"]
+    show(page, json.dumps(TextBoard(text="Nothing else").model_dump(exclude_none=True)))
+    expect(page.locator(".question-grid")).to_have_count(0)
+    expect(page.locator(".board")).to_have_text("Nothing else")

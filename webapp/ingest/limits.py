@@ -181,6 +181,8 @@ def _fitted(name: str, value: Any) -> Any:
         return (
             value if not _is_huge(value) else TextBoard(text=f"A grid of more than {MAX_SIDE} cells a side, not shown.")
         )
+    if kind is TextBoard and value.grid is not None and _is_huge(value.grid):
+        value = value.model_copy(update={"grid": None})
     if kind is list:
         items = [_fitted(name, item) for item in value]
         return value if all(map(operator.is_, items, value)) else items

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from envs.adapters.boards import textarena_puzzles
 from envs.base import GridBoard, Symbol, Tone
 
 _TILES = ".123456789abcdefgh"
@@ -115,5 +116,12 @@ _BOARDS: dict[str, Callable[[Any], GridBoard]] = {
     "MinesweeperEnv": _mines,
     "SudokuEnv": _sudoku,
     "LightsOutEnv": _lights,
+    "TowerOfHanoiEnv": textarena_puzzles.hanoi,
+    "WordleEnv": textarena_puzzles.wordle,
+    "MastermindEnv": textarena_puzzles.mastermind,
+    "FifteenPuzzleEnv": textarena_puzzles.fifteen,
+    "RushHourEnv": textarena_puzzles.rush_hour,
+    "PegJumpEnv": textarena_puzzles.pegs,
+    "WordSearchEnv": textarena_puzzles.word_search,
 }
 """Class of a game → how it is drawn."""

@@ -105,7 +105,7 @@ export function matchPieces(before, after) {
  * @returns {string}
  */
 export function describeBoard(board) {
-  if (board.kind === "text") return "The state as text";
+  if (board.kind === "text") return board.grid ? "A question with its grid" : "The state as text";
   if (board.kind === "page") return describePage(board);
   if (board.kind === "arms") {
     return "Bandit: " + board.arms.map((arm) => `${arm.name}, ${arm.pulls} pulls, ${arm.total.toFixed(2)} in all`).join("; ");
@@ -160,7 +160,8 @@ export class BoardView {
     if (board.kind === "grid" && (THEMES[board.theme] || board.legend)) this.#grid(board, animate);
     else if (board.kind === "arms") this.#arms(board);
     else if (board.kind === "page") this.#page(board);
-    else this.#text(board.kind === "text" ? board.text : board.rows.join("\n"));
+    else if (board.kind === "text") this.#text(board.text, board.grid);
+    else this.#text(board.rows.join("\n"));
     this.host.classList.toggle("page-board", board.kind === "page");
     this.host.classList.toggle("text-board", board.kind === "text");
     this.host.setAttribute("role", ["page", "text"].includes(board.kind) ? "group" : "img"); // their text is readable as it is
@@ -350,11 +351,14 @@ export class BoardView {
     this.host.scrollTop = 0;
   }
 
-  /** @param {string} text */
-  #text(text) {
+  /** @param {string} text @param {GridBoard|null} [grid] */
+  #text(text, grid) {
     this.key = "";
     this.#forget();
-    this.host.replaceChildren(drawNumbers(text) ?? html("pre", {}, [text]));
+    const words = drawNumbers(text) ?? html("pre", {}, [text]);
+    const beside = html("div", { class: "question-grid" });
+    if (grid) new BoardView(beside).show(grid);
+    this.host.replaceChildren(grid ? html("div", { class: "question-board" }, [beside, words]) : words);
   }
 
   /** Discard the pieces: the next board has another shape. */

@@ -33,7 +33,8 @@ function show(speak) {
   if (host && (!view || view.host !== host)) view = new BoardView(host);
   if (host && view) {
     const from = view.player();
-    view.show(game.board, { animate: speak && game.taken === taken + 1 });
+    const board = game.board.kind === "text" && game.board.grid ? game.board.grid : game.board; // the page itself has the words
+    view.show(board, { animate: speak && game.taken === taken + 1 });
     if (game.last?.actual && from && game.taken === taken + 1) view.slip(from, game.last.name, game.last.actual);
     if (game.advice) view.ghost(game.advice);
   }

@@ -204,7 +204,7 @@ def test_lights_out_is_drawn_with_its_lights() -> None:
 
 
 def test_a_game_without_a_grid_is_shown_as_text() -> None:
-    env = make("TowerOfHanoi-v0")
+    env = make("GuessTheNumber-v0")
     text, _ = env.reset(seed=1)
     assert env.board() == TextBoard(text=text)
 

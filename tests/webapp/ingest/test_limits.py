@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from envs.base import GridBoard
+from envs.base import GridBoard, TextBoard
 from tests.webapp import journal_builder
 from tests.webapp.ingest.test_token_arrays_ingest import tokens
 from trainer.journal import events as journal
@@ -59,6 +59,18 @@ def test_a_grid_that_no_page_could_show_is_named_instead(run: Run, folder: Path)
     [action] = Turn.objects.get().event["actions"]
     assert action["board"]["kind"] == "text"
     assert "more than 200 cells a side" in action["board"]["text"]
+
+
+@pytest.mark.django_db
+def test_a_question_keeps_its_words_without_a_grid_that_no_page_could_show(run: Run, folder: Path) -> None:
+    turn = journal_builder.turn("a", 0)
+    small, huge = (GridBoard(theme="sokoban", rows=["#" * side] * side) for side in (3, 300))
+    turn.board = TextBoard(text="Where?", grid=huge)
+    turn.actions[0].board = TextBoard(text="There", grid=small)
+    begun(run, folder, turn)
+    event = Turn.objects.get().event
+    assert event["board"] == {"kind": "text", "text": "Where?"}
+    assert event["actions"][0]["board"]["grid"]["rows"] == ["###"] * 3
 
 
 @pytest.mark.django_db

@@ -94,6 +94,11 @@ def test_painted_tiles_keep_their_colour_under_a_glyph() -> None:
         assert close(image, x * cell, top + y * cell, f"paint_{tone}"), tone
 
 
+def test_a_question_is_drawn_as_its_grid():
+    grid = {"kind": "grid", "theme": "gardens", "rows": ["#a", "kd"], "legend": LEGEND}
+    assert draw_board({"kind": "text", "text": "Which way?", "grid": grid}, SIDE) == draw_board(grid, SIDE)
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_environment_has_an_image(name: str) -> None:
     env = envs.make(name)

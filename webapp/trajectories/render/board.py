@@ -54,6 +54,8 @@ def draw_board(
             return _arms(board, size, mark)
         case "page":
             return draw_page(board, size, mark)
+    if grid := board.get("grid"):  # of a question: the words would be too small
+        return draw_board(grid, size)
     text = str(board.get("text", ""))
     return _text(text, size, exact=False) if mark is None else _marked_text(text, size, mark)
 

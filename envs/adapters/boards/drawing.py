@@ -1,0 +1,51 @@
+"""Grids from the symbols of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envs.base import MAX_GLYPH, GridBoard, Symbol, Tone
+
+_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:;<=>?!%&*+-/^|~"
+EMPTY = Symbol(name="empty", tone="tile")
+OUTSIDE = Symbol(name="outside", tone="wall")
+
+
+def labelled(glyph: object, name: str = "", tone: Tone = "tile") -> Symbol:
+    """A cell with a few characters on it; without a `name` the glyph is its name, too."""
+    text = str(glyph)
+    return Symbol(name=name or text, tone=tone, glyph=text[:MAX_GLYPH])
+
+
+def drawn(theme: str, cells: Sequence[Sequence[Symbol]]) -> GridBoard:
+    """A board of these cells, with a character for each different symbol.
+
+    Raises:
+        ValueError: no cells, rows of different lengths, or more symbols than characters.
+    """
+    if not cells or not cells[0] or len({len(row) for row in cells}) != 1:
+        raise ValueError("a grid needs rows of one length")
+    characters: dict[tuple[str, str, str | None], str] = {}
+    legend: dict[str, Symbol] = {}
+    rows = []
+    for row in cells:
+        line = ""
+        for symbol in row:
+            key = (symbol.name, symbol.tone, symbol.glyph)
+            if key not in characters:
+                if len(characters) == len(_CHARACTERS):
+                    raise ValueError(f"a grid can have {len(_CHARACTERS)} different symbols")
+                characters[key] = _CHARACTERS[len(characters)]
+                legend[characters[key]] = symbol
+            line += characters[key]
+        rows.append(line)
+    return GridBoard(theme=theme, rows=rows, legend=legend)
+
+
+def towers(pegs: Sequence[Sequence[int]], height: int) -> GridBoard:
+    """Disks on pegs, one column for each peg; a peg's list begins with its lowest disk."""
+    rows = [
+        [labelled(peg[level], f"disk {peg[level]}", "piece") if level < len(peg) else EMPTY for peg in pegs]
+        for level in reversed(range(height))
+    ]
+    return drawn("tower_of_hanoi", rows)

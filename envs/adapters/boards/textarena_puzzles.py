@@ -1,0 +1,96 @@
+"""Boards of TextArena's puzzles other than maps: stacks, guesses and their marks, tiles, cars, pegs, letters."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import Any
+
+from envs.adapters.boards.drawing import EMPTY, OUTSIDE, drawn, labelled, towers
+from envs.base import GridBoard, Symbol, Tone
+
+_MARKS: dict[str, tuple[str, Tone]] = {"G": ("right", "green"), "Y": ("elsewhere", "yellow"), "X": ("absent", "tile")}
+_FREE = Symbol(name="free", tone="floor")
+
+
+def hanoi(game: Any) -> GridBoard:
+    pegs = game.state.game_state["towers"]
+    return towers([pegs[name] for name in sorted(pegs)], game.num_disks)
+
+
+def wordle(game: Any) -> GridBoard:
+    """One row for each guess that is allowed; the secret word is not drawn."""
+    state = game.state.game_state
+    rows = [
+        [_letter(letter, mark) for letter, mark in zip(word.upper(), marks, strict=True)]
+        for word, marks in state["guess_history"]
+    ]
+    rows += [[EMPTY] * state["word_length"]] * (state["num_guesses"] - len(rows))
+    return drawn("wordle", rows)
+
+
+def _letter(letter: str, mark: str) -> Symbol:
+    name, tone = _MARKS[mark]
+    return labelled(letter, f"{letter}, {name}", tone)
+
+
+def mastermind(game: Any) -> GridBoard:
+    """The guesses so far, each with its numbers of black and white pegs; the code is not drawn."""
+    state = game.state.game_state
+    length = state["code_length"]
+    rows = [
+        [
+            *(labelled(digit) for digit in entry["guess"]),
+            labelled(f"●{entry['black']}", f"{entry['black']} in the right place", "good"),
+            labelled(f"○{entry['white']}", f"{entry['white']} in other places", "white"),
+        ]
+        for entry in state["history"]
+    ]
+    return drawn("mastermind", rows or [[EMPTY] * length + [Symbol(name="no guess yet", tone="floor")] * 2])
+
+
+def fifteen(game: Any) -> GridBoard:
+    return drawn("fifteen", [[_FREE if tile is None else labelled(tile) for tile in row] for row in game.board])
+
+
+def rush_hour(game: Any) -> GridBoard:
+    """The cars, and the exit behind the row of X."""
+    size, vehicles = game.BOARD_SIZE, game.state.game_state["vehicles"]
+    exit_row = vehicles["X"].row
+    tones: cycle[Tone] = cycle(("blue", "green", "yellow", "orange", "white"))
+    cells = [[_FREE] * size + [Symbol(name="exit", tone="goal") if row == exit_row else OUTSIDE] for row in range(size)]
+    for name in sorted(vehicles):
+        car = labelled(name, "car X, which has to leave", "red") if name == "X" else labelled(name, tone=next(tones))
+        for row, column in vehicles[name].cells():
+            if row < size and column < size:  # X may have left
+                cells[row][column] = car
+    return drawn("rush_hour", cells)
+
+
+def pegs(game: Any) -> GridBoard:
+    """The triangle of holes, each with its number; the numbers of empty ones stand on the floor."""
+    holes = game.state.game_state["board"]
+    rows: list[list[Symbol]] = []
+    hole = 1
+    while hole < len(holes):
+        width = len(rows) + 1
+        numbers = range(hole, hole + width)
+        rows.append([labelled(at, f"{'peg' if holes[at] else 'hole'} {at}", _peg(holes[at])) for at in numbers])
+        hole += width
+    return drawn("pegs", [row + [OUTSIDE] * (len(rows) - len(row)) for row in rows])
+
+
+def _peg(there: bool) -> Tone:
+    return "orange" if there else "floor"
+
+
+def word_search(game: Any) -> GridBoard:
+    """The letters; those of words that were found are marked."""
+    found = game.highlighted_positions
+    cells = [
+        [
+            labelled(letter, f"{letter}, found", "good") if (row, column) in found else labelled(letter)
+            for column, letter in enumerate(letters)
+        ]
+        for row, letters in enumerate(game.state.game_state["board"])
+    ]
+    return drawn("word_search", cells)
