@@ -440,7 +440,8 @@ class Trajectory(Answer):
     """Why it ended: terminated, turns, actions, truncated, interrupted; empty before."""
     end_reason: str = ""
     """How it ended, as a code: solved, why it was lost (box_corner, …), what ran out; empty before."""
-    total_reward: float
+    total_reward: float | None
+    """null: none was recorded."""
     turns: int
     actions: int
     """Executed actions."""

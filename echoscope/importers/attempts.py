@@ -109,7 +109,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
                 thought=turn.thought,
                 answer=turn.answer,
                 actions=turn.actions,
-                reward=(attempt.reward or 0.0) if last else 0.0,
+                reward=attempt.reward if last else None,
                 terms=attempt.terms if last and attempt.terms else None,
                 tokens=attempt.tokens if last else 0,
                 truncated=attempt.truncated and last,
@@ -122,7 +122,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
         trajectory.finish(
             success=succeeded(attempt, success_at),
             end="truncated" if cut else "terminated",
-            total_reward=attempt.reward or 0.0,
+            total_reward=attempt.reward,
             error=attempt.error or (None if turns else "the file holds no response of the policy"),
             **extra,
         )

@@ -142,8 +142,9 @@ def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[
         "prompt": facts.get("prompt") or "",
         "board": facts.get("board"),
         "turns": [
-            {name: turn.get(name) for name in ("state", "response", "thought", "answer", "problem", "reward", "board")}
+            {name: turn.get(name) for name in ("state", "response", "thought", "answer", "problem", "board")}
             | {
+                "reward": turn.get("reward") if turn.get("terms", True) else None,
                 "text": _text(turn, recorded=bool(facts.get("recorded"))),
                 "more": extra_text(turn.get("extra"), turn.get("actions") or []),
                 "images": turn.get("sources") or [],

@@ -255,7 +255,7 @@ class Trajectory:
     def __init__(self, run: Recorder, key: str) -> None:
         self._run, self.key = run, key
         self._turns = self._actions = self._tokens = 0
-        self._reward = 0.0
+        self._reward: float | None = None
         self._ended = False
 
     def __enter__(self) -> Self:
@@ -280,7 +280,7 @@ class Trajectory:
         thought: str = "",
         answer: str | None = None,
         actions: Sequence[str | Mapping[str, Any]] = (),
-        reward: float = 0.0,
+        reward: float | None = None,
         terms: Mapping[str, float] | None = None,
         tokens: int = 0,
         logprob: float | None = None,
@@ -301,7 +301,7 @@ class Trajectory:
             actions: names of executed actions, or mappings with the fields of docs/journal.md. Without any, the
                 actions are the `tool_calls` among `extra`: mappings with `name`, `arguments`, `result` and `failed`, or
                 as chat APIs have them.
-            reward: of the turn; `terms` name its parts.
+            reward: of the turn; `terms` name its parts. None: it has none of its own.
             tokens: sampled tokens.
             logprob, entropy: their means, in nats.
             valid: whether the response keeps the format; `problem` says why not.
@@ -328,8 +328,8 @@ class Trajectory:
             format_valid=valid,
             problem=problem,
             actions=done,
-            reward=float(reward),
-            terms=dict(terms or {"environment": float(reward)}),
+            reward=float(reward or 0.0),
+            terms=dict(terms or ({} if reward is None else {"environment": float(reward)})),
             tokens=tokens,
             truncated=truncated,
             logprob=logprob,
@@ -340,7 +340,8 @@ class Trajectory:
         self._turns += 1
         self._actions += sum(action["status"] == "executed" for action in done)
         self._tokens += tokens
-        self._reward += float(reward)
+        if reward is not None:
+            self._reward = (self._reward or 0.0) + float(reward)
 
     def finish(
         self,
@@ -355,7 +356,7 @@ class Trajectory:
 
         Args:
             success: None: not known; success rates leave it out.
-            total_reward: by default the sum of its turns'.
+            total_reward: by default the sum of its turns', or none if no turn has one.
         """
         if self._ended:
             return

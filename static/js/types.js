@@ -111,7 +111,7 @@
  * @property {number} member
  * @property {boolean} success
  * @property {string} end
- * @property {number} total_reward
+ * @property {number|null} total_reward
  * @property {number} turns
  * @property {number} actions
  * @property {LostAt|null} [lost_at]

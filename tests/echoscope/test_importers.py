@@ -112,7 +112,9 @@ def test_nothing_is_made_up_where_files_have_no_rewards(tmp_path: Path) -> None:
     events = imported(tmp_path, write_lines(tmp_path / "chats.jsonl", {"messages": [QUESTION, reply("4")]}))
     assert "metrics" not in events
     assert events["run_started"][0].config["recorded"] == {"imported_from": [str(tmp_path / "chats.jsonl")]}
-    assert events["trajectory_finished"][0].success is None
+    (end,) = events["trajectory_finished"]
+    assert (end.success, end.total_reward) == (None, None)
+    assert events["turn"][0].terms == {}
 
 
 def test_attempts_of_unknown_success_are_left_out_of_rates_and_evaluations(tmp_path: Path) -> None:

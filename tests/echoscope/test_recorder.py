@@ -40,6 +40,21 @@ def test_a_run_becomes_a_journal_in_the_documented_order(tmp_path: Path) -> None
     assert (finished.reason, finished.iteration, finished.summary) == ("completed", 1, {"success": 1.0})
 
 
+def test_a_reward_that_was_not_given_is_not_recorded(tmp_path: Path) -> None:
+    run = echoscope.init("Chats", folder=tmp_path)
+    for rewards in ((None, None), (None, 0.5), (0.0, None)):
+        with run.trajectory(prompt="p", iteration=1) as attempt:
+            for reward in rewards:
+                attempt.turn(state="s", response="r", reward=reward)
+    with run.trajectory(prompt="p", iteration=1) as attempt:
+        attempt.turn(state="s", response="r")
+        attempt.finish(success=True, total_reward=2)
+    recorded = events(tmp_path)
+    assert [end.total_reward for end in recorded if end.type == "trajectory_finished"] == [None, 0.5, 0.0, 2.0]
+    terms = [turn.terms for turn in recorded if turn.type == "turn"]
+    assert terms == [{}, {}, {}, {"environment": 0.5}, {"environment": 0.0}, {}, {}]
+
+
 def test_without_a_seed_a_task_is_known_by_its_environment_prompt_and_board(tmp_path: Path) -> None:
     run = echoscope.init("Seeds", folder=tmp_path)
     tasks: list[dict[str, Any]] = [{}, {}, {"prompt": "q"}, {"board": "b"}, {"environment": "Go"}, {"seed": 0}]

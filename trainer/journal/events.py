@@ -141,7 +141,9 @@ class Turn(Event):
     problem: str | None = Field(default=None, description="Why the format is not valid, in words.")
     actions: list[ActionRecord]
     reward: float = Field(description="Sum of `terms`.")
-    terms: dict[str, float] = Field(description='Named reward terms: "environment", "format", …')
+    terms: dict[str, float] = Field(
+        description='Named reward terms: "environment", "format", …; empty: none was recorded.'
+    )
     tokens: int = Field(description="Sampled tokens.")
     truncated: bool = Field(description="Cut at rollout.max_response_tokens.")
     entropy: float | None = Field(default=None, description="Mean entropy of the sampled tokens, nats, where known.")
@@ -170,7 +172,10 @@ class TrajectoryFinished(Event):
     end: Literal["terminated", "turns", "actions", "truncated", "interrupted"] = Field(
         description="terminated by the environment, out of turns or actions, context full or error, run stopped"
     )
-    total_reward: float = Field(description="R(τ): sum over turns of all terms.")
+    total_reward: float | None = Field(
+        default=None,
+        description="R(τ): sum over turns of all terms. null: none was recorded, in runs of other trainers.",
+    )
     turns: int
     actions: int = Field(description="Executed actions.")
     tokens: int

@@ -219,9 +219,10 @@ def choose_sample(run: Path, iteration: int) -> RecordedTrajectory | None:
 def _sample_caption(sample: RecordedTrajectory) -> str:
     where = f"evaluation {sample.group.suite}" if sample.group.split == "eval" else "training"
     outcome = "solved" if sample.finished.success else "not solved"
+    reward = sample.finished.total_reward
     return (
         f"Iteration {sample.group.iteration}, {where}, seed {sample.group.seed}: {outcome} in {len(sample.turns)} "
-        f"turn{'s' if len(sample.turns) != 1 else ''}, total reward {sample.finished.total_reward:g}."
+        f"turn{'s' if len(sample.turns) != 1 else ''}{'' if reward is None else f', total reward {reward:g}'}."
     )
 
 

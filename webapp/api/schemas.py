@@ -345,7 +345,7 @@ class TrajectoryOut(Schema):
     end_reason: str = Field(
         description="How it ended, as a code: solved, why it was lost (box_corner, …), what ran out; empty before."
     )
-    total_reward: float
+    total_reward: float | None = Field(description="null: none was recorded.")
     turns: int
     actions: int = Field(description="Executed actions.")
     tokens: int = Field(description="Sampled tokens.")

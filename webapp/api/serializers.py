@@ -123,7 +123,7 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> sc
         "status": trajectory.status,
         "end": trajectory.end,
         "end_reason": trajectory.end_reason,
-        "total_reward": trajectory.total_reward,
+        "total_reward": trajectory.reward,
         "turns": trajectory.turn_count,
         "actions": trajectory.action_count,
         "tokens": trajectory.token_count,

@@ -43,8 +43,10 @@ def number(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def signed(value: float) -> str:
-    """The value with its sign, as for rewards: one decimal, a second one only where it is needed (0.15)."""
+def signed(value: float | None) -> str:
+    """The value with its sign, as for rewards: one decimal, a second one only where it is needed (0.15). None: a dash."""
+    if value is None:
+        return "–"
     size = abs(value)
     text = f"{size:.0f}" if size >= 100 else re.sub(r"0$", "", f"{size:.2f}")
     if float(text) == 0:

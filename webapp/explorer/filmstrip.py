@@ -107,7 +107,7 @@ def make_film(chosen: Chosen, environment: str) -> Film:
                 iteration=frame.iteration.iteration,
                 outcome=frame.played.outcome.word,
                 success=trajectory.success,
-                reward=trajectory.total_reward,
+                reward=trajectory.reward,
                 answer=_shortened(answers.get(trajectory.pk, "")),
                 first_success=frame.first_success,
                 steps=walk(boards[trajectory.pk], actions[trajectory.pk]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from statistics import fmean
 
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5
@@ -92,6 +93,7 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
             "error",
             "lost_at",
             "total_reward",
+            "rewarded",
             "turn_count",
             "action_count",
             "group_id",
@@ -121,7 +123,7 @@ def _iteration(number: int, members: Sequence[Trajectory], current: Trajectory) 
         members=[_related(member, current) for member in members],
         solved=sum(member.status == Trajectory.Status.SUCCESS for member in ended),
         ended=len(ended),
-        mean=sum(member.total_reward for member in ended) / len(ended) if ended else None,
+        mean=fmean(rewards) if (rewards := [member.total_reward for member in ended if member.rewarded]) else None,
         here=number == current.iteration,
     )
 

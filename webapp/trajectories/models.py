@@ -105,6 +105,7 @@ class Trajectory(models.Model):
     status = models.CharField(max_length=11, choices=Status.choices, default=Status.WAITING)
     end = models.CharField(max_length=12, blank=True)
     total_reward = models.FloatField(default=0.0)
+    rewarded = models.BooleanField(default=True, help_text="Whether a reward was recorded; without one the total is 0.")
     turn_count = models.PositiveIntegerField(default=0)
     action_count = models.PositiveIntegerField(default=0)
     token_count = models.PositiveIntegerField(default=0)
@@ -164,6 +165,11 @@ class Trajectory(models.Model):
     def success(self) -> bool | None:
         """Whether it was solved; None while it is played, if it was interrupted, and if it is not known."""
         return self.status == self.Status.SUCCESS if self.status in self.COUNTED else None
+
+    @property
+    def reward(self) -> float | None:
+        """Its total reward so far; None if none was recorded."""
+        return self.total_reward if self.rewarded else None
 
 
 class Turn(models.Model):

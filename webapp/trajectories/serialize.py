@@ -30,7 +30,7 @@ def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
     return {
         "success": trajectory.success,
         "end": trajectory.end if over else None,
-        "total_reward": trajectory.total_reward if over else None,
+        "total_reward": trajectory.reward if over else None,
         "lost_at": trajectory.lost_at,
     }
 

@@ -145,7 +145,7 @@ function withTurn(trajectory, event) {
 /** @param {OpenTrajectory} trajectory @param {Event} event @returns {OpenTrajectory} */
 function withEnd(trajectory, event) {
   return {
-    ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward, turns: event.turns,
+    ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward ?? 0, turns: event.turns,
     actions: event.actions, tokens: event.tokens, error: event.error ?? "", lost: event.lost_at ?? null,
   };
 }

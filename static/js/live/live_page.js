@@ -291,7 +291,7 @@ export class LivePage {
       html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.success === false ? "lost" : "cut" }, [
         html("span", { class: "where number" }, [place(result.group, result.member)]),
         html("span", { class: "what" }, [outcome(result)]),
-        html("span", { class: "reward number" }, [signed(result.total_reward)]),
+        html("span", { class: "reward number" }, [result.total_reward === null ? "" : signed(result.total_reward)]),
       ]),
     ])));
   }

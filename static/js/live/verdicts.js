@@ -67,5 +67,5 @@ export function showOutcome(node, trajectory, over) {
   }
   const actions = trajectory.turns.flatMap((turn) => turn.actions).filter((action) => action.status === "executed").length;
   const words = outcome({ ...trajectory, turns: trajectory.turns.length, actions });
-  setText(node, over ? words.charAt(0).toUpperCase() + words.slice(1) + ` · ${signed(trajectory.total_reward ?? 0)}` : "Playing");
+  setText(node, over ? words.charAt(0).toUpperCase() + words.slice(1) + (trajectory.total_reward == null ? "" : ` · ${signed(trajectory.total_reward)}`) : "Playing");
 }

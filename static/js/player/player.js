@@ -344,8 +344,9 @@ export class Player {
     const { recorded, turns } = this.trajectory;
     const start = recorded && !turn.actions.length ? "" : ", before its actions";
     const where = position.action < 0 ? start : `, action ${position.action + 1} of ${turn.actions.length}`;
-    const taken = recorded && !turns.some(({ actions }) => actions.length) ? "" : `${plural(actionsTaken(this.positions, this.index), "action")} taken, `;
-    return `Turn ${position.turn + 1} of ${turns.length}${where} · ${taken}reward ${signed(rewardSoFar(this.trajectory, position))} so far`;
+    const taken = recorded && !turns.some(({ actions }) => actions.length) ? "" : `${plural(actionsTaken(this.positions, this.index), "action")} taken`;
+    const reward = turns.some(({ terms }) => Object.keys(terms).length) ? `reward ${signed(rewardSoFar(this.trajectory, position))} so far` : "";
+    return [`Turn ${position.turn + 1} of ${turns.length}${where}`, [taken, reward].filter(Boolean).join(", ")].filter(Boolean).join(" · ");
   }
 
   /** Highlight the current turn and action. */

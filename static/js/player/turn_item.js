@@ -41,7 +41,7 @@ export function renderTurn(turn, { lost, marks, images, recorded }) {
   return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
     html("div", { class: "turn-head" }, [
       html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
-      html("span", { class: "turn-reward number" }, [signed(turn.reward)]),
+      ...(Object.keys(turn.terms).length ? [html("span", { class: "turn-reward number" }, [signed(turn.reward)])] : []),
     ]),
     ...renderImages(turn, images),
     html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
@@ -127,7 +127,7 @@ function renderCalls(actions) {
 /** Another trainer may have sent no number of tokens. @param {Turn} turn @param {boolean} recorded */
 function facts(turn, recorded) {
   const terms = Object.entries(turn.terms);
-  const reward = terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
+  const reward = !terms.length ? "" : terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
   const length = turn.tokens || !recorded ? [plural(turn.tokens, "token")] : [];
   return [reward, [...length, ...(turn.truncated ? ["truncated at the limit"] : [])].join(", "), ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");

@@ -46,8 +46,8 @@ LEGEND = {
 
 
 def turn(**more: Any) -> dict[str, Any]:
-    plain = {"turn": 0, "thought": "I push.", "actions": [], "reward": -0.1, "format_valid": True, "response": ""}
-    return plain | more
+    plain = {"turn": 0, "thought": "I push.", "actions": [], "format_valid": True, "response": ""}
+    return plain | {"reward": -0.1, "terms": {"environment": -0.1}} | more
 
 
 def close(image: Image.Image, x: float, y: float, name: str) -> bool:
@@ -152,6 +152,8 @@ def test_a_card_fits_any_thought(shown: dict[str, Any]) -> None:
     for action in (-1, 0, 7):
         assert draw_preview(Position(0, action, board, shown), CAPTION).size == (1200, 630)
     assert draw_preview(Position(0, -1, board, None), CAPTION).size == (1200, 630)
+    unrewarded = draw_preview(Position(0, -1, board, shown | {"terms": {}}), CAPTION)
+    assert unrewarded != draw_preview(Position(0, -1, board, shown), CAPTION)
 
 
 def test_text_stays_inside_its_box() -> None:

@@ -130,7 +130,7 @@ def compare_puzzle(request: HttpRequest, query: Query[PuzzleQuery]) -> PuzzleOut
                 run=play.side.run.slug,
                 trajectory=play.trajectory.slug if play.trajectory else None,
                 success=play.trajectory.success if play.trajectory else None,
-                total_reward=play.trajectory.total_reward if play.trajectory else None,
+                total_reward=play.trajectory.reward if play.trajectory else None,
             )
             for play in found.plays
         ],

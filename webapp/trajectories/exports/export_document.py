@@ -87,7 +87,8 @@ def transcript(trajectory: Trajectory, events: Iterable[Event]) -> str:
     outcome = outcome_of(trajectory)
     lines = [
         f"{group.environment}, {when_of(trajectory)}",
-        f"{outcome[:1].upper()}{outcome[1:]}. Total reward {formatting.signed(trajectory.total_reward)}.",
+        f"{outcome[:1].upper()}{outcome[1:]}."
+        + (f" Total reward {formatting.signed(trajectory.reward)}." if trajectory.rewarded else ""),
         *_part("Prompt", group.prompt),
         *_part("Board at the start", board_text(group.board)),
     ]
@@ -128,7 +129,7 @@ def _turn(event: Event, *, recorded: bool) -> list[str]:
         if record.get("board"):
             lines += [f"        {line}" for line in board_text(record["board"]).splitlines()]
     terms = ", ".join(f"{formatting.signed(value)} {name}" for name, value in event["terms"].items())
-    return [*lines, f"Reward: {formatting.signed(event['reward'])}" + (f" ({terms})" if terms else "")]
+    return [*lines, f"Reward: {formatting.signed(event['reward'])} ({terms})"] if terms else lines
 
 
 def _images(images: Iterable[Mapping[str, Any]]) -> list[str]:

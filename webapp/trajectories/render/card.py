@@ -185,8 +185,9 @@ def _thought(draw: Draw, position: Position, caption: Caption, box: tuple[int, f
         return
     where = f"Turn {position.turn + 1} of {caption.turns}"
     write(draw, (left, top + small), where, small, LIGHT["soft"])
-    reward = f"reward {formatting.signed(turn['reward'])}"
-    write(draw, (right, top + small), reward, small, LIGHT["soft"], anchor="rs")
+    if turn["terms"]:  # else no reward was recorded
+        reward = f"reward {formatting.signed(turn['reward'])}"
+        write(draw, (right, top + small), reward, small, LIGHT["soft"], anchor="rs")
     top += small * 1.75
     text, fill = (_recorded_text(turn), INK) if caption.recorded else _thought_text(turn)
     indent = point * 0.85

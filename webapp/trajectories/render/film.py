@@ -33,7 +33,7 @@ class FilmFrame:
     iteration: int
     outcome: str
     success: bool | None
-    reward: float
+    reward: float | None
     answer: str
     first_success: bool
     steps: Sequence[Step]
@@ -179,7 +179,8 @@ def _caption(draw: Draw, frame: FilmFrame, sizes: Layout, corner: tuple[int, int
         start += at(24)
     outcome = "first success" if frame.first_success else frame.outcome
     write(draw, (start, y + at(54)), fitted(outcome, size, x + sizes.tile - start), size, fill, bold=0.012)
-    write(draw, (x, y + at(79)), f"reward {formatting.signed(frame.reward)}", size, LIGHT["soft"])
+    if frame.reward is not None:
+        write(draw, (x, y + at(79)), f"reward {formatting.signed(frame.reward)}", size, LIGHT["soft"])
 
 
 def _card(frame: FilmFrame, sizes: Layout) -> Image.Image:

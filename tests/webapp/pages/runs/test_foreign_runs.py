@@ -231,6 +231,19 @@ def test_an_attempt_of_unknown_success_is_no_failure(chat: Trajectory, who: Visi
     assert chat.slug not in who.owner.get(f"/runs/{chat.run.slug}/trajectories?outcome=failed").content.decode()
 
 
+def test_a_reward_that_was_not_recorded_is_shown_nowhere(
+    chat: Trajectory, people: People, who: Visitors, callers: Callers
+) -> None:
+    assert (chat.rewarded, chat.reward, chat.total_reward) == (False, None, 0)
+    link = do_share_trajectory(chat, people.owner)
+    for address in (f"/t/{chat.slug}", f"/t/{chat.slug}/export/txt", f"/s/{link.token}"):
+        page = who.owner.get(address).content.decode()
+        assert (address, re.findall(r"(?i)reward [–+\d].{10}|turn-reward", page)) == (address, [])
+    assert json.loads(callers.owner.get(f"/api/trajectories/{chat.slug}").content)["trajectory"]["total_reward"] is None
+    live = json.loads(callers.owner.get(f"/api/runs/{chat.run.slug}/trajectories").content)["items"]
+    assert [item["total_reward"] for item in live] == [None]
+
+
 def test_the_api_names_attempts_of_other_trainers(chat: Trajectory, callers: Callers) -> None:
     assert json.loads(callers.owner.get(f"/api/trajectories/{chat.slug}").content)["recorded"] is True
 
