@@ -9,8 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from trainer.config.files import ordered_dump
-from webapp.api import schemas
 from webapp.api.auth import caller
+from webapp.api.schemas.run_schemas import JournalOut, RunDetail, RunOut, WaitingOut
+from webapp.api.schemas.trajectory_schemas import ShareOut, TrajectoryOut
 from webapp.runs.models import Run
 from webapp.runs.public_words import failure_words, problem_words
 from webapp.runs.queue.order import queue_positions
@@ -19,14 +20,14 @@ from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.serialize import worst_mark_of
 
 
-def run_out(request: HttpRequest, run: Run) -> schemas.RunOut:
+def run_out(request: HttpRequest, run: Run) -> RunOut:
     """A run in a list; select its team and author with it."""
-    return schemas.RunOut.model_validate(_run(request, run))
+    return RunOut.model_validate(_run(request, run))
 
 
-def run_detail(request: HttpRequest, run: Run) -> schemas.RunDetail:
+def run_detail(request: HttpRequest, run: Run) -> RunDetail:
     """A run with its configuration and the state of its journal."""
-    return schemas.RunDetail.model_validate(
+    return RunDetail.model_validate(
         _run(request, run)
         | {"config": ordered_dump(run.config), "journal": journal_out(request, run), "waiting": waiting_out(run)}
     )
@@ -37,22 +38,20 @@ def is_inside(request: HttpRequest, run: Run) -> bool:
     return role_in_team(caller(request).user, run.team_id) is not None
 
 
-def waiting_out(run: Run) -> schemas.WaitingOut | None:
+def waiting_out(run: Run) -> WaitingOut | None:
     if run.state != Run.State.QUEUED:
         return None
     position = queue_positions(timezone.now()).get(run.pk)
     if position is None:
         return None
-    return schemas.WaitingOut(position=position.position, message=position.words, possible=position.possible)
+    return WaitingOut(position=position.position, message=position.words, possible=position.possible)
 
 
-def journal_out(request: HttpRequest, run: Run) -> schemas.JournalOut:
+def journal_out(request: HttpRequest, run: Run) -> JournalOut:
     """Import status of a run's journal, with general words outside its team."""
     sent = getattr(run, "sent_journal", None)
     problem = run.journal_error and problem_words(run.journal_error, inside=is_inside(request, run))
-    return schemas.JournalOut(
-        offset=run.journal_offset, seq=run.seq, growing=bool(sent and sent.growing), problem=problem
-    )
+    return JournalOut(offset=run.journal_offset, seq=run.seq, growing=bool(sent and sent.growing), problem=problem)
 
 
 def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -90,9 +89,9 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
     }
 
 
-def share_out(request: HttpRequest, link: ShareLink) -> schemas.ShareOut:
+def share_out(request: HttpRequest, link: ShareLink) -> ShareOut:
     """A share link; select its trajectory and author with it."""
-    return schemas.ShareOut(
+    return ShareOut(
         token=link.token,
         url=request.build_absolute_uri(reverse("shared", args=[link.token])),
         trajectory=link.trajectory.slug,
@@ -107,7 +106,7 @@ def share_out(request: HttpRequest, link: ShareLink) -> schemas.ShareOut:
     )
 
 
-def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> schemas.TrajectoryOut:
+def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> TrajectoryOut:
     """A trajectory in a list of that run; select its group with it."""
     facts = {
         "slug": trajectory.slug,
@@ -137,4 +136,4 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> sc
         "lost_at": trajectory.lost_at,
         "error": failure_words(trajectory.error, inside=not trajectory.error or is_inside(request, run)),
     }
-    return schemas.TrajectoryOut.model_validate(facts)
+    return TrajectoryOut.model_validate(facts)

@@ -44,7 +44,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def signed(value: float | None) -> str:
-    """The value with its sign, as for rewards: one decimal, a second one only where it is needed (0.15). None: a dash."""
+    """The value with its sign, as for rewards, or a dash for None: one decimal, a second one only if needed (0.15)."""
     if value is None:
         return "–"
     size = abs(value)

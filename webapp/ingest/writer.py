@@ -307,7 +307,8 @@ _UPDATE_ENDED = """
                                                              WHEN n."end" = 'interrupted' THEN 'interrupted'
                                                              WHEN n.success IS NULL THEN 'unknown'
                                                              ELSE 'failed' END,
-        "end" = n."end", total_reward = coalesce(n.total_reward, 0), rewarded = n.total_reward IS NOT NULL, turn_count = n.turns, action_count = n.actions,
+        "end" = n."end", total_reward = coalesce(n.total_reward, 0), rewarded = n.total_reward IS NOT NULL,
+        turn_count = n.turns, action_count = n.actions,
         token_count = n.tokens, error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),
         lost_turn = (n.lost_at->>'turn')::int, end_reason = n.end_reason, last_seq = n.seq, finished_seq = n.seq,
         extra = nullif(n.extra, 'null'::jsonb)

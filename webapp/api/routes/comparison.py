@@ -9,15 +9,16 @@ from django.urls import reverse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, invalid, refused
+from webapp.api.schemas.result_schemas import EvaluationOut
+from webapp.api.schemas.shared_schemas import Slug, Whole
 from webapp.explorer import compare
 from webapp.runs.models import Run
 
 router = Router(tags=["results"])
 RunSlugs = Annotated[
-    list[schemas.Slug],
+    list[Slug],
     Field(min_length=1, max_length=compare.MAX_RUNS, description="Slug of a run; repeat for several."),
 ]
 
@@ -32,7 +33,7 @@ class PuzzleQuery(ComparisonQuery):
     """The runs, and a puzzle of a suite in which they were evaluated."""
 
     suite: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]+$")] = Field(description="Name of the suite.")
-    number: schemas.Whole = Field(0, description="Index of the puzzle in the suite, from 0.")
+    number: Whole = Field(0, description="Index of the puzzle in the suite, from 0.")
 
 
 class ComparedRunOut(Schema):
@@ -48,7 +49,7 @@ class ComparedRunOut(Schema):
     iteration: int
     tokens: float | None = Field(description="Sampled tokens so far.")
     seconds: float | None = Field(description="Training time so far.")
-    evaluation: schemas.EvaluationOut | None = Field(description="Its newest one, if any of its own environment.")
+    evaluation: EvaluationOut | None = Field(description="Its newest one, if any of its own environment.")
 
 
 class DifferenceOut(Schema):
@@ -158,5 +159,5 @@ def _compared(request: HttpRequest, side: compare.Side) -> ComparedRunOut:
         iteration=run.iteration,
         tokens=side.tokens,
         seconds=side.seconds,
-        evaluation=None if side.result is None else schemas.EvaluationOut.from_orm(side.result),
+        evaluation=None if side.result is None else EvaluationOut.from_orm(side.result),
     )

@@ -7,8 +7,8 @@ from ninja import Router
 
 import envs
 from envs.adapters.packages import no_such_variant
-from webapp.api import schemas
 from webapp.api.errors import Problem, refused
+from webapp.api.schemas.catalogue_schemas import CatalogueName, EnvironmentDetail, EnvironmentOut, VariantId
 from webapp.play.environment_info import sample
 
 router = Router(tags=["catalogue"])
@@ -16,24 +16,22 @@ router = Router(tags=["catalogue"])
 
 @router.get(
     "/environments",
-    response={200: list[schemas.EnvironmentOut]} | refused(),
+    response={200: list[EnvironmentOut]} | refused(),
     operation_id="list_environments",
     summary="List environments",
 )
-def list_environments(request: HttpRequest) -> list[schemas.EnvironmentOut]:
+def list_environments(request: HttpRequest) -> list[EnvironmentOut]:
     """Built-in environments first, then those of installed packages."""
     return [_environment(name) for name in envs.names()]
 
 
 @router.get(
     "/environments/{name}",
-    response={200: schemas.EnvironmentDetail} | refused(),
+    response={200: EnvironmentDetail} | refused(),
     operation_id="get_environment",
     summary="Read an environment",
 )
-def get_environment(
-    request: HttpRequest, name: schemas.CatalogueName, id: schemas.VariantId = ""
-) -> schemas.EnvironmentDetail:
+def get_environment(request: HttpRequest, name: CatalogueName, id: VariantId = "") -> EnvironmentDetail:
     """An environment with its rules and settings; `id` chooses a variant of an adapter."""
     if name not in envs.names():
         missing = envs.missing_adapters().get(name)
@@ -44,7 +42,7 @@ def get_environment(
             404, no_such_variant(name, id, variants) if variants else f"{name} has no variants and takes no id."
         )
     spec = sample(name, id).spec
-    return schemas.EnvironmentDetail(
+    return EnvironmentDetail(
         **_environment(name).model_dump(),
         spec=spec.model_dump(mode="json") if spec else {},
         settings_schema=envs.settings_model(name).model_json_schema(),
@@ -52,10 +50,10 @@ def get_environment(
     )
 
 
-def _environment(name: str) -> schemas.EnvironmentOut:
+def _environment(name: str) -> EnvironmentOut:
     if envs.variants(name) or envs.needs_variant(name):
-        return schemas.EnvironmentOut(name=name, title=name, summary=envs.about(name))
+        return EnvironmentOut(name=name, title=name, summary=envs.about(name))
     example = sample(name)
     if example.spec is None:
-        return schemas.EnvironmentOut(name=name, title=name, summary=f"It cannot be loaded: {example.problem}")
-    return schemas.EnvironmentOut(name=name, title=example.spec.title, summary=example.spec.summary)
+        return EnvironmentOut(name=name, title=name, summary=f"It cannot be loaded: {example.problem}")
+    return EnvironmentOut(name=name, title=example.spec.title, summary=example.spec.summary)

@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Path, Query, Router
 
 from trainer.journal.observation_images import EXTENSIONS
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
 from webapp.api.routes.trajectory_filter import TrajectoryFilter
+from webapp.api.schemas.shared_schemas import ImageHash, RunSlug, TrajectorySlug
 from webapp.api.serializers import is_inside
 from webapp.core.streaming import streamed
 from webapp.explorer.trajectory_filters import filter_trajectories
@@ -39,7 +39,7 @@ def _files(*media: str) -> dict[str, Any]:
     openapi_extra=_files("application/vnd.apache.parquet", "application/x-ndjson", "text/csv"),
 )
 def export_run(
-    request: HttpRequest, slug: schemas.RunSlug, kind: RunKind, query: Query[TrajectoryFilter]
+    request: HttpRequest, slug: RunSlug, kind: RunKind, query: Query[TrajectoryFilter]
 ) -> StreamingHttpResponse:
     """A stream, in the formats of docs/sharing.md. The filters are those of trajectories; metrics and journal ignore
     them. Only members of the run's team may read the journal."""
@@ -61,7 +61,7 @@ def export_run(
     summary="Download a trajectory",
     openapi_extra=_files("application/json", "text/plain", "image/webp", "image/gif"),
 )
-def export_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, kind: TrajectoryKind) -> HttpResponse:
+def export_trajectory(request: HttpRequest, slug: TrajectorySlug, kind: TrajectoryKind) -> HttpResponse:
     """The files of the trajectory's page (docs/sharing.md). 503 while the server draws other animations."""
     trajectory = caller(request).trajectory(slug)
     return readers_download(request, trajectory, kind, inside=is_inside(request, trajectory.run))
@@ -74,7 +74,7 @@ def export_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, kind: 
     summary="Download an image of an observation",
     openapi_extra=_files(*EXTENSIONS),
 )
-def get_image(request: HttpRequest, slug: schemas.TrajectorySlug, sha256: schemas.ImageHash) -> HttpResponse:
+def get_image(request: HttpRequest, slug: TrajectorySlug, sha256: ImageHash) -> HttpResponse:
     """An image that `images` of one of the trajectory's turns names. 404 if the sender of the run did not send it."""
     trajectory = caller(request).trajectory(slug)
     response = image_response(request, trajectory, sha256)

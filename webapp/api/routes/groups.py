@@ -10,11 +10,12 @@ from django.utils.http import urlencode
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import invalid, refused
 from webapp.api.idempotency import Key, do_once
 from webapp.api.routes.runs import priority_of, requested_config
+from webapp.api.schemas.run_schemas import NewRun, RunOut
+from webapp.api.schemas.shared_schemas import Text
 from webapp.api.serializers import run_out
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch.creation import SchedulingOptions, do_create_group, free_name, runs_beside
@@ -24,10 +25,10 @@ from webapp.runs.models import Run
 router = Router(tags=["runs"])
 
 
-class NewGroup(schemas.NewRun):
+class NewGroup(NewRun):
     """An experiment to launch: each arm with each seed is one run."""
 
-    arms: Annotated[list[schemas.Text], Field(max_length=10)] = Field(
+    arms: Annotated[list[Text], Field(max_length=10)] = Field(
         default_factory=list,
         description="Algorithms, as in starpo and starpo_s: those with a preset of the same environment and policy as "
         "`preset`. Each takes the settings in which its preset differs. Default: the preset's own.",
@@ -43,7 +44,7 @@ class GroupOut(Schema):
     group: str = Field(description="Its name.")
     url: str = Field(description="The list of its runs.")
     compare_url: str = Field(description="Their comparison.")
-    runs: list[schemas.RunOut]
+    runs: list[RunOut]
 
 
 MADE: dict[int, Any] = {200: GroupOut, 201: GroupOut}

@@ -10,10 +10,12 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from trainer.journal.observation_images import EXTENSIONS, MAX_IMAGE_BYTES
-from webapp.api import schemas, uploads
+from webapp.api import uploads
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, refused
 from webapp.api.idempotency import Key, do_once
+from webapp.api.schemas.run_schemas import JournalOut, ObservationImageOut, RunDetail
+from webapp.api.schemas.shared_schemas import ImageHash, RunSlug, Slug, Text, Visibility
 from webapp.api.serializers import journal_out, run_detail
 from webapp.ingest.imports import NotImportable, do_create_imported_run
 from webapp.runs.models import Run
@@ -33,16 +35,16 @@ IMAGE = {"type": "string", "format": "binary", "description": f"The file, at mos
 class Import(Schema):
     """Options of an import."""
 
-    title: schemas.Text = Field("", description="Default: the journal's own title.")
-    team: schemas.Slug | None = Field(None, description="Required only with a session whose user is in several teams.")
-    visibility: schemas.Visibility = Field("team", description="Who may see the run: its author, the team, or all.")
+    title: Text = Field("", description="Default: the journal's own title.")
+    team: Slug | None = Field(None, description="Required only with a session whose user is in several teams.")
+    visibility: Visibility = Field("team", description="Who may see the run: its author, the team, or all.")
     growing: bool = Field(False, description="More events will follow; until then the run counts as running.")
     skip_bad_lines: bool = Field(False, description="Replace unreadable lines with a notice.")
 
 
 @router.post(
     "/runs/import",
-    response={200: schemas.RunDetail, 201: schemas.RunDetail} | refused(409, 413),
+    response={200: RunDetail, 201: RunDetail} | refused(409, 413),
     operation_id="import_run",
     summary="Import a run that was trained elsewhere",
     openapi_extra={
@@ -56,7 +58,7 @@ class Import(Schema):
         }
     },
 )
-def import_run(request: HttpRequest, options: Query[Import], key: Key = None) -> Status[schemas.RunDetail]:
+def import_run(request: HttpRequest, options: Query[Import], key: Key = None) -> Status[RunDetail]:
     """The body is journal.jsonl, complete or its beginning. `journal.problem` is set if it could not be read entirely.
 
     Of a large body perhaps only the beginning is read: append the rest from `journal.offset` on.
@@ -95,11 +97,11 @@ def import_run(request: HttpRequest, options: Query[Import], key: Key = None) ->
 
 @router.get(
     "/runs/{slug}/journal",
-    response={200: schemas.JournalOut} | refused(),
+    response={200: JournalOut} | refused(),
     operation_id="get_journal",
     summary="Get a journal's import status",
 )
-def get_journal(request: HttpRequest, slug: schemas.RunSlug) -> schemas.JournalOut:
+def get_journal(request: HttpRequest, slug: RunSlug) -> JournalOut:
     """`offset` is the start of the next piece. Only for members of the run's team."""
     return journal_out(request, caller(request).run_of_team(slug))
 
@@ -114,7 +116,7 @@ class JournalPiece(Schema):
 
 @router.put(
     "/runs/{slug}/journal",
-    response={200: schemas.JournalOut} | refused(409, 413),
+    response={200: JournalOut} | refused(409, 413),
     operation_id="append_journal",
     summary="Append to a journal",
     openapi_extra={
@@ -123,7 +125,7 @@ class JournalPiece(Schema):
         }
     },
 )
-def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[JournalPiece]) -> schemas.JournalOut:
+def append_journal(request: HttpRequest, slug: RunSlug, piece: Query[JournalPiece]) -> JournalOut:
     """Only complete lines are read, and of a large piece perhaps not all: continue at the response's `offset`.
 
     409 returns the offset if yours differs.
@@ -144,14 +146,12 @@ def append_journal(request: HttpRequest, slug: schemas.RunSlug, piece: Query[Jou
 
 @router.put(
     "/runs/{slug}/images/{sha256}",
-    response={200: schemas.ObservationImageOut, 201: schemas.ObservationImageOut} | refused(409, 413, 415, 503),
+    response={200: ObservationImageOut, 201: ObservationImageOut} | refused(409, 413, 415, 503),
     operation_id="put_image",
     summary="Add an image of an observation",
     openapi_extra={"requestBody": {"required": True, "content": {kind: {"schema": IMAGE} for kind in EXTENSIONS}}},
 )
-def put_image(
-    request: HttpRequest, slug: schemas.RunSlug, sha256: schemas.ImageHash
-) -> Status[schemas.ObservationImageOut]:
+def put_image(request: HttpRequest, slug: RunSlug, sha256: ImageHash) -> Status[ObservationImageOut]:
     """Before the turns that refer to it. The same image again changes nothing (200).
 
     PNG, JPEG or WebP, as Content-Type states. 422 if it is no such image, is damaged, has too many pixels, or another
@@ -170,7 +170,7 @@ def put_image(
         image, new = uploads.do_store_image(run, sha256, kind, data)
     except ImageRefused as error:
         raise Problem(422, str(error), code="bad_image") from None
-    return Status(201 if new else 200, schemas.ObservationImageOut(**image.model_dump()))
+    return Status(201 if new else 200, ObservationImageOut(**image.model_dump()))
 
 
 def _max_upload_bytes() -> int:

@@ -12,10 +12,11 @@ from django.urls import reverse
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.api import cursors, schemas
+from webapp.api import cursors
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
-from webapp.api.report_schemas import NewReport, ReportDetail, ReportOut, ReportPage, ReportPatch, ReportSlug
+from webapp.api.schemas.report_schemas import NewReport, ReportDetail, ReportOut, ReportPage, ReportPatch, ReportSlug
+from webapp.api.schemas.shared_schemas import Cursor, Limit, Text
 from webapp.reports.actions import (
     EditConflict,
     ReportRefused,
@@ -35,9 +36,9 @@ class ReportFilter(Schema):
     """Filters of the list of reports."""
 
     archived: bool | None = Field(None, description="Only archived reports, or only others; default: all.")
-    text: schemas.Text | None = Field(None, description="Part of the title or of the text.")
-    limit: schemas.Limit = 30
-    cursor: schemas.Cursor = None
+    text: Text | None = Field(None, description="Part of the title or of the text.")
+    limit: Limit = 30
+    cursor: Cursor = None
 
 
 @router.get("/reports", response={200: ReportPage} | refused(), operation_id="list_reports", summary="List reports")

@@ -11,9 +11,19 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Path, Query, Router, Schema
 from pydantic import Field
 
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, invalid, refused
+from webapp.api.schemas.result_schemas import (
+    AlarmOut,
+    Bucket,
+    CheckpointOut,
+    CurveOut,
+    EvaluationOut,
+    GeneralizationOut,
+    LogOut,
+    MetricOut,
+)
+from webapp.api.schemas.shared_schemas import RunSlug, Whole
 from webapp.core.streaming import streamed
 from webapp.runs import curves, run_files
 from webapp.runs.models import GeneralizationMatrix, Run
@@ -25,11 +35,11 @@ SavedIteration = Annotated[int, Path(ge=0, le=2**31 - 1, description="Iteration 
 
 @router.get(
     "/runs/{slug}/metrics",
-    response={200: list[schemas.MetricOut]} | refused(),
+    response={200: list[MetricOut]} | refused(),
     operation_id="list_metrics",
     summary="List a run's metrics",
 )
-def list_metrics(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.MetricOut]:
+def list_metrics(request: HttpRequest, slug: RunSlug) -> list[MetricOut]:
     """Names, meanings and latest values."""
     run = caller(request).run(slug)
     newest = run.metrics.order_by("name", "-iteration").distinct("name").values_list("name", "value")
@@ -37,7 +47,7 @@ def list_metrics(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.Me
     counted = run.metrics.values("name").annotate(points=Count("pk"), newest=Max("iteration")).order_by("name")
     specs = [(curves.described(row["name"]), row) for row in counted if row["name"] in values]
     return [
-        schemas.MetricOut(
+        MetricOut(
             name=row["name"],
             title=spec.title,
             section=spec.section,
@@ -57,18 +67,18 @@ class PointsQuery(Schema):
     name: list[Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]] = Field(
         min_length=1, max_length=30, description="Metric name; repeat for several."
     )
-    first: schemas.Whole = Field(0, description="First iteration.")
-    last: schemas.Whole | None = Field(None, description="Last iteration; default: the newest.")
+    first: Whole = Field(0, description="First iteration.")
+    last: Whole | None = Field(None, description="Last iteration; default: the newest.")
     buckets: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Maximum number of points per metric.")
 
 
 @router.get(
     "/runs/{slug}/metrics/points",
-    response={200: list[schemas.CurveOut]} | refused(),
+    response={200: list[CurveOut]} | refused(),
     operation_id="get_metric_points",
     summary="Read points of metrics",
 )
-def get_metric_points(request: HttpRequest, slug: schemas.RunSlug, query: Query[PointsQuery]) -> list[schemas.CurveOut]:
+def get_metric_points(request: HttpRequest, slug: RunSlug, query: Query[PointsQuery]) -> list[CurveOut]:
     """Each point has the minimum, maximum and last value of its iterations, which keeps spikes visible in long runs."""
     run = caller(request).run(slug)
     names = list(dict.fromkeys(query.name))
@@ -79,7 +89,7 @@ def get_metric_points(request: HttpRequest, slug: schemas.RunSlug, query: Query[
     if last < query.first:
         raise invalid({"last": f"must be at least {query.first}, the first iteration"})
     points = _buckets(run, names, query.first, last, query.buckets)
-    return [schemas.CurveOut(name=name, points=points[name]) for name in names]
+    return [CurveOut(name=name, points=points[name]) for name in names]
 
 
 _BUCKETS = """
@@ -92,15 +102,15 @@ _BUCKETS = """
 """
 
 
-def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) -> dict[str, list[schemas.Bucket]]:
+def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) -> dict[str, list[Bucket]]:
     """Buckets of each metric, at most `count`; one per iteration if there are no more than that."""
     width = max(1, -(-(last - first + 1) // count))
-    points: dict[str, list[schemas.Bucket]] = {name: [] for name in names}
+    points: dict[str, list[Bucket]] = {name: [] for name in names}
     with connection.cursor() as cursor:
         cursor.execute(_BUCKETS, [run.pk, list(names), first, last, first, width])
         for name, low, high, minimum, maximum, newest, tokens, seconds in cursor.fetchall():
             points[name].append(
-                schemas.Bucket(
+                Bucket(
                     first_iteration=low,
                     last_iteration=high,
                     min=minimum,
@@ -115,26 +125,26 @@ def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) 
 
 @router.get(
     "/runs/{slug}/alarms",
-    response={200: list[schemas.AlarmOut]} | refused(),
+    response={200: list[AlarmOut]} | refused(),
     operation_id="list_alarms",
     summary="List a run's Echo Trap alarms",
 )
-def list_alarms(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.AlarmOut]:
+def list_alarms(request: HttpRequest, slug: RunSlug) -> list[AlarmOut]:
     """The latest 200, newest first."""
     points = caller(request).run(slug).alarms.order_by("-seq", "-pk")[:200]
-    return [schemas.AlarmOut.from_orm(alarm) for alarm in points]
+    return [AlarmOut.from_orm(alarm) for alarm in points]
 
 
 @router.get(
     "/runs/{slug}/checkpoints",
-    response={200: list[schemas.CheckpointOut]} | refused(),
+    response={200: list[CheckpointOut]} | refused(),
     operation_id="list_checkpoints",
     summary="List a run's checkpoints",
 )
-def list_checkpoints(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.CheckpointOut]:
+def list_checkpoints(request: HttpRequest, slug: RunSlug) -> list[CheckpointOut]:
     """Checkpoints on disk, oldest first. Only for members of the run's team."""
     points = caller(request).run_of_team(slug).checkpoints.order_by("iteration")
-    return [schemas.CheckpointOut.from_orm(checkpoint) for checkpoint in points]
+    return [CheckpointOut.from_orm(checkpoint) for checkpoint in points]
 
 
 @router.get(
@@ -148,7 +158,7 @@ def list_checkpoints(request: HttpRequest, slug: schemas.RunSlug) -> list[schema
 )
 def download_model(
     request: HttpRequest,
-    slug: schemas.RunSlug,
+    slug: RunSlug,
     iteration: SavedIteration,
 ) -> StreamingHttpResponse:
     """A tar archive with a transformers model folder, without the state to resume from. Only for the run's team."""
@@ -162,35 +172,33 @@ def download_model(
 
 @router.get(
     "/runs/{slug}/evaluations",
-    response={200: list[schemas.EvaluationOut]} | refused(),
+    response={200: list[EvaluationOut]} | refused(),
     operation_id="list_evaluations",
     summary="List a run's evaluations",
 )
-def list_evaluations(request: HttpRequest, slug: schemas.RunSlug) -> list[schemas.EvaluationOut]:
+def list_evaluations(request: HttpRequest, slug: RunSlug) -> list[EvaluationOut]:
     """Evaluations by suite, oldest first."""
     points = caller(request).run(slug).evaluations.order_by("suite", "iteration")
-    return [schemas.EvaluationOut.from_orm(evaluation) for evaluation in points]
+    return [EvaluationOut.from_orm(evaluation) for evaluation in points]
 
 
 @router.get(
     "/runs/{slug}/generalization",
-    response={200: schemas.GeneralizationOut} | refused(),
+    response={200: GeneralizationOut} | refused(),
     operation_id="get_generalization",
     summary="Read a run's generalization matrix",
 )
-def get_generalization(request: HttpRequest, slug: schemas.RunSlug) -> schemas.GeneralizationOut:
+def get_generalization(request: HttpRequest, slug: RunSlug) -> GeneralizationOut:
     """Policies × suites, of `python -m trainer matrix`. 404 for a run that holds none."""
     matrix = GeneralizationMatrix.objects.filter(run=caller(request).run(slug)).first()
     if matrix is None:
         raise Problem(404, f"Run {slug} holds no generalization matrix: `python -m trainer matrix` makes one.")
-    return schemas.GeneralizationOut.model_validate(
+    return GeneralizationOut.model_validate(
         {"suites": matrix.suites, "policies": matrix.policies, "cells": matrix.cells, "time": matrix.time}
     )
 
 
-@router.get(
-    "/runs/{slug}/log", response={200: schemas.LogOut} | refused(), operation_id="get_log", summary="Read a run's log"
-)
-def get_log(request: HttpRequest, slug: schemas.RunSlug) -> schemas.LogOut:
+@router.get("/runs/{slug}/log", response={200: LogOut} | refused(), operation_id="get_log", summary="Read a run's log")
+def get_log(request: HttpRequest, slug: RunSlug) -> LogOut:
     """The end of the log. Only for members of the run's team."""
-    return schemas.LogOut(text=log_tail(caller(request).run_of_team(slug)))
+    return LogOut(text=log_tail(caller(request).run_of_team(slug)))

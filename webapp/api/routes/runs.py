@@ -24,10 +24,12 @@ from trainer.config.files import (
     preset_names,
 )
 from trainer.config.run import RunConfig
-from webapp.api import cursors, schemas
+from webapp.api import cursors
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.api.idempotency import Key, do_once
+from webapp.api.schemas.run_schemas import CloneOptions, NewRun, RunControl, RunDetail, RunPage, RunPatch
+from webapp.api.schemas.shared_schemas import Cursor, Limit, RunSlug, Slug, State, Text
 from webapp.api.serializers import run_detail, run_out
 from webapp.runs.access import require_may_delete, require_may_prefer, require_may_set
 from webapp.runs.actions import do_archive_run, do_delete_run, do_request, do_update_run
@@ -42,19 +44,19 @@ router = Router(tags=["runs"])
 class RunFilter(Schema):
     """Filters of the list of runs."""
 
-    state: schemas.State | None = Field(None, description="Only runs in this state.")
+    state: State | None = Field(None, description="Only runs in this state.")
     archived: bool | None = Field(None, description="Only archived runs, or only others; default: all.")
-    environment: schemas.Text | None = Field(None, description="Name of the main environment.")
-    tag: schemas.Text | None = Field(None, description="A tag of the run.")
-    author: schemas.Text | None = Field(None, description="User name.")
-    group: schemas.Text | None = Field(None, description="Name of a group of runs.")
-    text: schemas.Text | None = Field(None, description="Part of the title, or a tag.")
-    limit: schemas.Limit = 30
-    cursor: schemas.Cursor = None
+    environment: Text | None = Field(None, description="Name of the main environment.")
+    tag: Text | None = Field(None, description="A tag of the run.")
+    author: Text | None = Field(None, description="User name.")
+    group: Text | None = Field(None, description="Name of a group of runs.")
+    text: Text | None = Field(None, description="Part of the title, or a tag.")
+    limit: Limit = 30
+    cursor: Cursor = None
 
 
-@router.get("/runs", response={200: schemas.RunPage} | refused(), operation_id="list_runs", summary="List runs")
-def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> schemas.RunPage:
+@router.get("/runs", response={200: RunPage} | refused(), operation_id="list_runs", summary="List runs")
+def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> RunPage:
     """Runs of your teams (with a token: of its team), newest first."""
     runs = caller(request).runs().select_related("team", "author").defer("log_tail", "config")
     if filters.archived is not None:
@@ -78,14 +80,14 @@ def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> schemas.RunPag
     items = list(runs.order_by("-created_at", "-slug")[: filters.limit + 1])
     page, more = items[: filters.limit], len(items) > filters.limit
     following = cursors.pack("runs", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
-    return schemas.RunPage(items=[run_out(request, run) for run in page], next_cursor=following)
+    return RunPage(items=[run_out(request, run) for run in page], next_cursor=following)
 
 
-MADE: dict[int, Any] = {200: schemas.RunDetail, 201: schemas.RunDetail}
+MADE: dict[int, Any] = {200: RunDetail, 201: RunDetail}
 
 
 @router.post("/runs", response=MADE | refused(409), operation_id="create_run", summary="Launch a run")
-def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -> Status[schemas.RunDetail]:
+def create_run(request: HttpRequest, payload: NewRun, key: Key = None) -> Status[RunDetail]:
     """Launch a configuration, or a preset with dotted overrides. The run is queued until a worker is free."""
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
@@ -107,9 +109,7 @@ def create_run(request: HttpRequest, payload: schemas.NewRun, key: Key = None) -
 
 
 @router.post("/runs/{slug}/clone", response=MADE | refused(409), operation_id="clone_run", summary="Clone a run")
-def clone_run(
-    request: HttpRequest, slug: schemas.RunSlug, payload: schemas.CloneOptions, key: Key = None
-) -> Status[schemas.RunDetail]:
+def clone_run(request: HttpRequest, slug: RunSlug, payload: CloneOptions, key: Key = None) -> Status[RunDetail]:
     """Launch the same configuration with some settings changed. The clone belongs to the same team."""
     requester = caller(request)
     source = requester.run_to_change(slug)
@@ -147,9 +147,9 @@ def _create(
     identity: dict[str, Any],
     config: RunConfig,
     preset: str,
-    payload: schemas.NewRun | schemas.CloneOptions,
+    payload: NewRun | CloneOptions,
     scheduling: SchedulingOptions,
-) -> Status[schemas.RunDetail]:
+) -> Status[RunDetail]:
     if problems := allowed_inputs.problems(config, requester.runs()):
         raise invalid(problems)
 
@@ -178,7 +178,7 @@ def priority_of(requester: Caller, team_id: int, name: str | None) -> Run.Priori
     return priority
 
 
-def requested_config(payload: schemas.NewRun) -> tuple[RunConfig, str]:
+def requested_config(payload: NewRun) -> tuple[RunConfig, str]:
     """The requested configuration, and its preset."""
     if (payload.config is None) == (payload.preset is None):
         raise invalid({"config": "give either a configuration or the name of a preset, not both"})
@@ -227,8 +227,8 @@ def storable(config: RunConfig) -> RunConfig:
     return config
 
 
-@router.get("/runs/{slug}", response={200: schemas.RunDetail} | refused(), operation_id="get_run", summary="Read a run")
-def get_run(request: HttpRequest, slug: schemas.RunSlug) -> schemas.RunDetail:
+@router.get("/runs/{slug}", response={200: RunDetail} | refused(), operation_id="get_run", summary="Read a run")
+def get_run(request: HttpRequest, slug: RunSlug) -> RunDetail:
     """A run with its complete configuration."""
     return run_detail(request, caller(request).run(slug))
 
@@ -240,7 +240,7 @@ def get_run(request: HttpRequest, slug: schemas.RunSlug) -> schemas.RunDetail:
     summary="Read a run's configuration as YAML",
     openapi_extra={"responses": {200: {"content": {"application/yaml": {"schema": {"type": "object"}}}}}},
 )
-def get_run_config(request: HttpRequest, slug: schemas.RunSlug) -> HttpResponse:
+def get_run_config(request: HttpRequest, slug: RunSlug) -> HttpResponse:
     """The file for `python -m trainer train --config`; of another trainer's run, the settings that it recorded."""
     run = caller(request).run(slug)
     settings = ordered_dump(run.config) if run.recorded is None else run.recorded
@@ -248,10 +248,8 @@ def get_run_config(request: HttpRequest, slug: schemas.RunSlug) -> HttpResponse:
     return HttpResponse(text, content_type="application/yaml; charset=utf-8")
 
 
-@router.patch(
-    "/runs/{slug}", response={200: schemas.RunDetail} | refused(409), operation_id="update_run", summary="Edit a run"
-)
-def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunPatch) -> schemas.RunDetail:
+@router.patch("/runs/{slug}", response={200: RunDetail} | refused(409), operation_id="update_run", summary="Edit a run")
+def update_run(request: HttpRequest, slug: RunSlug, payload: RunPatch) -> RunDetail:
     """Change title, tags, notes, group, visibility or priority, and archive the run. 409 if it cannot be yet."""
     requester = caller(request)
     run = requester.run_to_change(slug)
@@ -278,23 +276,23 @@ def update_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.Run
 
 @router.post(
     "/runs/{slug}/control",
-    response={200: schemas.RunDetail} | refused(409),
+    response={200: RunDetail} | refused(409),
     operation_id="control_run",
     summary="Pause, resume, stop or cancel a run",
 )
-def control_run(request: HttpRequest, slug: schemas.RunSlug, payload: schemas.RunControl) -> schemas.RunDetail:
+def control_run(request: HttpRequest, slug: RunSlug, payload: RunControl) -> RunDetail:
     """409 with an explanation if the run's state does not permit the action."""
     return run_detail(request, do_request(caller(request).run_to_change(slug), payload.action))
 
 
 class Confirmation(Schema):
-    confirm: Annotated[schemas.Slug, Field(description="The run's slug once more.")]
+    confirm: Annotated[Slug, Field(description="The run's slug once more.")]
 
 
 @router.delete(
     "/runs/{slug}", response={204: None} | refused(409), operation_id="delete_run", summary="Delete a run for good"
 )
-def delete_run(request: HttpRequest, slug: schemas.RunSlug, sure: Query[Confirmation]) -> Status[None]:
+def delete_run(request: HttpRequest, slug: RunSlug, sure: Query[Confirmation]) -> Status[None]:
     """Deletes its trajectories, shares, annotations and files. Only ended runs; only by the author or admins."""
     requester = caller(request)
     run = requester.run_to_change(slug)

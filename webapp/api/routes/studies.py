@@ -15,12 +15,14 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
 from trainer.config.files import as_messages
-from webapp.api import cursors, schemas
+from webapp.api import cursors
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.api.idempotency import Key
 from webapp.api.routes.runs import priority_of, requested_config
-from webapp.api.routes.study_schemas import (
+from webapp.api.schemas.run_schemas import NewRun
+from webapp.api.schemas.shared_schemas import Cursor, Limit, State, Text
+from webapp.api.schemas.study_schemas import (
     ExportFormat,
     NewStudy,
     ReportedOut,
@@ -56,9 +58,9 @@ class StudyFilter(Schema):
     """Filters of the list of studies."""
 
     state: StudyState | None = Field(None, description="Only studies in this state.")
-    text: schemas.Text | None = Field(None, description="Part of the title.")
-    limit: schemas.Limit = 30
-    cursor: schemas.Cursor = None
+    text: Text | None = Field(None, description="Part of the title.")
+    limit: Limit = 30
+    cursor: Cursor = None
 
 
 @router.get("/studies", response={200: StudyPage} | refused(), operation_id="list_studies", summary="List studies")
@@ -130,7 +132,7 @@ def _spec(payload: NewStudy) -> Spec:
             raise invalid({"kind": "catalogue takes study, scale, seeds and overrides only"})
         data |= {"study": payload.study, "scale": payload.scale, "overrides": payload.overrides}
     else:
-        common = schemas.NewRun(config=payload.config, preset=payload.preset, overrides=payload.overrides)
+        common = NewRun(config=payload.config, preset=payload.preset, overrides=payload.overrides)
         config, preset = requested_config(common)
         data |= {"config": config.model_dump(mode="json"), "preset": preset, "metric": payload.metric}
         data["early_stopping"] = stopping
@@ -298,7 +300,7 @@ def _arms(seen: SeenStudy, rows: Sequence[ArmResult]) -> list[StudyArmOut]:
                 StudyRunOut(
                     slug=cell.run.slug if cell.run.pk in seen.readable else None,
                     seed=cell.seed,
-                    state=cast(schemas.State, cell.run.state),
+                    state=cast(State, cell.run.state),
                     iteration=cell.run.iteration,
                     iterations=cell.run.iterations,
                     success=cell.success,

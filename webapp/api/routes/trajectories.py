@@ -8,10 +8,11 @@ from django.http import HttpRequest
 from ninja import Query, Router
 from pydantic import Field
 
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import invalid, refused
 from webapp.api.routes.trajectory_filter import TrajectoryFilter
+from webapp.api.schemas.shared_schemas import Cursor, Limit, RunSlug, TrajectorySlug
+from webapp.api.schemas.trajectory_schemas import TrajectoryDetail, TrajectoryPage
 from webapp.api.serializers import is_inside, trajectory_out
 from webapp.explorer.trajectory_filters import filter_trajectories
 from webapp.trajectories import pagination
@@ -50,19 +51,17 @@ class TrajectoryQuery(TrajectoryFilter):
     """Filters of trajectories, their order, and the page."""
 
     sort: Sort = Field("-iteration", description="Prefix - for descending order.")
-    limit: schemas.Limit = 50
-    cursor: schemas.Cursor = None
+    limit: Limit = 50
+    cursor: Cursor = None
 
 
 @router.get(
     "/runs/{slug}/trajectories",
-    response={200: schemas.TrajectoryPage} | refused(),
+    response={200: TrajectoryPage} | refused(),
     operation_id="list_trajectories",
     summary="Search trajectories of a run",
 )
-def list_trajectories(
-    request: HttpRequest, slug: schemas.RunSlug, query: Query[TrajectoryQuery]
-) -> schemas.TrajectoryPage:
+def list_trajectories(request: HttpRequest, slug: RunSlug, query: Query[TrajectoryQuery]) -> TrajectoryPage:
     """Excludes trajectories superseded by a later attempt of the run. Only the team can filter by stars and tags."""
     run = caller(request).run(slug)
     filters = query.filters(inside=is_inside(request, run))
@@ -71,22 +70,22 @@ def list_trajectories(
         page = pagination.page(trajectories, query.sort, query.cursor, size=query.limit)
     except pagination.BadCursor:
         raise invalid({"cursor": "is not a cursor of this list: start again without it"}) from None
-    return schemas.TrajectoryPage(
+    return TrajectoryPage(
         items=[trajectory_out(request, run, trajectory) for trajectory in page.items], next_cursor=page.next
     )
 
 
 @router.get(
     "/trajectories/{slug}",
-    response={200: schemas.TrajectoryDetail} | refused(),
+    response={200: TrajectoryDetail} | refused(),
     operation_id="get_trajectory",
     summary="Read a trajectory",
 )
-def get_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> schemas.TrajectoryDetail:
+def get_trajectory(request: HttpRequest, slug: TrajectorySlug) -> TrajectoryDetail:
     """A trajectory with its prompt, first board and all turns."""
     trajectory = caller(request).trajectory(slug)
     data = player_data(trajectory)
-    return schemas.TrajectoryDetail(
+    return TrajectoryDetail(
         trajectory=trajectory_out(request, trajectory.run, trajectory),
         seed=trajectory.group.seed,
         prompt=trajectory.group.prompt,

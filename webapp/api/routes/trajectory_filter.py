@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
-from webapp.api import schemas
 from webapp.api.errors import invalid
+from webapp.api.schemas.shared_schemas import Whole
 from webapp.explorer.trajectory_filters import Filters
 
 Real = Annotated[float, Field(ge=-1e12, le=1e12)]
@@ -19,13 +19,13 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 class TrajectoryFilter(Schema):
     """Filters of the explorer, with the same names. Ranges include both ends."""
 
-    iteration: schemas.Whole | None = Field(None, description="Only this iteration; 0 is before training.")
-    iteration_min: schemas.Whole | None = Field(None, description="First iteration.")
-    iteration_max: schemas.Whole | None = Field(None, description="Last iteration.")
+    iteration: Whole | None = Field(None, description="Only this iteration; 0 is before training.")
+    iteration_min: Whole | None = Field(None, description="First iteration.")
+    iteration_max: Whole | None = Field(None, description="Last iteration.")
     environment: Name | None = Field(None, description="Name of the environment.")
     split: Literal["train", "eval"] | None = Field(None, description="From training or from evaluations.")
     suite: Name | None = Field(None, description="Name of the evaluation suite.")
-    group: schemas.Whole | None = Field(None, description="Index of the puzzle's group in its iteration, from 0.")
+    group: Whole | None = Field(None, description="Index of the puzzle's group in its iteration, from 0.")
     group_number: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         None, description="The same as the explorer shows it, from 1."
     )
@@ -48,12 +48,12 @@ class TrajectoryFilter(Schema):
     success: bool | None = Field(None, description="Whether the puzzle was solved.")
     reward_min: Real | None = Field(None, description="Least total reward.")
     reward_max: Real | None = Field(None, description="Highest total reward.")
-    turns_min: schemas.Whole | None = Field(None, description="Least number of turns.")
-    turns_max: schemas.Whole | None = Field(None, description="Highest number of turns.")
-    actions_min: schemas.Whole | None = Field(None, description="Least number of executed actions.")
-    actions_max: schemas.Whole | None = Field(None, description="Highest number of executed actions.")
-    tokens_min: schemas.Whole | None = Field(None, description="Least number of sampled tokens.")
-    tokens_max: schemas.Whole | None = Field(None, description="Highest number of sampled tokens.")
+    turns_min: Whole | None = Field(None, description="Least number of turns.")
+    turns_max: Whole | None = Field(None, description="Highest number of turns.")
+    actions_min: Whole | None = Field(None, description="Least number of executed actions.")
+    actions_max: Whole | None = Field(None, description="Highest number of executed actions.")
+    tokens_min: Whole | None = Field(None, description="Least number of sampled tokens.")
+    tokens_max: Whole | None = Field(None, description="Highest number of sampled tokens.")
     format: Literal["valid", "broken"] | None = Field(None, description="Whether all answers had the required format.")
     claims: Literal["false", "true", "none"] | None = Field(
         None, description="At least one false claim in its thoughts, only true ones, or none."

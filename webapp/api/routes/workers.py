@@ -8,9 +8,9 @@ from django.db.models import Prefetch
 from django.http import HttpRequest
 from ninja import Router
 
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import refused
+from webapp.api.schemas.worker_schemas import ClusterOut, GpuOut, WorkerOut
 from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue.order import ALIVE
@@ -20,23 +20,23 @@ router = Router(tags=["catalogue"])
 
 @router.get(
     "/workers",
-    response={200: list[schemas.WorkerOut]} | refused(),
+    response={200: list[WorkerOut]} | refused(),
     operation_id="list_workers",
     summary="List workers",
 )
-def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
+def list_workers(request: HttpRequest) -> list[WorkerOut]:
     """Workers with their devices and queues, and those of their runs that you may see."""
     now = database_now()
     held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
     return [
-        schemas.WorkerOut(
+        WorkerOut(
             name=worker.name,
             device=worker.device,
             device_class=worker.device_class,
             queues=worker.queues,
             slots=worker.slots,
             gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
-            cluster=schemas.ClusterOut(**worker.cluster) if worker.cluster else None,
+            cluster=ClusterOut(**worker.cluster) if worker.cluster else None,
             alive=now - worker.last_seen_at < ALIVE,
             stopping=worker.stopping,
             started_at=worker.started_at,
@@ -47,5 +47,5 @@ def list_workers(request: HttpRequest) -> list[schemas.WorkerOut]:
     ]
 
 
-def _gpu(gpu: dict[str, Any], held: list[Run]) -> schemas.GpuOut:
-    return schemas.GpuOut(**gpu, runs=[run.slug for run in held if gpu["id"] in run.reserved])
+def _gpu(gpu: dict[str, Any], held: list[Run]) -> GpuOut:
+    return GpuOut(**gpu, runs=[run.slug for run in held if gpu["id"] in run.reserved])

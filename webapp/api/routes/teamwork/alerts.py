@@ -11,17 +11,17 @@ from webapp.alerts import actions
 from webapp.alerts.forms import RuleForm, form_values
 from webapp.alerts.mail_addresses import ConfirmationNotSent, do_send_confirmations, unconfirmed_addresses
 from webapp.alerts.models import Delivery, Rule
-from webapp.api import schemas
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
-from webapp.api.routes.teamwork.alert_schemas import AlertRuleDetail, AlertRuleOut, DeliveryOut, NewRule, RulePatch
+from webapp.api.schemas.alert_schemas import AlertRuleDetail, AlertRuleOut, DeliveryOut, NewRule, RulePatch
+from webapp.api.schemas.shared_schemas import Slug
 from webapp.core.quotas import QuotaExceeded
 from webapp.teams.access import require_writer
 from webapp.teams.daily_use import Kind, do_count_use
 from webapp.teams.models import Team
 
 router = Router(tags=["alerts"])
-RuleSlug = Annotated[schemas.Slug, Path(description="The rule's public id, as in its address.")]
+RuleSlug = Annotated[Slug, Path(description="The rule's public id, as in its address.")]
 MAX_DELIVERIES = 200
 
 

@@ -12,14 +12,14 @@ from pydantic import Field
 from webapp.annotations import actions
 from webapp.annotations.access import NOT_YOURS, may_change
 from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, Comment, Star, Tagging
-from webapp.api import schemas
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, refused
+from webapp.api.schemas.shared_schemas import Slug, StrictSchema, TrajectorySlug, Whole
 from webapp.teams.access import require_writer, role_in
 from webapp.trajectories.models import Trajectory
 
 router = Router(tags=["annotations"])
-CommentSlug = Annotated[schemas.Slug, Path(description="The comment's public id, from the list of annotations.")]
+CommentSlug = Annotated[Slug, Path(description="The comment's public id, from the list of annotations.")]
 TagName = Annotated[
     str, Path(min_length=1, max_length=4 * MAX_TAG_LENGTH, pattern=r"^[^\x00/]+$", description="Case does not matter.")
 ]
@@ -50,14 +50,14 @@ class AnnotationsOut(Schema):
     comments: list[CommentOut] = Field(description="Oldest first.")
 
 
-class NewComment(schemas.StrictSchema):
+class NewComment(StrictSchema):
     """A comment to make."""
 
     text: CommentText
-    turn: schemas.Whole | None = Field(default=None, strict=True, description="0-based; omitted: the whole trajectory.")
+    turn: Whole | None = Field(default=None, strict=True, description="0-based; omitted: the whole trajectory.")
 
 
-class CommentPatch(schemas.StrictSchema):
+class CommentPatch(StrictSchema):
     """The new text of a comment."""
 
     text: CommentText
@@ -69,7 +69,7 @@ class CommentPatch(schemas.StrictSchema):
     operation_id="get_annotations",
     summary="Read a trajectory's annotations",
 )
-def get_annotations(request: HttpRequest, slug: schemas.TrajectorySlug) -> AnnotationsOut:
+def get_annotations(request: HttpRequest, slug: TrajectorySlug) -> AnnotationsOut:
     """Stars, tags and comments. Only for members of the run's team."""
     return _annotations(request, _of_team(caller(request), slug))
 
@@ -80,7 +80,7 @@ def get_annotations(request: HttpRequest, slug: schemas.TrajectorySlug) -> Annot
     operation_id="star_trajectory",
     summary="Star a trajectory",
 )
-def star_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> AnnotationsOut:
+def star_trajectory(request: HttpRequest, slug: TrajectorySlug) -> AnnotationsOut:
     """Idempotent. The star is the caller's own."""
     trajectory = _to_change(caller(request), slug)
     actions.do_star(trajectory, caller(request).user)
@@ -93,7 +93,7 @@ def star_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> Annot
     operation_id="unstar_trajectory",
     summary="Remove the caller's star",
 )
-def unstar_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> AnnotationsOut:
+def unstar_trajectory(request: HttpRequest, slug: TrajectorySlug) -> AnnotationsOut:
     """Idempotent."""
     trajectory = _to_change(caller(request), slug)
     actions.do_unstar(trajectory, caller(request).user)
@@ -106,7 +106,7 @@ def unstar_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug) -> Ann
     operation_id="tag_trajectory",
     summary="Tag a trajectory",
 )
-def tag_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, tag: TagName) -> AnnotationsOut:
+def tag_trajectory(request: HttpRequest, slug: TrajectorySlug, tag: TagName) -> AnnotationsOut:
     """Idempotent. The tag is stored in lower case, with single spaces."""
     trajectory = _to_change(caller(request), slug)
     actions.do_tag(trajectory, caller(request).user, tag)
@@ -119,7 +119,7 @@ def tag_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, tag: TagN
     operation_id="untag_trajectory",
     summary="Remove a tag",
 )
-def untag_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, tag: TagName) -> AnnotationsOut:
+def untag_trajectory(request: HttpRequest, slug: TrajectorySlug, tag: TagName) -> AnnotationsOut:
     """Idempotent; any writer may remove a tag of another member."""
     trajectory = _to_change(caller(request), slug)
     actions.do_untag(trajectory, tag)
@@ -132,7 +132,7 @@ def untag_trajectory(request: HttpRequest, slug: schemas.TrajectorySlug, tag: Ta
     operation_id="create_comment",
     summary="Comment on a trajectory",
 )
-def create_comment(request: HttpRequest, slug: schemas.TrajectorySlug, payload: NewComment) -> Status[CommentOut]:
+def create_comment(request: HttpRequest, slug: TrajectorySlug, payload: NewComment) -> Status[CommentOut]:
     """As on the site, viewers may comment, too. Members mentioned by @name are notified."""
     requester = caller(request)
     comment = actions.do_comment(_of_team(requester, slug), requester.user, payload.text, payload.turn)

@@ -8,25 +8,26 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Path, Router, Status
 
-from webapp.api import schemas
 from webapp.api.auth import caller
 from webapp.api.errors import Problem, invalid, refused
+from webapp.api.schemas.shared_schemas import Slug, TrajectorySlug
+from webapp.api.schemas.trajectory_schemas import NewShare, ShareOut
 from webapp.api.serializers import share_out
 from webapp.teams.access import require_writer, role_in
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
 
 router = Router(tags=["shares"])
-ShareToken = Annotated[schemas.Slug, Path(description="The last part of the link's address.")]
+ShareToken = Annotated[Slug, Path(description="The last part of the link's address.")]
 
 
 @router.get(
     "/trajectories/{slug}/shares",
-    response={200: list[schemas.ShareOut]} | refused(),
+    response={200: list[ShareOut]} | refused(),
     operation_id="list_shares",
     summary="List a trajectory's share links",
 )
-def list_shares(request: HttpRequest, slug: schemas.TrajectorySlug) -> list[schemas.ShareOut]:
+def list_shares(request: HttpRequest, slug: TrajectorySlug) -> list[ShareOut]:
     """All links including revoked and expired ones, newest first. Only for members of the run's team."""
     requester = caller(request)
     trajectory = requester.trajectory(slug)
@@ -38,13 +39,11 @@ def list_shares(request: HttpRequest, slug: schemas.TrajectorySlug) -> list[sche
 
 @router.post(
     "/trajectories/{slug}/shares",
-    response={201: schemas.ShareOut} | refused(),
+    response={201: ShareOut} | refused(),
     operation_id="create_share",
     summary="Share a trajectory",
 )
-def create_share(
-    request: HttpRequest, slug: schemas.TrajectorySlug, payload: schemas.NewShare
-) -> Status[schemas.ShareOut]:
+def create_share(request: HttpRequest, slug: TrajectorySlug, payload: NewShare) -> Status[ShareOut]:
     """Create a link for anyone, without an account. If you have an open link with the same options, it is returned."""
     requester = caller(request)
     trajectory = requester.trajectory(slug)
@@ -71,11 +70,11 @@ def create_share(
 
 @router.delete(
     "/shares/{token}",
-    response={200: schemas.ShareOut} | refused(),
+    response={200: ShareOut} | refused(),
     operation_id="revoke_share",
     summary="Revoke a share link",
 )
-def revoke_share(request: HttpRequest, token: ShareToken) -> schemas.ShareOut:
+def revoke_share(request: HttpRequest, token: ShareToken) -> ShareOut:
     """Disable the link. Idempotent."""
     requester = caller(request)
     links = ShareLink.objects.select_related("trajectory__run", "author").filter(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import Field, StrictBool
 
-from webapp.api.schemas import Slug, StrictSchema, TeamOut
+from webapp.api.schemas.shared_schemas import Slug, StrictSchema, TeamOut
 
 AlertEvent = Literal["watch", "trapped", "failed", "finished", "reached", "fell", "queued", "stalled"]
 AlertScope = Literal["all", "environment", "tag", "own", "run"]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from ninja import Path, Schema
 from pydantic import Field, StrictBool
 
-from webapp.api.schemas import Slug, StrictSchema, TeamOut
+from webapp.api.schemas.shared_schemas import Slug, StrictSchema, TeamOut
 
 ReportVisibility = Literal["team", "link", "public"]
 ReportSlug = Annotated[Slug, Path(description="The report's public id, as in its address.")]

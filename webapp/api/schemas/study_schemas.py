@@ -9,7 +9,7 @@ from ninja import Path, Schema
 from pydantic import Field, StrictBool
 
 from trainer.config.run import RunConfig
-from webapp.api.schemas import Gpus, Priority, Queue, Slug, State, StrictSchema, TeamOut, Text
+from webapp.api.schemas.shared_schemas import Gpus, Priority, Queue, Slug, State, StrictSchema, TeamOut, Text
 from webapp.studies.study_spec import DEFAULT_METRIC, Axis, EarlyStopping, SearchRange
 
 StudySlug = Annotated[Slug, Path(description="The study's public id, as in its address.")]
