@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any
 
@@ -14,7 +15,7 @@ from trainer.studies.grid import Cell
 from trainer.studies.paper import REPORTED
 from trainer.studies.results import Outcome
 from trainer.studies.significance import MIN_SEEDS
-from trainer.studies.study import Arm, Scale, Study
+from trainer.studies.study import SUCCESS, Arm, Scale, Study
 from trainer.studies.verdicts import FindingVerdict
 
 NONE = "–"
@@ -73,20 +74,45 @@ def write(
 
 
 def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
-    """The picture: one row per curve, one column per environment."""
+    """The picture: one row per curve, one column per environment.
+
+    Evaluations are the first row if an arm plays nothing while it trains, as imitation does.
+    """
     panels = []
+    if any(not outcome.curves.get(SUCCESS) for outcome in outcomes):
+        panels += _row(study, outcomes, "success in evaluations", _evaluated, share=True)
     for metric in study.curves:
         spec = spec_of(metric)
-        for environment in study.environments:
-            series = [_series(arm, number, metric, environment, outcomes) for number, arm in enumerate(study.arms)]
-            title = f"{environment_title(environment)}: {spec.title.lower()}"
-            panels.append(Panel(title, [line for line in series if line.points], share=spec.unit == "share"))
+        of_metric = partial(_recorded, metric)
+        panels += _row(study, outcomes, spec.title.lower(), of_metric, share=spec.unit == "share")
     legend = [(arm.title, number) for number, arm in enumerate(study.arms)]
     return picture(f"{label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.environments))
 
 
-def _series(arm: Arm, number: int, metric: str, environment: str, outcomes: Iterable[Outcome]) -> PlotSeries:
-    curves = [o.curves.get(metric, {}) for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
+CurveOf = Callable[[Outcome], Mapping[int, float]]
+"""Values of a run by iteration."""
+
+
+def _evaluated(outcome: Outcome) -> Mapping[int, float]:
+    return {evaluation.iteration: evaluation.success for evaluation in outcome.evaluations.get(outcome.suite, ())}
+
+
+def _recorded(metric: str, outcome: Outcome) -> Mapping[int, float]:
+    return outcome.curves.get(metric, {})
+
+
+def _row(study: Study, outcomes: Sequence[Outcome], title: str, curve_of: CurveOf, *, share: bool) -> list[Panel]:
+    """A panel for each environment."""
+    panels = []
+    for environment in study.environments:
+        series = [_series(arm, number, curve_of, environment, outcomes) for number, arm in enumerate(study.arms)]
+        named = f"{environment_title(environment)}: {title}"
+        panels.append(Panel(named, [line for line in series if line.points], share=share))
+    return panels
+
+
+def _series(arm: Arm, number: int, curve_of: CurveOf, environment: str, outcomes: Iterable[Outcome]) -> PlotSeries:
+    curves = [curve_of(o) for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
     lines = [sorted(curve.items()) for curve in curves if curve]
     iterations = sorted({at for line in lines for at, _ in line})
     mean = [(float(at * arm.stretch), fmean(curve[at] for curve in curves if at in curve)) for at in iterations]

@@ -134,6 +134,14 @@ def test_a_cell_that_is_interrupted_after_its_end_is_complete(tmp_path, monkeypa
     assert len(messages) == 1
 
 
+def test_an_arm_that_plays_nothing_while_it_trains_is_drawn_by_its_evaluations(tmp_path, pocket_folder):
+    for name, drawn in (("appendix-c", True), ("table-4", False)):
+        assert smoke(name, tmp_path / name, pocket_folder) == 0
+        picture_text = (tmp_path / name / f"{name}.svg").read_text()
+        assert ("Sokoban: success in evaluations" in picture_text) == drawn
+        assert "Sokoban: success while training" in picture_text
+
+
 def test_a_study_names_all_machines_that_it_ran_on(tmp_path, pocket_folder, monkeypatch):
     def on(machine, *arguments):
         monkeypatch.setattr(command, "describe", lambda: f"{machine}, load before the start 0.1")
