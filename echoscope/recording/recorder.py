@@ -301,7 +301,7 @@ class Trajectory:
             actions: names of executed actions, or mappings with the fields of docs/journal.md. Without any, the
                 actions are the `tool_calls` among `extra`: mappings with `name`, `arguments`, `result` and `failed`, or
                 as chat APIs have them.
-            reward: of the turn; `terms` name its parts. None: it has none of its own.
+            reward: of the turn; `terms` name its parts. None: the sum of `terms`; without these the turn has none.
             tokens: sampled tokens.
             logprob, entropy: their means, in nats.
             valid: whether the response keeps the format; `problem` says why not.
@@ -313,6 +313,8 @@ class Trajectory:
         """
         if self._ended:
             raise RuntimeError("this trajectory has ended: begin another one")
+        if reward is None and terms:
+            reward = sum(terms.values())
         seen = store_images(images, self._run.folder)
         calls = [] if actions else [action_of(call) for call in read_calls(extra.get("tool_calls"))]
         done = [_action(action) for action in actions or calls]

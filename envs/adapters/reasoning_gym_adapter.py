@@ -161,11 +161,11 @@ class ReasoningGym(TextEnv):
     def board(self) -> TextBoard:
         """The question, with the answer and its score; beside it the grid of either, where it has one."""
         entry = self._question()
-        text, grid = str(entry["question"]), question_grid(self.settings.id, entry)
+        text, grid = str(entry["question"]), None
         if self._answer is not None:
             text += f"\n\nAnswer: {self._answer[:400]}\n{self._verdict}"
-            grid = answer_grid(self.settings.id, entry, self._answer) or grid
-        return TextBoard(text=text, grid=grid)
+            grid = answer_grid(self.settings.id, entry, self._answer)
+        return TextBoard(text=text, grid=grid or question_grid(self.settings.id, entry))
 
     def hint(self) -> Hint | None:
         """The answer; None for a generator that knows none."""

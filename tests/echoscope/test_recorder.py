@@ -49,10 +49,13 @@ def test_a_reward_that_was_not_given_is_not_recorded(tmp_path: Path) -> None:
     with run.trajectory(prompt="p", iteration=1) as attempt:
         attempt.turn(state="s", response="r")
         attempt.finish(success=True, total_reward=2)
+    with run.trajectory(prompt="p", iteration=1) as attempt:
+        attempt.turn(state="s", response="r", terms={"exact": 1.0, "format": -0.25})
     recorded = events(tmp_path)
-    assert [end.total_reward for end in recorded if end.type == "trajectory_finished"] == [None, 0.5, 0.0, 2.0]
+    assert [end.total_reward for end in recorded if end.type == "trajectory_finished"] == [None, 0.5, 0.0, 2.0, 0.75]
     terms = [turn.terms for turn in recorded if turn.type == "turn"]
-    assert terms == [{}, {}, {}, {"environment": 0.5}, {"environment": 0.0}, {}, {}]
+    assert terms[:-1] == [{}, {}, {}, {"environment": 0.5}, {"environment": 0.0}, {}, {}]
+    assert terms[-1] == {"exact": 1.0, "format": -0.25}
 
 
 def test_without_a_seed_a_task_is_known_by_its_environment_prompt_and_board(tmp_path: Path) -> None:

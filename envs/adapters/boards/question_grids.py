@@ -67,7 +67,7 @@ def _rows_of(answer: str) -> Tokens | None:
     try:
         read = json.loads(answer)
         lines = _texts(read) if isinstance(read, list) and all(isinstance(row, list) for row in read) else []
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or brackets nested without end
         parts = [[part for part in line.split() if part not in _SIGNS] for line in answer.splitlines()]
         lines = [line for line in parts if all(_TOKEN.fullmatch(part) for part in line)]
     rows = [row for row in lines if row]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envs.adapters.boards.drawing import EMPTY, drawn, labelled, towers
+from envs.base import Symbol
 
 
 def test_equal_symbols_share_a_character_and_others_differ() -> None:
@@ -31,9 +32,9 @@ def test_long_labels_are_cut_on_the_cell_and_whole_in_the_name() -> None:
         ([[labelled(number) for number in range(100)]], "different symbols"),
     ],
 )
-def test_what_is_no_grid_is_refused(cells: list[list[object]], sentence: str) -> None:
+def test_what_is_no_grid_is_refused(cells: list[list[Symbol]], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        drawn("any", cells)  # type: ignore[arg-type]
+        drawn("any", cells)
 
 
 def test_towers_stand_on_the_ground() -> None:

@@ -79,7 +79,7 @@ def test_wrong_cells_of_an_answer_are_marked() -> None:
     assert found == ["5, wrong", *right.split()[1:]]
 
 
-@pytest.mark.parametrize("answer", ["I do not know", "", "1 2\n3", "[[1, 2], [3]]", "7", "[1, 2]"])
+@pytest.mark.parametrize("answer", ["I do not know", "", "1 2\n3", "[[1, 2], [3]]", "7", "[1, 2]", "[" * 100_000])
 def test_an_answer_that_is_no_grid_leaves_that_of_the_question(answer: str) -> None:
     env = make("mini_sudoku")
     env.reset(seed=4)
