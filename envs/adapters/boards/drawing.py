@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import cycle
 
 from envs.base import MAX_GLYPH, GridBoard, Symbol, Tone
 
@@ -40,6 +41,13 @@ def drawn(theme: str, cells: Sequence[Sequence[Symbol]]) -> GridBoard:
             line += characters[key]
         rows.append(line)
     return GridBoard(theme=theme, rows=rows, legend=legend)
+
+
+def cars(names: Iterable[str], escaping: str) -> dict[str, Symbol]:
+    """The vehicles of a Rush Hour by their letters: `escaping`, which has to leave, in red, the others in turn."""
+    tones: cycle[Tone] = cycle(("blue", "green", "yellow", "orange", "white"))
+    others = {name: labelled(name, f"car {name}", next(tones)) for name in sorted(set(names) - {escaping})}
+    return {escaping: labelled(escaping, f"car {escaping}, which has to leave", "red"), **others}
 
 
 def towers(pegs: Sequence[Sequence[int]], height: int) -> GridBoard:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle
 from typing import Any
 
-from envs.adapters.boards.drawing import EMPTY, OUTSIDE, drawn, labelled, towers
+from envs.adapters.boards.drawing import EMPTY, OUTSIDE, cars, drawn, labelled, towers
 from envs.base import GridBoard, Symbol, Tone
 
 Entry = Mapping[str, Any]
@@ -165,12 +164,9 @@ def _sokoban(entry: Entry) -> GridBoard:
 
 def _rush_hour(entry: Entry) -> GridBoard:
     lines = str(entry["question"]).split("Board:")[1].split()
-    tones: cycle[Tone] = cycle(("blue", "green", "yellow", "orange", "white"))
-    cars: dict[str, Symbol] = {"A": labelled("A", "car A, which has to leave", "red")}
-    cars |= {"x": Symbol(name="wall", tone="wall"), ".": Symbol(name="free", tone="floor")}
-    for name in sorted(set("".join(lines)) - set(cars)):
-        cars[name] = labelled(name, f"car {name}", next(tones))
-    return drawn("rush_hour", [[cars[name] for name in line] for line in lines])
+    signs = {"x": Symbol(name="wall", tone="wall"), ".": Symbol(name="free", tone="floor")}
+    signs |= cars(set("".join(lines)) - set(signs), "A")
+    return drawn("rush_hour", [[signs[sign] for sign in line] for line in lines])
 
 
 def _knights(entry: Entry) -> GridBoard:

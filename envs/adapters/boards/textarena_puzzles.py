@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import Any
 
-from envs.adapters.boards.drawing import EMPTY, OUTSIDE, drawn, labelled, towers
+from envs.adapters.boards.drawing import EMPTY, OUTSIDE, cars, drawn, labelled, towers
 from envs.base import GridBoard, Symbol, Tone
 
 _MARKS: dict[str, tuple[str, Tone]] = {"G": ("right", "green"), "Y": ("elsewhere", "yellow"), "X": ("absent", "tile")}
@@ -56,10 +55,8 @@ def rush_hour(game: Any) -> GridBoard:
     """The cars, and the exit behind the row of X."""
     size, vehicles = game.BOARD_SIZE, game.state.game_state["vehicles"]
     exit_row = vehicles["X"].row
-    tones: cycle[Tone] = cycle(("blue", "green", "yellow", "orange", "white"))
     cells = [[_FREE] * size + [Symbol(name="exit", tone="goal") if row == exit_row else OUTSIDE] for row in range(size)]
-    for name in sorted(vehicles):
-        car = labelled(name, "car X, which has to leave", "red") if name == "X" else labelled(name, tone=next(tones))
+    for name, car in cars(vehicles, "X").items():
         for row, column in vehicles[name].cells():
             if row < size and column < size:  # X may have left
                 cells[row][column] = car

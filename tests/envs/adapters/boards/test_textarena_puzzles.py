@@ -65,7 +65,7 @@ def test_cars_stand_where_the_game_has_them_with_the_exit_behind_x() -> None:
     vehicles = env._game.state.game_state["vehicles"]  # type: ignore[attr-defined]
     for name, car in vehicles.items():
         for row, column in car.cells():
-            assert found[row][column].startswith(f"car {name}" if name == "X" else name)
+            assert found[row][column].startswith(f"car {name}")
     assert [row[-1] for row in found].index("exit") == vehicles["X"].row
 
 
