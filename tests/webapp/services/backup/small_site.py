@@ -52,8 +52,9 @@ class SmallSite:
 
 
 def create_database(server: Postgres, name: str, template: str = "template0") -> str:
-    """Create an empty database, or a copy of `template`. Returns its URL."""
+    """Create an empty database, or a copy of `template`, in place of one that a failed test left. Returns its URL."""
     with psycopg.connect(server.url("postgres"), autocommit=True) as admin:
+        admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [template])
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         admin.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))

@@ -57,6 +57,8 @@ def site(
         url = create_database(postgres_server, "backed_up", name_of_test_database())
         home = tmp_path_factory.mktemp("site")
         (home / KEY).write_text(settings.SECRET_KEY)
+        with served(url, home):
+            call_command("flush", interactive=False, verbosity=0)  # of rows that another test has left
         yield create_small_site(url, home)
 
 
