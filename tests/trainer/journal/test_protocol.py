@@ -24,7 +24,7 @@ ELSEWHERE = {
     ("webapp/worker/parent_guard.py", protocol.INTERRUPTED),  # imports only the standard library
     ("trainer/studies/catalogue.py", protocol.INTERRUPTED),  # a percentage
     ("webapp/pages/runs/curve_views.py", protocol.CHECKPOINTS_FOLDER),  # marks of a curve
-    ("webapp/runs/models.py", protocol.CHECKPOINTS_FOLDER),  # a related name
+    ("webapp/runs/models/result_models.py", protocol.CHECKPOINTS_FOLDER),  # a related name
 }
 """Other uses of such a value, by file."""
 

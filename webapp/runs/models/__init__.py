@@ -1,0 +1,24 @@
+"""Tables of runs: the runs themselves, workers, what happens in a run, and what it leaves."""
+
+from webapp.runs.models.progress_models import Alarm, EchoTrapState, EventBatch, LogLine, MetricPoint, Notice, Rewind
+from webapp.runs.models.result_models import Checkpoint, Evaluation, GeneralizationMatrix
+from webapp.runs.models.training_run_models import Run, RunQuerySet, readable_by
+from webapp.runs.models.worker_models import DeviceUse, Worker
+
+__all__ = [
+    "Alarm",
+    "Checkpoint",
+    "DeviceUse",
+    "EchoTrapState",
+    "Evaluation",
+    "EventBatch",
+    "GeneralizationMatrix",
+    "LogLine",
+    "MetricPoint",
+    "Notice",
+    "Rewind",
+    "Run",
+    "RunQuerySet",
+    "Worker",
+    "readable_by",
+]

@@ -1,0 +1,129 @@
+"""What happens in a run, by iteration and by event: metrics, alarms, rewinds, notices, log lines, websocket frames."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webapp.runs.models.training_run_models import Run
+
+
+class MetricPoint(models.Model):
+    """One metric of one iteration, with its values on the other two axes of a curve."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
+    name = models.CharField(max_length=100)
+    iteration = models.PositiveIntegerField()
+    value = models.FloatField()
+    tokens = models.PositiveBigIntegerField()
+    seconds = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "name", "iteration"], name="one_value_per_iteration")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:g} at iteration {self.iteration}"
+
+
+class Alarm(models.Model):
+    """A change of state of the Echo Trap detector."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="alarms")
+    seq = models.PositiveBigIntegerField()
+    iteration = models.PositiveIntegerField()
+    state = models.CharField(max_length=10)
+    message = models.TextField()
+    evidence = models.JSONField(default=dict)
+    undone = models.BooleanField(default=False, help_text="Its iteration was undone by a rewind.")
+    computed = models.BooleanField(default=False, help_text="By the site, from metrics of another trainer.")
+    time = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "-seq"], name="alarm_newest")]
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def event_key(self) -> str:
+        """Identity for alerts. An event can complete several iterations, and a repeated judgement is no new alarm."""
+        return f"alarm:{self.run_id}:" + (f"judged:{self.iteration}:{self.state}" if self.computed else str(self.seq))
+
+
+class EchoTrapState(models.Model):
+    """Where the site's Echo Trap detector stands in a run of another trainer; derived from the run's metrics."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="echo_trap_state")
+    states = models.JSONField(
+        default=list, help_text="iteration, count and detector of some iterations, the last one too."
+    )
+    by_trainer = models.BooleanField(default=False, help_text="The journal has verdicts of its own.")
+
+    def __str__(self) -> str:
+        return f"detector after iteration {self.states[-1]['iteration']}" if self.states else "detector"
+
+
+class Rewind(models.Model):
+    """A rewind: the run collapsed and went back to an earlier checkpoint."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rewinds")
+    seq = models.PositiveBigIntegerField()
+    number = models.PositiveIntegerField(help_text="From 1.")
+    from_iteration = models.PositiveIntegerField()
+    to_iteration = models.PositiveIntegerField()
+    changes = models.JSONField(default=dict, help_text="Setting → its new value, as text.")
+    time = models.DateTimeField()
+
+    class Meta:
+        ordering = ["seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_rewind_per_event")]
+
+    def __str__(self) -> str:
+        return f"rewind {self.number}, from iteration {self.from_iteration} to {self.to_iteration}"
+
+
+class Notice(models.Model):
+    """A message of the trainer for users."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="notices")
+    seq = models.PositiveBigIntegerField()
+    level = models.CharField(max_length=10)
+    message = models.TextField()
+    time = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "-seq"], name="notice_newest")]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class LogLine(models.Model):
+    """What the trainer did at one moment, in words, from the journal. Lines of repeated iterations stay."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_lines")
+    seq = models.PositiveBigIntegerField()
+    level = models.CharField(max_length=10, help_text="info, warning or error.")
+    message = models.TextField()
+    time = models.DateTimeField()
+
+    class Meta:
+        ordering = ["seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_log_line_per_event")]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class EventBatch(models.Model):
+    """A websocket frame with the events first_seq … last_seq, for clients that catch up."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
+    first_seq = models.PositiveBigIntegerField()
+    last_seq = models.PositiveBigIntegerField()
+    frame = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "last_seq"], name="batches_do_not_overlap")]
+
+    def __str__(self) -> str:
+        return f"events {self.first_seq} to {self.last_seq}"
