@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 
 _NVIDIA_SMI = "nvidia-smi"
 _NVIDIA_SMI_TIMEOUT = 10
@@ -13,32 +14,34 @@ _MIB = 2**20
 
 def visible_gpus() -> list[tuple[float, int]]:
     """(utilization from 0 to 1, bytes used) of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES leaves to this process."""
-    text = _query("index,uuid,utilization.gpu,memory.used")
-    return parse_gpus(text, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return parse_gpus(query_gpus("index,uuid,utilization.gpu,memory.used"), os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def gpu_names() -> list[str]:
     """Model names of all NVIDIA GPUs of the machine, such as "NVIDIA H200"."""
-    return [line.strip() for line in _query("name").splitlines() if line.strip()]
+    return [name for name in query_gpus("name") if name]
 
 
-def _query(fields: str) -> str:
-    """The answer of nvidia-smi as lines without units; empty without the program, or if it fails."""
+def query_gpus(fields: str) -> list[str]:
+    """One line for each GPU of the machine, with these fields of nvidia-smi, comma-separated and without units.
+
+    None without the program, or where it fails.
+    """
     if not shutil.which(_NVIDIA_SMI):
-        return ""
+        return []
     command = [_NVIDIA_SMI, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+        return []
+    return [line.strip() for line in done.stdout.splitlines()] if done.returncode == 0 else []
 
 
-def parse_gpus(text: str, visible: str | None) -> list[tuple[float, int]]:
+def parse_gpus(lines: Iterable[str], visible: str | None) -> list[tuple[float, int]]:
     """The same from lines such as "0, GPU-1b…, 87, 41000" (percent, MiB); GPUs that report "[N/A]" are left out."""
     names = None if visible is None else {name.strip() for name in visible.split(",")}
     found = []
-    for line in text.splitlines():
+    for line in lines:
         parts = [part.strip() for part in line.split(",")]
         if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
             continue

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import TypedDict
 
-from trainer.memory import available
+from trainer.memory import available, gpu_usage
 
-NVIDIA_SMI_TIMEOUT = 10
 MIB = 2**20
 
 
@@ -50,7 +47,7 @@ def describe_memory(gpus: Sequence[GpuInfo]) -> list[Memory]:
 
 def describe_gpus() -> list[GpuInfo]:
     """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves to this process; all of them without it."""
-    rows = [row for line in _nvidia_smi("index,uuid,name,memory.total,memory.free") if (row := _gpu(line))]
+    rows = [row for line in gpu_usage.query_gpus("index,uuid,name,memory.total,memory.free") if (row := _gpu(line))]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return [gpu for _, gpu in rows]
@@ -62,18 +59,6 @@ def describe_gpus() -> list[GpuInfo]:
 def environment(gpus: Sequence[str]) -> dict[str, str]:
     """Environment variables that make only these GPUs visible to a process."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-
-
-def _nvidia_smi(query: str) -> list[str]:
-    """Lines of nvidia-smi; none without the program, or if it fails."""
-    if not shutil.which("nvidia-smi"):
-        return []
-    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=NVIDIA_SMI_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return []
-    return [line.strip() for line in done.stdout.splitlines()] if done.returncode == 0 else []
 
 
 def _gpu(line: str) -> tuple[str, GpuInfo] | None:

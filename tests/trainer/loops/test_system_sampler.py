@@ -18,7 +18,7 @@ from trainer.loops.system_sampler import SystemSampler
 from trainer.memory.gpu_usage import parse_gpus
 
 MIB = 2**20
-LINES = "0, GPU-aa, 80, 4000\n1, GPU-bb, 20, 1000\n2, GPU-cc, [N/A], [N/A]\n"
+LINES = ["0, GPU-aa, 80, 4000", "1, GPU-bb, 20, 1000", "2, GPU-cc, [N/A], [N/A]"]
 
 
 def test_the_processes_of_the_run_are_measured_with_their_children(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
+from trainer.memory import gpu_usage
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue.capacity import capacity_now, present_wait
 from webapp.worker import hardware
@@ -165,7 +166,7 @@ def test_a_worker_uses_the_gpus_visible_in_its_environment(
     visible: str | None, numbers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = ["0, GPU-a, H200, 100, 90", "1, GPU-b, H200, 100, 80"]
-    monkeypatch.setattr(hardware, "_nvidia_smi", lambda query: lines)
+    monkeypatch.setattr(gpu_usage, "query_gpus", lambda fields: lines)
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
