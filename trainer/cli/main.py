@@ -237,6 +237,7 @@ def _prepare_study(arguments: argparse.Namespace) -> Callable[[], int]:
         jobs=arguments.jobs,
         overrides=tuple(arguments.set),
         docs=arguments.docs,
+        reuse=tuple(arguments.reuse),
     )
     return partial(_study, plan, plan.cells())
 

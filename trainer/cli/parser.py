@@ -145,6 +145,14 @@ def _add_study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     study.add_argument("--scale", choices=("smoke", "pocket", "paper"), default="pocket", help="default: pocket")
     study.add_argument("--out", type=Path, help="folder for its runs (default: var/studies/NAME-SCALE)")
     study.add_argument("--docs", type=Path, help="write page and picture into this folder as well")
+    study.add_argument(
+        "--reuse",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder of other studies: their complete runs with the same settings are not repeated (several times)",
+    )
     study.add_argument("--seeds", type=int, help="runs of each cell (default: the study's own)")
     study.add_argument("--jobs", type=int, help="concurrent runs (default: as many as the cores allow)")
     study.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting of all runs")

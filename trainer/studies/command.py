@@ -16,6 +16,7 @@ from trainer.studies import grid, page, results
 from trainer.studies.catalogue import STUDIES, configuration
 from trainer.studies.grid import Cell
 from trainer.studies.machine import describe
+from trainer.studies.reuse import reuse, reused, study_folder
 from trainer.studies.study import SCALES, Scale, Study
 from trainer.studies.verdicts import verdicts
 
@@ -91,9 +92,22 @@ def _with_machine(before: str, this: str) -> str:
     return before if hardware in before else "; ".join(filter(None, [before, this]))
 
 
+def _recorded(out: Path) -> tuple[str, float]:
+    """Machines and wall-clock seconds of a study so far, "" and 0 before it has run."""
+    path = out / RECORD
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return str(record.get("machine", "")), float(record.get("seconds", 0.0))
+
+
 @dataclass(frozen=True)
 class StudyPlan:
-    """A requested study. `overrides` are changes to all cells; `docs` receives a copy of page and picture."""
+    """A requested study.
+
+    Attributes:
+        overrides: changes to all cells.
+        docs: receives a copy of page and picture.
+        reuse: folders of other studies, whose complete runs with the same settings count for this one.
+    """
 
     study: Study
     scale: Scale
@@ -102,10 +116,11 @@ class StudyPlan:
     jobs: int | None = None
     overrides: tuple[str, ...] = ()
     docs: Path | None = None
+    reuse: tuple[Path, ...] = ()
 
     def cells(self) -> list[Cell]:
-        """The grid. Raises ValueError where overrides do not fit."""
-        return grid.cells(self.study, self.scale, self.seeds, self.out, self.overrides)
+        """The grid. Raises ValueError where overrides do not fit, or a folder to reuse does not exist."""
+        return reuse(grid.cells(self.study, self.scale, self.seeds, self.out, self.overrides), self.reuse)
 
     @property
     def command(self) -> str:
@@ -129,27 +144,31 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
     else:
         jobs, play = plan.jobs or default_jobs(cells[0].config), grid.run_in_subprocess
     plan.out.mkdir(parents=True, exist_ok=True)
-    path = plan.out / RECORD
-    before = json.loads(path.read_text()) if path.exists() else {}
-    machine, seconds = str(before.get("machine", "")), float(before.get("seconds", 0.0))
+    machine, seconds = _recorded(plan.out)
+    others = reused(cells, plan.out)
+    if others:
+        report(f"{len(others)} of {len(cells)} cells are runs of other studies with the same settings")
     began, unfinished = time.monotonic(), not all(grid.ended(cell.folder) for cell in cells)
-    if unfinished or not machine:
+    if unfinished or not (machine or others):
         machine = _with_machine(machine, describe())
     try:
         done = grid.run(cells, jobs, stop, report, play)
     finally:
         if unfinished:
             seconds += time.monotonic() - began
-            path.write_text(json.dumps({"machine": machine, "seconds": seconds}, indent=2) + "\n")
+            (plan.out / RECORD).write_text(json.dumps({"machine": machine, "seconds": seconds}, indent=2) + "\n")
     if not done:
         report("Stopped. Run the same command again to continue.")
         return False
+    for folder in sorted({study_folder(cell) for cell in others}):
+        machine = _with_machine(machine, _recorded(folder)[0])
     outcomes = [results.read(cell) for cell in cells]
     record = page.StudyRecord(
         scale=plan.scale,
         command=plan.command,
         machine=machine,
         seconds=seconds,
+        reused=len(others),
         jobs=jobs,
         seeds=plan.seeds,
         date=date.today().isoformat(),

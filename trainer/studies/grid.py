@@ -126,7 +126,7 @@ def _check_same(cell: Cell) -> None:
     if not path.exists():
         return
     before = RunConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    if before.stable_dump() != cell.config.stable_dump():
+    if before.stable_dump() | {"name": ""} != cell.config.stable_dump() | {"name": ""}:
         raise ValueError(
             f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to start over"
         )

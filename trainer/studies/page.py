@@ -29,12 +29,13 @@ _SCALE_WORDS: dict[Scale, str] = {
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """How a study was run. `seconds` is the wall-clock time of all sessions."""
+    """How a study was run: `seconds` of wall-clock time in all sessions, `reused` cells run by other studies."""
 
     scale: Scale
     command: str
     machine: str
     seconds: float
+    reused: int
     jobs: int
     seeds: int
     date: str
@@ -231,7 +232,7 @@ def _method(study: Study, cells: Sequence[Cell], record: StudyRecord) -> str:
     facts = [
         ("command", f"`{record.command}`"),
         ("machine", record.machine),
-        ("wall-clock time", f"{record.seconds / 60:.0f} minutes for {len(cells)} runs, {record.jobs} at a time"),
+        ("wall-clock time", _wall_clock_time(len(cells) - record.reused, record)),
         ("seeds", f"0 to {record.seeds - 1}" if record.seeds > 1 else "0"),
         ("date", record.date),
         ("policy", config.policy.model),
@@ -244,6 +245,13 @@ def _method(study: Study, cells: Sequence[Cell], record: StudyRecord) -> str:
         for arm in study.arms
     ]
     return table(("", ""), facts) + "\n\nThe arms differ in these settings:\n\n" + table(("arm", "settings"), arms)
+
+
+def _wall_clock_time(runs: int, record: StudyRecord) -> str:
+    words = f"{record.seconds / 60:.0f} minutes for {runs} runs, {record.jobs} at a time" if runs else "none"
+    if record.reused:
+        words += f"; {record.reused} runs are those of other studies with the same settings"
+    return words
 
 
 def _own_settings(arm: Arm, cells: Sequence[Cell]) -> dict[str, Any]:

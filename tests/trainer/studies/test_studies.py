@@ -26,6 +26,7 @@ from trainer.studies.catalogue import STUDIES, configuration, find
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
 from trainer.studies.results import collapse
+from trainer.studies.reuse import reuse
 from trainer.studies.significance import MIN_SEEDS
 from trainer.studies.study import SCALES
 
@@ -104,6 +105,40 @@ def test_a_stopped_cell_resumes_in_a_separate_process(tmp_path, pocket_folder):
     assert len(starts) == 2
     assert outcome.megabytes > 50
     assert outcome.seconds > 0
+
+
+def test_a_run_of_another_study_with_the_same_settings_is_not_repeated(tmp_path, pocket_folder, capsys):
+    assert smoke("figure-8", tmp_path / "figure-8", pocket_folder) == 0
+    record = json.loads((tmp_path / "figure-8" / command.RECORD).read_text())
+    (tmp_path / "figure-8" / command.RECORD).write_text(json.dumps(record | {"machine": "a quantum abacus"}))
+    base = (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).stat()
+    capsys.readouterr()
+    assert smoke("figure-5", tmp_path / "figure-5", pocket_folder, "--reuse", str(tmp_path)) == 0
+    printed = capsys.readouterr().out
+    assert "2 of 6 cells are runs of other studies with the same settings" in printed
+    assert not (tmp_path / "figure-5" / "sokoban" / "ppo").exists()
+    assert (tmp_path / "figure-5" / "sokoban" / "grpo" / "seed-0" / JOURNAL_FILE).exists()
+    assert (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).stat() == base
+    text = (tmp_path / "figure-5" / "figure-5.md").read_text()
+    assert "for 4 runs, 1 at a time; 2 runs are those of other studies with the same settings" in text
+    assert "a quantum abacus" in text
+
+
+def test_only_complete_runs_with_the_same_settings_are_reused(tmp_path, pocket_folder, capsys):
+    assert smoke("figure-8", tmp_path / "figure-8", pocket_folder) == 0
+    (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).unlink()
+    (cell,) = (
+        cell
+        for cell in grid.cells(find("figure-5"), "smoke", 1, tmp_path / "new", (f"policy.model={pocket_folder}",))
+        if (cell.environment, cell.arm.name) == ("frozen_lake", "ppo")
+    )
+    changed = replace(cell, config=cell.config.model_copy(update={"seed": 1}))
+    assert reuse([cell], [tmp_path])[0].folder == tmp_path / "figure-8" / "frozen_lake" / "base" / "seed-0"
+    assert reuse([changed], [tmp_path]) == [changed]
+    assert smoke("figure-5", tmp_path / "figure-5", pocket_folder, "--reuse", str(tmp_path)) == 0
+    assert "1 of 6 cells are runs of other studies" in capsys.readouterr().out
+    assert smoke("figure-5", tmp_path / "other", pocket_folder, "--reuse", str(tmp_path / "nowhere")) == 2
+    assert "there is no such folder; name the --out of a study" in capsys.readouterr().err
 
 
 def test_a_cell_with_other_settings_is_not_continued(tmp_path, pocket_folder, capsys):
