@@ -187,8 +187,12 @@ def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
     from trainer.loops.generalization import settings_beside
 
     base = _base_config(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
+    if base is None and any(pair.startswith("environment.name=") for pair in arguments.set):
+        base = RunConfig()
     if base is None:
-        raise ValueError(f"{arguments.policy} is no run's folder with settings: add --preset or --config")
+        raise ValueError(
+            f"{arguments.policy} is no run's folder with settings: add --preset, --config or --set environment.name=NAME"
+        )
     config = evaluation_config(base, arguments.policy, arguments.suites, arguments.hosted)
     return _prepare_run(with_overrides(config, arguments.set), arguments, stop)
 
