@@ -34,7 +34,7 @@ def ensure(extra: str) -> None:
         with step("Removing a virtual environment whose Python is gone or too old"):
             shutil.rmtree(VENV)
     if not (VENV / "lib").exists() or not _has("torch"):
-        machine.require_space(ROOT, SPACE_CUDA if machine.has_nvidia_gpu() else SPACE_CPU, "to install Echoscope")
+        machine.require_space(ROOT, SPACE_CUDA if torch_build.wants_cuda() else SPACE_CPU, "to install Echoscope")
     if not PYTHON.exists():
         create()
     _upgrade_pip()

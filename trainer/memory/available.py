@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
+
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMORY = Path("/proc/meminfo")
 
 
 def available_memory() -> tuple[int, int] | None:
-    """(free, total) bytes; None if unknown."""
+    """(free, total) bytes; None if unknown. Systems without /proc, such as macOS, have no cgroups either."""
     try:
         lines = _MEMORY.read_text(encoding="ascii").splitlines()
     except OSError:
-        return None
+        memory = psutil.virtual_memory()
+        return memory.available, memory.total
     fields = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines) if rest}
     if not {"MemTotal", "MemAvailable"} <= fields.keys():
         return None

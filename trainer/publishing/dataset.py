@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from trainer.journal.events import ActionRecord
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
-from trainer.publishing.run_facts import RunFacts, base_model, read_facts
+from trainer.publishing.origin import Origin, read_origin
 from trainer.publishing.trajectories import RecordedTrajectory, read_trajectories
 
 Split = Literal["train", "eval"]
@@ -128,7 +128,7 @@ def export_trajectories(run: Path, out: Path, *, splits: Sequence[Split] = SPLIT
         parquet = import_module("pyarrow.parquet")
     except ImportError:
         raise MissingParquetError("Parquet needs pyarrow: pip install 'echoscope[parquet]'") from None
-    facts = read_facts(run)
+    origin = read_origin(run)
     counts: dict[str, int] = dict.fromkeys(splits, 0)
     bytes_in_memory: dict[str, int] = dict.fromkeys(splits, 0)
     schema, pa = arrow_schema(), import_module("pyarrow")
@@ -148,7 +148,7 @@ def export_trajectories(run: Path, out: Path, *, splits: Sequence[Split] = SPLIT
         raise ValueError(f"{run} has no finished trajectory of the split {' or '.join(splits)}")
     sizes = {split: Size(count, bytes_in_memory[split]) for split, count in counts.items()}
     download = sum((out / data_file(split)).stat().st_size for split in counts)
-    card = front_matter(metadata(facts, sizes, download, licence)) + _body(facts, counts)
+    card = front_matter(metadata(origin, sizes, download, licence)) + _body(origin, counts)
     (out / "README.md").write_text(card, encoding="utf-8")
     return counts
 
@@ -258,14 +258,13 @@ def features(columns: dict[str, Feature]) -> list[dict[str, Any]]:
     return listed
 
 
-def metadata(facts: RunFacts, sizes: dict[str, Size], download: int, licence: str) -> dict[str, Any]:
+def metadata(origin: Origin, sizes: dict[str, Size], download: int, licence: str) -> dict[str, Any]:
     """The card's metadata (https://huggingface.co/docs/hub/datasets-cards)."""
     data: dict[str, Any] = {"license": licence} if licence else {}
-    environments = sorted({facts.config.environment.name, *(part.name for part in facts.config.environment.mix)})
     return data | {
-        "pretty_name": f"Trajectories of {facts.start.title}",
+        "pretty_name": f"Trajectories of {origin.title}",
         "task_categories": ["reinforcement-learning", "text-generation"],
-        "tags": ["echoscope", "agent", "trajectories", *(f"env:{name}" for name in environments)],
+        "tags": ["echoscope", "agent", "trajectories", *(f"env:{name}" for name in sorted(origin.environments))],
         "size_categories": [size_category(sum(size.rows for size in sizes.values()))],
         "configs": [
             {
@@ -290,18 +289,19 @@ def size_category(count: int) -> str:
     return next((name for limit, name in steps if count < limit), "1M<n<10M" if count < 10_000_000 else "10M<n<100M")
 
 
-def _body(facts: RunFacts, counts: dict[str, int]) -> str:
-    base = base_model(facts.config) or Path(facts.config.policy.model).name
+def _body(origin: Origin, counts: dict[str, int]) -> str:
     rows = [f"| `{name}` | {_type_name(feature)} | {MEANINGS.get(name, '')} |" for name, feature in COLUMNS.items()]
     example = (
         "from datasets import load_dataset\n\n"
         f'trajectories = load_dataset("DATASET", split="{next(iter(counts))}")\n'
         "print(trajectories[0]['turns'][0]['response'])"
     )
+    began = f", which began as {link_text(origin.policy)}," if origin.policy else ""
+    environments = ", ".join(f"**{link_text(name)}**" for name in origin.environments)
+    iterations = f"{origin.iterations} iteration{'' if origin.iterations == 1 else 's'}"
     parts = [
-        f"# Trajectories of {link_text(facts.start.title)}",
-        f"Dialogues of a language-model agent, which began as {link_text(base)}, in "
-        f"**{link_text(facts.config.environment.name)}**, recorded by Echoscope over {facts.iteration} iterations.",
+        f"# Trajectories of {link_text(origin.title)}",
+        f"Dialogues of a language-model agent{began} in {environments}, recorded by Echoscope over {iterations}.",
         table(["split", "trajectories", "file"], [[s, f"{count:,}", data_file(s)] for s, count in counts.items()]),
         "Only finished trajectories are included, and none that the run played again after it was resumed or rewound.",
         "## Columns",

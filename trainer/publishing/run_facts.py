@@ -54,11 +54,11 @@ def read_facts(run: Path, iteration: int | None = None) -> RunFacts:
     Args:
         iteration: of the checkpoint; what came later is left out. None: everything.
     Raises:
-        ValueError: the folder has no journal, it never started, or a line is no event.
+        ValueError: the folder has no journal, it never started, another trainer recorded it, or a line is no event.
     """
+    if started_elsewhere(run):
+        raise ValueError(f"another trainer recorded the run in {run}: only its trajectories can be exported")
     journal = run / JOURNAL_FILE
-    if not journal.is_file():
-        raise ValueError(f"{run} has no {JOURNAL_FILE}: name the folder of a run")
     facts: RunFacts | None = None
     for event in reader.read(journal):
         if isinstance(event, events.RunStarted):
@@ -70,6 +70,19 @@ def read_facts(run: Path, iteration: int | None = None) -> RunFacts:
     if iteration is not None:
         facts.iteration = iteration
     return facts
+
+
+def started_elsewhere(run: Path) -> bool:
+    """Whether the run was recorded in the loop of another trainer, whose settings are not ours.
+
+    Raises:
+        ValueError: the folder has no journal, or a line is no event.
+    """
+    journal = run / JOURNAL_FILE
+    if not journal.is_file():
+        raise ValueError(f"{run} has no {JOURNAL_FILE}: name the folder of a run")
+    start = next((event for event in reader.read(journal) if isinstance(event, events.RunStarted)), None)
+    return start is not None and "recorded" in start.config
 
 
 def _started(facts: RunFacts | None, start: events.RunStarted) -> RunFacts:
@@ -85,7 +98,7 @@ def _add(facts: RunFacts, event: events.Event) -> None:
     match event:
         case events.Metrics():
             facts.iteration = max(facts.iteration, event.iteration)
-            facts.tokens, facts.seconds = event.tokens, event.seconds
+            facts.tokens, facts.seconds = event.tokens or 0, event.seconds
             if "success/rate" in event.values:
                 facts.success[event.iteration] = event.values["success/rate"]
         case events.Evaluation():

@@ -170,6 +170,15 @@ def test_host_memory_honours_the_container_limit(tmp_path, monkeypatch):
     assert available.available_memory() is None
 
 
+def test_host_memory_is_known_without_proc(tmp_path, monkeypatch):
+    _, total = available.available_memory()
+    monkeypatch.setattr(available, "_MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(available, "_CGROUP", tmp_path)
+    free, elsewhere = available.available_memory()
+    assert 0 < free <= elsewhere
+    assert elsewhere >= total, "a container's limit is below the machine's memory"
+
+
 def test_the_command_prints_parts_sums_and_savings(capsys):
     assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "24"]) == 0
     output = capsys.readouterr().out

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import DatasetCard
 
+import echoscope
 from envs.base import CallRecord
 from tests.trainer.publishing import hub_server
 from tests.trainer.publishing.hub_server import Hub
@@ -24,6 +25,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.publishing import dataset
 from trainer.publishing.live_groups import is_superseded
+from trainer.publishing.run_facts import read_facts
 from trainer.publishing.trajectories import read_trajectories
 
 
@@ -146,3 +148,30 @@ def test_a_data_set_is_pushed_by_the_command_with_the_endpoint_of_the_environmen
     files = hub.files["datasets/ada/games"]
     assert set(files) == {"README.md", "data/train.parquet"}
     assert files["data/train.parquet"] == (tmp_path / "out" / "data" / "train.parquet").read_bytes()
+
+
+def test_a_run_of_another_trainer_is_exported_as_it_was_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = echoscope.init("Wordle <3", folder=tmp_path / "run", environment="Wordle", config={"lr": 1e-5})
+    for iteration in (1, 2):
+        for attempt in run.group(2, prompt="Guess the word.", iteration=iteration):
+            with attempt:
+                attempt.turn(state="_____", response="<guess>crane</guess>", reward=0.5)
+                attempt.finish(success=iteration == 2)
+    run.finish()
+    out = tmp_path / "out"
+    assert main.main(["export-trajectories", "--run", str(tmp_path / "run"), "--out", str(out)]) == 0
+    rows = pq.read_table(out / "data/train.parquet").to_pylist()
+    assert [(row["environment"], row["iteration"], row["success"]) for row in rows] == [
+        ("Wordle", 1, False),
+        ("Wordle", 1, False),
+        ("Wordle", 2, True),
+        ("Wordle", 2, True),
+    ]
+    assert rows[0]["turns"][0]["response"] == "<guess>crane</guess>"
+    card = DatasetCard.load(out / "README.md")
+    assert card.data.tags == ["echoscope", "agent", "trajectories", "env:Wordle"]
+    assert "Dialogues of a language-model agent in **Wordle**, recorded by Echoscope over 2 iterations." in card.text
+    with pytest.raises(ValueError, match=r"another trainer recorded the run in .*: only its trajectories can be"):
+        read_facts(tmp_path / "run")

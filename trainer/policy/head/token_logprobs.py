@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import nll_loss
 
 from trainer.algorithms.losses import entropy_from_logprobs
 from trainer.policy.head import logit_kernels
@@ -110,4 +111,5 @@ def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: flo
         return chunked_token_logprobs(hidden, head.weight, ids, temperature)
     logits = head(hidden).float()
     logprobs = torch.log_softmax(logits if temperature == 1 else logits / temperature, dim=-1)
-    return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)
+    # A gather would return a view, which FSDP2 warns of: its hooks on outputs cannot follow changes in place.
+    return -nll_loss(logprobs, ids, reduction="none"), entropy_from_logprobs(logprobs)

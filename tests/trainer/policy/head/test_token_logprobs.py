@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainer.algorithms.losses import entropy_from_logprobs
 from trainer.policy.head import logit_kernels, token_logprobs
-from trainer.policy.head.token_logprobs import chunk_size, chunked_token_logprobs
+from trainer.policy.head.token_logprobs import chunk_size, chunked_token_logprobs, head_logprobs
 
 
 def naive_logprobs(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -134,3 +134,11 @@ def test_compiled_chunks_are_larger_in_the_same_memory(monkeypatch) -> None:
     monkeypatch.setattr(logit_kernels.score, "devices", frozenset({"cpu"}))
     assert token_logprobs.max_logits(torch.zeros(1)) == 2**26
     assert token_logprobs.max_logits(torch.zeros(1, dtype=torch.bfloat16)) == 2**27
+
+
+@pytest.mark.parametrize("vocabulary", [32, 2**20])
+def test_results_are_no_views_of_larger_tensors(vocabulary: int) -> None:
+    head, hidden = torch.nn.Linear(4, vocabulary, bias=False), torch.randn(40, 4)
+    with torch.no_grad():
+        results = head_logprobs(head, hidden, torch.zeros(40, dtype=torch.long))
+    assert all(result.untyped_storage().nbytes() == 40 * 4 for result in results), "FSDP2 warns of views"
