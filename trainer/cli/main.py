@@ -191,7 +191,8 @@ def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
         base = RunConfig()
     if base is None:
         raise ValueError(
-            f"{arguments.policy} is no run's folder with settings: add --preset, --config or --set environment.name=NAME"
+            f"{arguments.policy} is no run's folder with settings: add --preset or --config, "
+            "or --set environment.name=NAME"
         )
     config = evaluation_config(base, arguments.policy, arguments.suites, arguments.hosted)
     return _prepare_run(with_overrides(config, arguments.set), arguments, stop)

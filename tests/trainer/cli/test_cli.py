@@ -215,9 +215,12 @@ def test_a_policy_is_evaluated_with_the_settings_of_its_run(tmp_path, capsys, tr
 def test_a_policy_without_a_run_needs_settings(tmp_path, capsys, pocket_folder):
     arguments = ["evaluate", "--policy", str(pocket_folder), "--out", str(tmp_path / "evaluation")]
     assert main.main(arguments) == 2
-    assert "is no run's folder with settings: add --preset, --config or --set environment.name=NAME" in capsys.readouterr().err
+    assert "is no run's folder with settings: add --preset or --config, or --set env" in capsys.readouterr().err
     small = changes(pocket_folder, evaluation={"prompts": 2})
     assert main.main([*arguments, "--preset", "sokoban-pocket", *small]) == 0
+    named = ["--set", "environment.name=ToolCalculator", *small, "--out", str(tmp_path / "named")]
+    assert main.main([*arguments, *named]) == 0
+    assert load_yaml(tmp_path / "named" / "config.yaml").environment.name == "ToolCalculator"
 
 
 @pytest.mark.parametrize(
