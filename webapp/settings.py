@@ -191,6 +191,11 @@ CACHES = {
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "echoscope:limits",
     },
+    "hub": {  # sizes of models on the Hugging Face Hub
+        "BACKEND": "webapp.core.limits_cache.LimitsCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "echoscope:hub",
+    },
 }
 
 CHANNEL_LAYERS = {

@@ -56,6 +56,12 @@ def run(people: People) -> Run:
 
 
 @pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the site from asking the Hugging Face Hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture(autouse=True)
 def _flush_messages() -> Iterator[None]:
     """Keeps messages of one test from reaching the next."""
     yield

@@ -6,20 +6,26 @@ from trainer.config.run import POCKET
 from trainer.policy.shapes import ModelShape, named_shape, shape_of
 from webapp.runs.inputs import run_models
 from webapp.runs.inputs.folders import MODELS
+from webapp.runs.inputs.hub_shapes import hub_shape, known_hub_shape
 from webapp.runs.models import Run
 
 MAX_ANCESTORS = 20
 """Runs that continue each other, before the search for their first model ends."""
 
 
-def model_shape(model: str) -> ModelShape | None:
-    """Shape of a `policy.model` of this site; None if it is unknown. A checkpoint has the shape of its run's model."""
+def model_shape(model: str, revision: str = "", *, look_up: bool = False) -> ModelShape | None:
+    """Shape of a `policy.model` of this site; None if it is unknown. A checkpoint has the shape of its run's model.
+
+    Args:
+        look_up: whether the Hugging Face Hub may be asked for a model that the site does not know yet, which can take
+            seconds.
+    """
     for _ in range(MAX_ANCESTORS):
         named = run_models.parse(model)
         if named is None:
             break
-        source = Run.objects.filter(slug=named.slug).values_list("config__policy__model", flat=True).first()
-        model = source or ""
+        policy = Run.objects.filter(slug=named.slug).values_list("config__policy", flat=True).first() or {}
+        model, revision = policy.get("model", ""), policy.get("revision", "")
     if model == POCKET or (model and not MODELS.problem(model)):
         return shape_of(model)
-    return named_shape(model)
+    return named_shape(model) or (hub_shape if look_up else known_hub_shape)(model, revision)

@@ -203,7 +203,7 @@ def _seconds(config: RunConfig, paces: Sequence[RecordedPace]) -> float | None:
 
 def _memory(config: RunConfig, recorded: int) -> Figure:
     """The trainer's own estimate before it loads the model (trainer/memory/estimate.py)."""
-    shape = model_shape(config.policy.model)
+    shape = model_shape(config.policy.model, config.policy.revision, look_up=True)
     if shape is None and recorded:
         weights = estimate.width_of(config) * recorded
         return Figure("Memory", f"more than {gigabytes(weights)}", "Weights only, from a recorded run.")
@@ -233,7 +233,7 @@ def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
         return None
     if config.hosted.url:
         return HOSTED_TRAINER_BYTES
-    shape = model_shape(config.policy.model)
+    shape = model_shape(config.policy.model, config.policy.revision)
     if shape is None:
         return None
     processes = max(1, gpus)

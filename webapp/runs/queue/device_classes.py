@@ -62,5 +62,5 @@ def class_choices(available: Collection[str]) -> Sequence[str]:
 def _large(config: RunConfig) -> bool:
     if config.hosted.url:
         return False
-    shape = model_shape(config.policy.model)
+    shape = model_shape(config.policy.model, config.policy.revision)
     return shape is None or shape.parameters > LARGE
