@@ -11,6 +11,7 @@ from typing import Any
 
 from echoscope.importers.attempts import Attempt, iteration_of, number_of, reward_of, success_of
 from echoscope.importers.records import Record, load_object
+from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, traces_of
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import ChatTurn, Conversation, conversation_of, split_thought
 from echoscope.recording.recorder import Split
@@ -49,8 +50,22 @@ def chat_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
 
 
 def verifiers_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
-    """A rollout of verifiers or prime-rl: `prompt` and `completion`, as lists of messages or texts."""
+    """Rollouts of verifiers or prime-rl: an episode or a trace, or formerly `prompt` and `completion`."""
+    if is_trace(record.fields):
+        try:
+            traces = list(traces_of(record.fields))
+        except ConversationError as problem:
+            raise record.fail(str(problem), "Remove the line, or run this rollout again.") from None
+        for number, trace in enumerate(traces, 1):
+            place = f"{record.place}, trace {number}" if len(traces) > 1 else record.place
+            yield _of_trace(Record(record.file, place, record.fields), options, trace)
+        return
     prompt, completion = record.fields.get("prompt"), record.fields.get("completion")
+    if not prompt and not completion:
+        raise record.fail(
+            f"it has no messages: its fields are {', '.join(record.fields)}",
+            "Rollouts of verifiers have traces, or prompt and completion.",
+        )
     messages = _messages(record, "prompt", prompt, "user") + _messages(record, "completion", completion, "assistant")
     metadata = load_object(record.file.with_name("metadata.json"))
     named = options.environment or str(metadata.get("env_id") or "")
@@ -112,6 +127,8 @@ FORMATS = {
 def format_of(record: Record) -> str:
     """The format of a file by the fields of its first record. Raises ImportFailed."""
     fields = record.fields
+    if is_trace(fields):
+        return "verifiers"
     if "trajectories" in fields or "messages_and_choices" in fields or {"group_index", "messages"} <= fields.keys():
         return "art"
     if any(name in fields for name in MESSAGE_FIELDS):
@@ -126,8 +143,8 @@ def format_of(record: Record) -> str:
 def advice_on_formats() -> str:
     """What records must have, for error messages."""
     return (
-        "Chat transcripts have messages, rollouts of verifiers prompt and completion, of verl input and output, groups "
-        "of ART trajectories. Rename the fields, or record the run with echoscope.init."
+        "Chat transcripts have messages, rollouts of verifiers traces (or prompt and completion), of verl input and "
+        "output, groups of ART trajectories. Rename the fields, or record the run with echoscope.init."
     )
 
 
@@ -149,7 +166,7 @@ def _attempt(
 ) -> Attempt:
     fields = record.fields
     split = options.split or ("eval" if fields.get("split") in ("eval", "val", "test") else split_of(record.file))
-    named = options.environment or next((str(fields[name]) for name in ENVIRONMENT_FIELDS if fields.get(name)), "")
+    named = options.environment or _name_in(fields)
     key = next((f"{fields[name]}" for name in GROUP_FIELDS if fields.get(name) is not None), "")
     iteration = iteration_of(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))
     terms = fields.get("rewards") if isinstance(fields.get("rewards"), dict) else None
@@ -169,6 +186,33 @@ def _attempt(
         error=error,
         extra={name: value for name, value in fields.items() if name not in read and value is not None},
     )
+
+
+def _of_trace(record: Record, options: ImportOptions, trace: VerifiersTrace) -> Attempt:
+    conversation = _conversation(record, trace.messages)
+    numbered = _iteration_of_file(record.file)
+    split = options.split or trace.split or (split_of(record.file) if numbered else "eval")
+    named = options.environment or trace.environment
+    return Attempt(
+        record=record,
+        conversation=conversation,
+        group=trace.group or conversation.opening,
+        iteration=numbered if trace.step is None else trace.step,
+        split=split,
+        suite=" · ".join(part for part in (named, trace.agent) if part) if split == "eval" else "",
+        environment=named,
+        reward=trace.reward,
+        terms=trace.terms,
+        tokens=trace.tokens,
+        truncated=trace.truncated,
+        error=trace.error,
+        extra=trace.extra,
+    )
+
+
+def _name_in(fields: Mapping[str, Any]) -> str:
+    """The name of the environment; empty: the fields hold none."""
+    return next((str(fields[name]) for name in ENVIRONMENT_FIELDS if isinstance(fields.get(name), str)), "")
 
 
 def _conversation(record: Record, messages: Any) -> Conversation:

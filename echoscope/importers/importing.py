@@ -14,6 +14,8 @@ from echoscope.importers.attempts import Attempt, ImportSummary, record_attempts
 from echoscope.importers.formats import FORMATS, ImportOptions, format_of
 from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive
 from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, files_of, load_object, read_records
+from echoscope.importers.verifiers_traces import FILE_NAME as TRACES
+from echoscope.importers.verifiers_traces import settings_beside
 from echoscope.journal import FILE_NAME
 from echoscope.recording.observation_images import FOLDER as IMAGES_FOLDER
 
@@ -54,7 +56,9 @@ def import_files(
         title or paths[0].resolve().stem,
         folder=folder,
         environment=options.environment or first.environment,
-        config={"imported_from": [str(path) for path in paths]} | load_object(files[0].with_name("metadata.json")),
+        config={"imported_from": [str(path) for path in paths]}
+        | load_object(files[0].with_name("metadata.json"))
+        | settings_beside(files[0]),
     )
     try:
         summary = record_attempts(run, chain([first], attempts), success_at)
@@ -75,11 +79,18 @@ def _attempts(files: Sequence[Path], kind: Format, options: ImportOptions) -> It
             yield from read_archive(file, options)
             continue
         own: str = "" if kind == "auto" else kind
-        for record in read_records(file):
-            if own == "inspect" or (not own and file.suffix in DOCUMENTS and is_inspect_log(record)):
-                if not is_inspect_log(record):
-                    raise record.fail("it is not an Inspect log", "Leave out --format to have the format found.")
-                yield from inspect_attempts(record, options)
-                continue
-            own = own or format_of(record)
-            yield from FORMATS[own](record, options)
+        if file.name == TRACES:  # episodes in the order of their ends, of several agents and, in training, of steps
+            yield from sorted(_of_records(file, own, options), key=lambda one: (one.iteration, one.split, one.suite))
+        else:
+            yield from _of_records(file, own, options)
+
+
+def _of_records(file: Path, own: str, options: ImportOptions) -> Iterator[Attempt]:
+    for record in read_records(file):
+        if own == "inspect" or (not own and file.suffix in DOCUMENTS and is_inspect_log(record)):
+            if not is_inspect_log(record):
+                raise record.fail("it is not an Inspect log", "Leave out --format to have the format found.")
+            yield from inspect_attempts(record, options)
+            continue
+        own = own or format_of(record)
+        yield from FORMATS[own](record, options)

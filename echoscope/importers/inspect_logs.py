@@ -11,6 +11,7 @@ from typing import Any
 from echoscope.importers.attempts import Attempt
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.records import ImportFailed, Record
+from echoscope.importers.zip_members import ZstandardMissing, read_member
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import conversation_of
 from echoscope.recording.message_images import with_attachments
@@ -44,9 +45,15 @@ def read_archive(file: Path, options: ImportOptions) -> Iterator[Attempt]:
             header = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
             if header is None:
                 raise ImportFailed(f"{file} has no header.json: it is not an Inspect log.")
-            described = json.loads(archive.read(header)).get("eval") or {}
+            described = json.loads(read_member(archive, header)).get("eval") or {}
             for name in sorted(name for name in names if name.startswith("samples/") and name.endswith(".json")):
-                yield _attempt(Record(file, name, json.loads(archive.read(name))), described, options)
+                yield _attempt(Record(file, name, json.loads(read_member(archive, name))), described, options)
+    except ZstandardMissing as error:
+        raise ImportFailed(
+            f"{file} is compressed with Zstandard, which needs zstandard before Python 3.14: pip install "
+            f"'echoscope[inspect]', or write it as JSON with `inspect log convert {file} --to json --output-dir "
+            "json-logs`, and import json-logs."
+        ) from error
     except NotImplementedError as error:
         raise ImportFailed(
             f"{file} is compressed in a way that this Python cannot read ({error}): write it as JSON with "

@@ -13,8 +13,8 @@ from echoscope.errors import EchoscopeError
 
 LINES, DOCUMENTS, TABLES, ARCHIVES = (".jsonl", ".ndjson"), (".json",), (".parquet",), (".eval",)
 SUFFIXES = (*LINES, *DOCUMENTS, *TABLES, *ARCHIVES)
-_DESCRIPTIONS = {"metadata.json"}
-"""Files that lie beside records and hold none."""
+_DESCRIPTIONS, _SETTINGS = {"metadata.json"}, "configs"
+"""Files and a folder, of verifiers, that lie beside records and hold none."""
 
 
 class ImportFailed(EchoscopeError):
@@ -52,7 +52,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
             continue
         if not path.is_dir():
             raise ImportFailed(f"{path} does not exist: name a file or a folder.")
-        inside = [file for file in path.rglob("*") if file.suffix in SUFFIXES and file.name not in _DESCRIPTIONS]
+        inside = [file for file in path.rglob("*") if file.suffix in SUFFIXES and not _describes(file)]
         if not inside:
             raise ImportFailed(f"{path} holds no {', '.join(SUFFIXES)} file: name the folder that the tool wrote to.")
         found += sorted(inside, key=_natural)
@@ -82,6 +82,11 @@ def load_object(file: Path) -> dict[str, Any]:
         return {}
     content = _parsed(file, file.read_text(encoding="utf-8"), "line 1")
     return dict(content) if isinstance(content, Mapping) else {}
+
+
+def _describes(file: Path) -> bool:
+    beside = (folder.parent for folder in file.parents if folder.name == _SETTINGS)
+    return file.name in _DESCRIPTIONS or any((folder / "traces.jsonl").is_file() for folder in beside)
 
 
 def _lines(file: Path) -> Iterator[Record]:

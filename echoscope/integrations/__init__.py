@@ -4,6 +4,6 @@
 | --- | --- |
 | transformers' `Trainer`, and TRL's trainers, which inherit from it | `transformers_trainer` |
 | TRL's GRPO, RLOO and similar: also what was sampled, by their reward functions | `trl_rewards` |
-| verl | `verl_tracking` |
+| verl | `verl_tracking`, and for its processes of Ray `verl_plugin` |
 | prime-rl, and rollouts of verifiers' environments | `verifiers_rollouts` |
 """

@@ -16,7 +16,9 @@ STANDARD_NAMES: Mapping[str, str] = {
     "actor/entropy": "entropy/mean",
     "critic/rewards/mean": "reward/mean",
     "optim/grad_norm": "policy/grad_norm",  # prime-rl
-    "reward/all/mean": "reward/mean",
+    "entropy/all/mean": "entropy/mean",
+    "train/agg/all/reward/mean": "reward/mean",
+    "reward/all/mean": "reward/mean",  # formerly
 }
 """Names of trainers and the standard name of the same quantity."""
 

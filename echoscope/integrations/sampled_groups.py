@@ -20,6 +20,7 @@ class Sample:
     """One completion of a prompt, each a text or a list of messages, with the parts of its reward.
 
     Attributes:
+        terms: empty: the completion has no reward.
         success: None: not known; success rates leave it out.
         group: the same for completions of the same prompt; empty: by the text of the prompt.
     """
@@ -35,8 +36,9 @@ class Sample:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def reward(self) -> float:
-        return float(sum(self.terms.values()))
+    def reward(self) -> float | None:
+        """Sum of the terms; None without any."""
+        return float(sum(self.terms.values())) if self.terms else None
 
     @property
     def prompt_id(self) -> str:
@@ -88,13 +90,13 @@ def record_samples(
                     thought=turn.thought,
                     answer=turn.answer,
                     actions=turn.actions,
-                    reward=reward if last else 0.0,
-                    terms=sample.terms if last else None,
+                    reward=reward if last else None,
+                    terms=sample.terms if last and sample.terms else None,
                     tokens=sample.tokens if last else 0,
                     truncated=sample.truncated and last,
                     **turn.extra,
                 )
-            cut = sample.truncated or bool(sample.error)
+            cut = sample.truncated or bool(sample.error) or not conversation.turns
             trajectory.finish(
                 success=sample.success,
                 end="truncated" if cut else "terminated",
@@ -106,7 +108,8 @@ def record_samples(
 
 def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:
     """reward/mean, reward/in_group_std and success/rate of an iteration's samples; without what is not known."""
-    metrics = reward_metrics((sample.prompt_id, sample.reward) for sample in samples)
+    rewards = [(sample.prompt_id, sample.reward) for sample in samples]
+    metrics = reward_metrics((prompt, reward) for prompt, reward in rewards if reward is not None)
     known = [sample.success for sample in samples if sample.success is not None]
     return metrics | ({"success/rate": fmean(known)} if known else {})
 
@@ -121,7 +124,7 @@ def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: in
             prompts=len({sample.prompt_id for sample in known}),
             trajectories=len(known),
             successes=sum(sample.success is True for sample in known),
-            mean_reward=fmean(sample.reward for sample in known),
+            mean_reward=fmean(sample.reward or 0.0 for sample in known),
             mean_turns=fmean(len(sample.conversation.turns) for sample in known),
         )
 

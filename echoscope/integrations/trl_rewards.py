@@ -168,7 +168,7 @@ class EchoscopeRewards:
                     prompt=prompts[at],
                     completion=completion,
                     terms=terms,
-                    success=sum(terms.values()) >= self._success_at,
+                    success=sum(terms.values()) >= self._success_at if terms else None,
                     tokens=len(ids[at]),
                     extra={name: values[at] for name, values in columns.items()},
                 )

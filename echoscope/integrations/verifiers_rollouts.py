@@ -3,8 +3,7 @@
 from echoscope.integrations.verifiers_rollouts import EchoscopeMonitor
 
 monitor = EchoscopeMonitor(echoscope.init("Wordle", folder="runs/wordle"))
-results = await env.generate(…)
-monitor.log_samples(results["outputs"], step=1)
+monitor.log_samples(episode.traces, step=1)
 monitor.log({"reward": 0.4}, step=1)
 
 The methods are those of prime-rl's `Monitor` (prime_rl.utils.monitor.base), so that an instance can stand in its list.
@@ -12,18 +11,25 @@ The methods are those of prime-rl's `Monitor` (prime_rl.utils.monitor.base), so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from echoscope.importers.verifiers_traces import NODE_TENSORS, VerifiersTrace, is_trace, traces_of
 from echoscope.integrations.metric_names import with_standard_names
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
+from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.recorder import Recorder, Split
 
 _READ = {"prompt", "completion", "reward", "trajectory", "client", "usage_tracker", "timing", "tool_defs"}
+_OF_PRIME_RL = ("env_name", "group_id", "advantage", "policy_version", "off_policy_steps")
+"""Fields of prime-rl's rollouts that they leave out when they are written."""
 
 
 class EchoscopeMonitor:
     """Records metrics and rollouts by the step of the trainer.
+
+    Rollouts are traces or episodes of verifiers, such as prime-rl's, as objects or as written; or, of former versions,
+    mappings with `prompt` and `completion`.
 
     Attributes:
         history: metrics logged so far, as prime-rl's monitors keep them.
@@ -39,8 +45,9 @@ class EchoscopeMonitor:
         self.history: list[dict[str, Any]] = []
         self._environment, self._success_at = environment, success_at
         self._step = 0
+        self._failure: str | None = None
 
-    def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log(self, metrics: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
         """Record metrics of a step; without one, of the `step` among them or of the last step."""
         self.history.append(dict(metrics))
         named = metrics.get("step") if step is None else step
@@ -48,16 +55,16 @@ class EchoscopeMonitor:
         values = {name: value for name, value in metrics.items() if name != "step"}
         self.run.log(with_standard_names(values), iteration=self._step)
 
-    def log_samples(self, rollouts: Sequence[Mapping[str, Any]], step: int) -> None:
+    def log_samples(self, rollouts: Sequence[Any], step: int, **_: Any) -> None:
         """Record rollouts of training, and the mean, the spread within groups and the success rate of their rewards.
 
         Raises:
-            ConversationError: a prompt or completion is neither a text nor a list of messages.
+            ConversationError: a rollout has no messages that can be read; nothing is recorded then.
         """
         self.run.log(sample_metrics(self._record(rollouts, step, "train", "")), iteration=step)
 
-    def log_eval_samples(self, rollouts: Sequence[Mapping[str, Any]], env_name: str, step: int) -> None:
-        """Record rollouts of an evaluation, and its result."""
+    def log_eval_samples(self, rollouts: Sequence[Any], env_name: str, step: int, **_: Any) -> None:
+        """Record rollouts of an evaluation, and its result. Raises ConversationError as log_samples."""
         record_evaluation(self.run, self._record(rollouts, step, "eval", env_name), iteration=step, suite=env_name)
 
     def log_distributions(self, distributions: Mapping[str, Sequence[float]], step: int) -> None:
@@ -69,24 +76,56 @@ class EchoscopeMonitor:
     def log_final_distributions(self) -> None:
         """Nothing, as log_distributions."""
 
-    def save_final_summary(self, filename: str = "final_summary.json") -> None:
-        """Nothing: close() ends the run."""
+    def save_final_summary(
+        self, filename: str = "final_summary.json", success: bool = True, error_message: str | None = None
+    ) -> None:
+        """How the training ended, for close(), which ends the run. No file is written."""
+        self._failure = None if success else error_message or "The training has failed."
 
     def close(self) -> None:
-        """End the run."""
-        self.run.finish()
+        """End the run, as failed if save_final_summary() was called with success=False."""
+        if self._failure is None:
+            self.run.finish()
+        else:
+            self.run.finish(reason="error", message=self._failure)
 
-    def _record(self, rollouts: Sequence[Mapping[str, Any]], step: int, split: Split, suite: str) -> list[Sample]:
+    def _record(self, rollouts: Sequence[Any], step: int, split: Split, suite: str) -> list[Sample]:
         by_task: dict[str, list[Sample]] = {}
         for rollout in rollouts:
-            named = self._environment or str(rollout.get("task") or rollout.get("env_id") or suite)
-            by_task.setdefault(named, []).append(self._sample(rollout))
+            for named, sample in self._samples(rollout):
+                sample.conversation  # noqa: B018 - raises for what cannot be read, before anything is recorded
+                by_task.setdefault(self._environment or named or suite, []).append(sample)
         for named, samples in by_task.items():
             record_samples(self.run, samples, iteration=step, environment=named, split=split, suite=suite)
         return [sample for samples in by_task.values() for sample in samples]
 
-    def _sample(self, rollout: Mapping[str, Any]) -> Sample:
-        reward, error = float(rollout.get("reward") or 0.0), rollout.get("error")
+    def _samples(self, rollout: Any) -> Iterator[tuple[str, Sample]]:
+        """Name of the environment and sample, of each agent."""
+        fields = _fields(rollout)
+        if is_trace(fields):
+            for trace in traces_of(fields):
+                yield trace.environment, self._of_trace(trace)
+        else:
+            yield _name_in(fields), self._of_messages(fields)
+
+    def _of_trace(self, trace: VerifiersTrace) -> Sample:
+        return Sample(
+            prompt=None,
+            completion=trace.messages,
+            terms=trace.terms,
+            success=self._success(trace.reward),
+            group=trace.group,
+            tokens=trace.tokens,
+            truncated=trace.truncated,
+            error=trace.error,
+            extra=trace.extra,
+        )
+
+    def _of_messages(self, rollout: Mapping[str, Any]) -> Sample:
+        if not rollout.get("prompt") and not rollout.get("completion"):
+            raise ConversationError(f"the rollout has no messages: its fields are {', '.join(map(str, rollout))}")
+        reward = None if rollout.get("reward") is None else float(rollout["reward"])
+        error = rollout.get("error")
         if isinstance(error, Mapping):
             error = error.get("error_chain_str") or error.get("error")
         usage = rollout.get("token_usage")
@@ -94,11 +133,35 @@ class EchoscopeMonitor:
         return Sample(
             prompt=rollout.get("prompt"),
             completion=rollout.get("completion"),
-            terms={"environment": reward},
-            success=None if rollout.get("reward") is None else reward >= self._success_at,
+            terms={} if reward is None else {"environment": reward},
+            success=self._success(reward),
             group="" if example is None else str(example),
             tokens=int(usage.get("output_tokens") or 0) if isinstance(usage, Mapping) else 0,
             truncated=bool(rollout.get("is_truncated")),
             error=str(error or ""),
             extra={name: value for name, value in rollout.items() if name not in _READ and value is not None},
         )
+
+    def _success(self, reward: float | None) -> bool | None:
+        return None if reward is None else reward >= self._success_at
+
+
+def _fields(rollout: Any) -> Mapping[str, Any]:
+    """The rollout as it would be written, without values for each token. Raises ConversationError."""
+    if isinstance(rollout, Mapping):
+        return rollout
+    if not hasattr(rollout, "model_dump"):
+        raise ConversationError(f"a rollout is of type {type(rollout).__name__}: pass traces of verifiers or mappings")
+    nodes = {"nodes": {"__all__": dict.fromkeys(NODE_TENSORS, True)}}
+    excluded: dict[str, Any] = {"traces": {"__all__": nodes}} if hasattr(rollout, "traces") else nodes
+    fields: dict[str, Any] = rollout.model_dump(mode="json", exclude=excluded)
+    named = {name: getattr(rollout, name, None) for name in _OF_PRIME_RL if name not in fields}
+    return fields | {
+        name: value if isinstance(value, int | float) else str(value)
+        for name, value in named.items()
+        if value is not None
+    }
+
+
+def _name_in(rollout: Mapping[str, Any]) -> str:
+    return next((rollout[name] for name in ("task", "env_id") if isinstance(rollout.get(name), str)), "")

@@ -1,9 +1,11 @@
-"""Logger of verl's `Tracking`: metrics of every step, and samples of the validation.
+"""Logger of verl's `Tracking`: metrics of every step, and how the training ended.
+
+Trainings in processes of Ray, as verl's own, load it by the plugin (`verl_plugin`). In a process of one's own:
 
 from verl.utils.tracking import Tracking
 from echoscope.integrations.verl_tracking import install
 
-install(Tracking, folder="runs/ppo")  # before the trainer starts, with trainer.logger=["console","echoscope"]
+install(Tracking, folder="runs/sft")  # before the trainer starts, with trainer.logger=["console","echoscope"]
 
 What was sampled comes from the files of `trainer.rollout_data_dir`: python -m echoscope import DIR --format verl.
 """
@@ -24,19 +26,46 @@ BACKEND = "echoscope"
 class EchoscopeLogger:
     """A logger in verl's `Tracking.logger`: `log` with data and step, `finish` at the end."""
 
-    def __init__(self, run: Recorder) -> None:
+    def __init__(self, run: Recorder, planned: int = 0) -> None:
+        """
+        Args:
+            planned: steps of the whole training; 0: not known.
+        """
         self.run = run
+        self._planned, self._last = planned, 0
         self._finished = False
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
         """Record the numbers of a step, known ones under standard names, too; tables and texts are left out."""
+        self._last = max(self._last, int(step))
         self.run.log(with_standard_names(data), iteration=step)
 
-    def finish(self) -> None:
-        """End the run; a second call changes nothing."""
-        if not self._finished:
-            self._finished = True
+    def finish(self, exit_code: int = 0) -> None:
+        """End the run, as failed unless the exit code is 0; a second call changes nothing."""
+        if self._finished:
+            return
+        self._finished = True
+        if exit_code == 0:
             self.run.finish()
+        else:
+            self.run.finish(reason="error", message=f"The training of verl failed (exit code {exit_code}).")
+
+    def abandon(self) -> None:
+        """End a run whose trainer has not called finish(): it is complete if its last planned step was logged.
+
+        verl's older trainers end only so, whether they have succeeded or not.
+        """
+        if self._finished:
+            return
+        if 0 < self._planned <= self._last:
+            self.finish()
+            return
+        self._finished = True
+        planned = f" of {self._planned}" if self._planned else ""
+        self.run.finish(
+            reason="interrupted",
+            message=f"The trainer ended after step {self._last}{planned} and did not report whether it had succeeded.",
+        )
 
 
 def install(
@@ -64,30 +93,59 @@ def install(
         backends = [default_backend] if isinstance(default_backend, str) else list(default_backend)
         before(self, project_name, experiment_name, [name for name in backends if name != BACKEND], config)
         if BACKEND in backends:
+            settings = _plain(config)
             run = recorder.init(
-                f"{project_name} · {experiment_name}", config=_plain(config), folder=folder, url=url, token=token
+                f"{project_name} · {experiment_name}", config=settings, folder=folder, url=url, token=token
             )
-            self.logger[BACKEND] = EchoscopeLogger(run)
+            self.logger[BACKEND] = EchoscopeLogger(run, _planned_steps(settings))
 
     begin.without_echoscope = before  # type: ignore[attr-defined]
     kind.__init__ = begin
     if BACKEND not in kind.supported_backend:
         kind.supported_backend = [*kind.supported_backend, BACKEND]
-    ended = getattr(kind, "__del__", None)
-    if getattr(ended, "without_echoscope", None) is None:
-        kind.__del__ = _ending(ended)
+    for name, wrap in (("finish", _finishing), ("__del__", _ending)):
+        method = getattr(kind, name, None)
+        if (method is not None or name == "__del__") and not hasattr(method, "without_echoscope"):
+            setattr(kind, name, wrap(method))
+
+
+def _finishing(before: Any) -> Any:
+    def finish(self: Any, exit_code: int = 0) -> None:
+        try:
+            if logger := getattr(self, "logger", {}).get(BACKEND):
+                logger.finish(exit_code)
+        finally:
+            before(self, exit_code)
+
+    finish.without_echoscope = before  # type: ignore[attr-defined]
+    return finish
 
 
 def _ending(before: Any) -> Any:
-    def end(self: Any) -> None:
-        logger = getattr(self, "logger", {}).get(BACKEND)
-        if logger is not None:
-            logger.finish()
-        if before is not None:
-            before(self)
+    """verl's own __del__ calls finish() with the exit code 0 whatever happened, so it comes second."""
 
-    end.without_echoscope = before or True  # type: ignore[attr-defined]
+    def end(self: Any) -> None:
+        try:
+            if logger := getattr(self, "logger", {}).get(BACKEND):
+                logger.abandon()
+        finally:
+            if before is not None:
+                before(self)
+
+    end.without_echoscope = before  # type: ignore[attr-defined]
     return end
+
+
+def _planned_steps(settings: Mapping[str, Any]) -> int:
+    """Steps of the whole training, as the settings or, from the length of its data, the trainer has put them there."""
+    for path in (("trainer",), ("actor_rollout_ref", "actor", "optim")):
+        part: Any = settings
+        for name in path:
+            part = part.get(name) if isinstance(part, Mapping) else None
+        steps = part.get("total_training_steps") if isinstance(part, Mapping) else None
+        if isinstance(steps, int) and steps > 0:
+            return steps
+    return 0
 
 
 def _plain(config: Any) -> dict[str, Any]:

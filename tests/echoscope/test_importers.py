@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +236,56 @@ def test_inspect_logs_are_evaluations_with_scores(archive: bool, tmp_path: Path)
     assert (end.success, end.extra["record"]["scores"]["match"]["explanation"]) == (True, "right")
 
 
+def compressed_log(file: Path) -> Path:
+    """A log as Inspect writes it by default: members of one or more frames of Zstandard."""
+    pyarrow = pytest.importorskip("pyarrow")
+    members = {
+        "header.json": json.dumps({"status": "success", "eval": LOG["eval"]}).encode(),
+        "samples/sum-1_epoch_1.json": json.dumps(SAMPLE).encode(),
+    }
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, content in members.items():
+            packed.writestr(name, b"".join(pyarrow.compress(part, "zstd", asbytes=True) for part in halves(content)))
+            member = packed.getinfo(name)  # the directory at the end of the archive is written when it is closed
+            member.compress_type, member.CRC, member.file_size = 93, zlib.crc32(content), len(content)
+    return file
+
+
+def halves(content: bytes) -> tuple[bytes, bytes]:
+    return content[: len(content) // 2], content[len(content) // 2 :]
+
+
+READERS = ("zstandard", "pyarrow")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself reads Zstandard")
+@pytest.mark.parametrize("reader", READERS)
+def test_inspect_archives_in_zstandard_are_read_with_the_package_that_is_there(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = compressed_log(tmp_path / "log.eval")
+    pytest.importorskip(reader)
+    for other in READERS:
+        if other != reader:
+            monkeypatch.setitem(sys.modules, other, None)
+    events = imported(tmp_path, file)
+    assert (events["evaluation"][0].suite, events["turn"][0].tokens) == ("sums", 12)
+    damaged = tmp_path / "damaged.eval"
+    damaged.write_bytes(file.read_bytes().replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfe"))
+    with pytest.raises(ImportFailed, match=r"not a complete \.eval archive \(header\.json is not Zstandard"):
+        import_files([damaged], tmp_path / "other")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself reads Zstandard")
+def test_the_extra_is_named_where_no_package_reads_zstandard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = compressed_log(tmp_path / "log.eval")
+    for reader in READERS:
+        monkeypatch.setitem(sys.modules, reader, None)
+    with pytest.raises(ImportFailed, match=r"pip install 'echoscope\[inspect\]', or write it as JSON with"):
+        import_files([file], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def broken(tmp_path: Path, text: str, name: str = "bad.jsonl") -> Path:
     file = tmp_path / name
     file.write_text(text)
@@ -252,6 +304,17 @@ def broken(tmp_path: Path, text: str, name: str = "bad.jsonl") -> Path:
         ('{"messages": [], "reward": "good"}', "line 1: the field reward is 'good', not a number"),
         ('{"messages": [], "step": 1.5}', r"line 1: the field step is 1\.5, not the number of an iteration"),
         ('{"input": 1, "output": "x"}', "line 1: the field input is no text"),
+        (
+            '{"prompt": [], "completion": null}',
+            r"line 1: it has no messages: its fields are prompt, completion\. Rollouts",
+        ),
+        ('{"task": {}, "traces": [{"nodes": []}]}', "line 1: the trace has no messages: its fields are nodes"),
+        ('{"task": {}, "traces": []}', "line 1: the episode has no traces: its fields are task, traces"),
+        (
+            '{"task": {}, "nodes": [{"parent": 0, "message": {}}]}',
+            "the parent of node 1 of the trace is 0, not an earlier",
+        ),
+        ('{"task": {}, "nodes": [{"message": "x"}]}', "line 1: node 1 of the trace has no message"),
         ('{"trajectories": [{"reward": 1}]}', "line 1, trajectory 1: it has no messages_and_choices"),
         ("", "holds no attempts: it is empty"),
     ],

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from echoscope.integrations.transformers_trainer import EchoscopeCallback
 from echoscope.integrations.trl_rewards import EchoscopeRewards
 from echoscope.integrations.verifiers_rollouts import EchoscopeMonitor
 from echoscope.integrations.verl_tracking import install
+from echoscope.recording.content_blocks import ConversationError
 from trainer.journal.events import AnyEvent
 from trainer.journal.reader import read
 
@@ -164,38 +166,54 @@ def test_a_step_that_cannot_be_recorded_does_not_stop_the_training(tmp_path: Pat
         EchoscopeRewards(["org/reward-model"])  # type: ignore[list-item]
 
 
+TRACKING = """
 class Console:
-    """A logger of verl."""
+    def __init__(self):
+        self.lines = []
 
-    def __init__(self) -> None:
-        self.lines: list[tuple[int, dict[str, Any]]] = []
-
-    def log(self, data: dict[str, Any], step: int) -> None:
+    def log(self, data, step):
         self.lines.append((step, data))
 
 
+class Tracking:
+    supported_backend = ["wandb", "console"]
+
+    def __init__(self, project_name, experiment_name, default_backend="console", config=None):
+        backends = [default_backend] if isinstance(default_backend, str) else default_backend
+        for backend in backends:
+            assert backend in ("wandb", "console"), f"{backend} is not supported"
+        self._finished = False
+        self.exit_codes = []
+        self.logger = {name: Console() for name in backends}
+
+    def log(self, data, step, backend=None):
+        for name, logger in self.logger.items():
+            if backend is None or name in backend:
+                logger.log(data=data, step=step)
+
+    def finish(self, exit_code=0):
+        if self._finished:
+            return
+        self._finished = True
+        self.exit_codes.append(exit_code)
+
+    def __del__(self):
+        self.finish()
+"""
+"""verl.utils.tracking of verl 0.9: checked names of backends, loggers by name, and __del__ calls finish()."""
+PLUGINS = """
+import importlib, os
+
+for name in filter(None, os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",")):
+    importlib.import_module(name)
+"""
+"""What verl/__init__.py does with its plugins, before anything of it is used."""
+
+
 def tracking_of_verl() -> Any:
-    """verl.utils.tracking.Tracking as it is documented: checked names of backends, loggers by name, log and __del__."""
-
-    class Tracking:
-        supported_backend = ["wandb", "console"]
-
-        def __init__(
-            self, project_name: str, experiment_name: str, default_backend: Any = "console", config: Any = None
-        ) -> None:
-            backends = [default_backend] if isinstance(default_backend, str) else default_backend
-            assert all(name in ("wandb", "console") for name in backends)
-            self.logger: dict[str, Any] = {name: Console() for name in backends}
-
-        def log(self, data: dict[str, Any], step: int, backend: Any = None) -> None:
-            for name, logger in self.logger.items():
-                if backend is None or name in backend:
-                    logger.log(data=data, step=step)
-
-        def __del__(self) -> None:
-            self.logger["wandb"] = None
-
-    return Tracking
+    names: dict[str, Any] = {"__name__": "verl.utils.tracking"}
+    exec(TRACKING, names)
+    return names["Tracking"]
 
 
 def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
@@ -206,6 +224,8 @@ def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
     logger = tracking("ppo", "gsm8k", ["console", "echoscope"], {"trainer": {"total_epochs": 3}})
     logger.log(data={"critic/rewards/mean": torch.tensor(0.5), "val/table": object()}, step=7)
     assert logger.logger["console"].lines[0][0] == 7
+    logger.finish(exit_code=0)
+    assert logger.exit_codes == [0]
     del logger
     gc.collect()
     recorded = events(tmp_path / "run")
@@ -216,11 +236,82 @@ def test_verl_logs_to_a_backend_of_ours_beside_its_own(tmp_path: Path) -> None:
     )
     (metrics,) = recorded["metrics"]
     assert (metrics.iteration, metrics.values) == (7, {"critic/rewards/mean": 0.5, "reward/mean": 0.5})
-    assert len(recorded["run_finished"]) == 1
+    assert [event.reason for event in recorded["run_finished"]] == ["completed"]
     plain = tracking("ppo", "plain", "console")
     assert list(plain.logger) == ["console"]
     with pytest.raises(TypeError, match="has no list supported_backend"):
-        install(Console)
+        install(SimpleNamespace)
+
+
+def test_a_training_of_verl_that_fails_is_recorded_as_failed(tmp_path: Path) -> None:
+    tracking = tracking_of_verl()
+    install(tracking, folder=tmp_path / "run")
+    logger = tracking("ppo", "gsm8k", ["echoscope"], {"trainer": {"total_training_steps": 2}})
+    logger.log({"actor/entropy": 0.5}, step=2)
+    logger.finish(exit_code=1)
+    assert logger.exit_codes == [1]
+    del logger
+    gc.collect()
+    (finished,) = events(tmp_path / "run")["run_finished"]
+    assert (finished.reason, finished.message) == ("error", "The training of verl failed (exit code 1).")
+
+
+@pytest.mark.parametrize(
+    ("config", "reason", "message"),
+    [
+        ({"trainer": {"total_training_steps": 7}}, "completed", "The run is complete."),
+        (
+            {"trainer": {"total_training_steps": 9}},
+            "interrupted",
+            "The trainer ended after step 7 of 9 and did not report whether it had succeeded.",
+        ),
+        (
+            {"trainer": {}, "actor_rollout_ref": {"actor": {"optim": {"total_training_steps": 7}}}},
+            "completed",
+            "The run is complete.",
+        ),
+        (
+            None,
+            "interrupted",
+            "The trainer ended after step 7 and did not report whether it had succeeded.",
+        ),
+    ],
+)
+def test_a_training_of_verl_without_an_end_is_complete_only_after_its_last_step(
+    config: dict[str, Any] | None, reason: str, message: str, tmp_path: Path
+) -> None:
+    tracking = tracking_of_verl()
+    install(tracking, folder=tmp_path / "run")
+    logger = tracking("ppo", "gsm8k", ["echoscope"], config)
+    logger.log({"actor/entropy": 0.5}, step=7)
+    del logger
+    gc.collect()
+    (finished,) = events(tmp_path / "run")["run_finished"]
+    assert (finished.reason, finished.message) == (reason, message)
+
+
+def test_the_plugin_adds_the_backend_in_processes_of_verl(tmp_path: Path) -> None:
+    package = tmp_path / "packages" / "verl"
+    (package / "utils").mkdir(parents=True)
+    (package / "__init__.py").write_text(PLUGINS)
+    (package / "utils" / "__init__.py").touch()
+    (package / "utils" / "tracking.py").write_text(TRACKING)
+    trainer = (
+        "from verl.utils.tracking import Tracking\n"
+        "logger = Tracking('ppo', 'gsm8k', ['console', 'echoscope'], {'trainer': {}})\n"
+        "logger.log({'actor/entropy': 0.5}, step=1)\n"
+        "logger.finish()\n"
+    )
+    variables = {
+        "PYTHONPATH": os.pathsep.join([str(package.parent), str(Path(echoscope.__file__).parents[1])]),
+        "VERL_USE_EXTERNAL_MODULES": "echoscope.integrations.verl_plugin",
+        "ECHOSCOPE_FOLDER": str(tmp_path / "run"),
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ECHOSCOPE_")}
+    subprocess.run([sys.executable, "-c", trainer], env={**kept, **variables}, cwd=tmp_path, check=True)
+    recorded = events(tmp_path / "run")
+    assert [event.title for event in recorded["run_started"]] == ["ppo · gsm8k"]
+    assert [event.reason for event in recorded["run_finished"]] == ["completed"]
 
 
 def test_rollouts_of_verifiers_are_recorded_by_a_monitor_of_prime_rl(tmp_path: Path) -> None:
@@ -254,6 +345,24 @@ def test_rollouts_of_verifiers_are_recorded_by_a_monitor_of_prime_rl(tmp_path: P
     logged, sampled = recorded["metrics"]
     assert (logged.iteration, logged.values) == (3, {"reward/all/mean": 0.6, "reward/mean": 0.6})
     assert sampled.values == pytest.approx({"reward/mean": 0.6, "reward/in_group_std": 0.4, "success/rate": 0.5})
+
+
+def test_rollouts_without_messages_are_refused_and_those_without_a_reward_have_none(tmp_path: Path) -> None:
+    monitor = EchoscopeMonitor(echoscope.init("Wordle", folder=tmp_path))
+    good = {"prompt": "Guess.", "completion": "crane"}
+    with pytest.raises(ConversationError, match="the rollout has no messages: its fields are reward, answer"):
+        monitor.log_samples([good, {"reward": 1.0, "answer": "crane"}], step=1)
+    with pytest.raises(ConversationError, match="a rollout is of type int: pass traces of verifiers or mappings"):
+        monitor.log_samples([3], step=1)
+    assert "group_started" not in events(tmp_path)
+    monitor.log_samples([good], step=2)
+    monitor.save_final_summary("final_summary.json", True, None)
+    monitor.close()
+    recorded = events(tmp_path)
+    (end,) = recorded["trajectory_finished"]
+    assert (end.total_reward, end.success, end.turns) == (None, None, 1)
+    assert "metrics" not in recorded
+    assert recorded["run_finished"][0].reason == "completed"
 
 
 def test_the_recorder_alone_imports_no_library_of_a_trainer() -> None:

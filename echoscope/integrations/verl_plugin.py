@@ -1,0 +1,20 @@
+"""Plugin of verl, which imports this module in each of its processes: the backend `echoscope` of its `Tracking`.
+
+verl trains in processes of Ray, where install() of the script that started it has no effect. It finds the plugin by its
+entry point, or as VERL_USE_EXTERNAL_MODULES=echoscope.integrations.verl_plugin. ECHOSCOPE_FOLDER is the folder of the
+run, and ECHOSCOPE_URL and ECHOSCOPE_TOKEN are the site to which it is sent while it grows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+from echoscope.integrations.verl_tracking import install
+
+install(
+    importlib.import_module("verl.utils.tracking").Tracking,
+    folder=os.environ.get("ECHOSCOPE_FOLDER") or None,
+    url=os.environ.get("ECHOSCOPE_URL") or None,
+    token=os.environ.get("ECHOSCOPE_TOKEN") or None,
+)
