@@ -1,46 +1,100 @@
-"""Formats in which families of models write tool calls, and detection of a family by its chat template.
+"""Formats in which families of models write tool calls, and the choice of one for a chat template.
 
 | format | families | a call |
 | --- | --- | --- |
-| `hermes` | Hermes, Qwen2.5, Qwen3, Qwen3-Coder | `<tool_call>{"name": …, "arguments": {…}}</tool_call>` |
+| `hermes` | Hermes, Qwen2.5, Qwen3, Granite 4 | `<tool_call>{"name": …, "arguments": {…}}</tool_call>` |
+| `qwen3_coder` | Qwen3-Coder | `<tool_call><function=…><parameter=…>…</parameter></function></tool_call>` |
 | `llama` | Llama 3.1 to 3.3 | `{"name": …, "parameters": {…}}`, also after `<|python_tag|>` |
 | `mistral` | Mistral | `[TOOL_CALLS] [{"name": …, "arguments": {…}}]`, or `[TOOL_CALLS]name[ARGS]{…}` |
+| `glm` | GLM 4.5 | `<tool_call>name <arg_key>…</arg_key> <arg_value>…</arg_value></tool_call>` |
+| `minimax` | MiniMax M2 | `<minimax:tool_call><invoke name="…"><parameter name="…">…</parameter></invoke>…` |
+| `seed_oss` | Seed-OSS | `<seed:tool_call><function=…><parameter=…>…</parameter></function></seed:tool_call>` |
+| `granite` | Granite 3 | `<|tool_call|>[{"name": …, "arguments": {…}}]` |
+| `phi4_mini` | Phi-4-mini | `<|tool_call|>[{"name": …, "arguments": {…}}]<|/tool_call|>` |
+| `deepseek_v3`, `deepseek_v31` | DeepSeek V3 and R1, V3.1 | name and JSON between tokens such as `<｜tool▁sep｜>` |
+| `olmo3` | OLMo 3 | `<function_calls>name(argument="value")</function_calls>` |
+| `hunyuan` | Hunyuan | `<tool_calls><tool_call>name`, JSON in a fence, `</tool_call></tool_calls>` |
 | `answer` | any, and the pocket policy | `<answer>name(argument=value)</answer>` |
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
 
 from envs.base import ToolSpec
 from envs.tools.calls import CallError, ToolCall, exact_text, read_object, readable_call
+from envs.tools.families import fenced_calls, json_calls, pythonic_calls, tagged_calls
+from envs.tools.families.call_family import MAX_CALLS, CallFamily, call_block, json_text
 
-CallFormat = Literal["answer", "hermes", "llama", "mistral"]
+__all__ = ["CALL_FORMATS", "MAX_CALLS", "CallFormat", "action_of_call", "candidate_formats", "fitting_format"]
+
+CallFormat = Literal[
+    "answer",
+    "hermes",
+    "qwen3_coder",
+    "llama",
+    "mistral",
+    "glm",
+    "minimax",
+    "seed_oss",
+    "phi4_mini",
+    "granite",
+    "deepseek_v3",
+    "deepseek_v31",
+    "olmo3",
+    "hunyuan",
+]
 CALL_FORMATS: tuple[CallFormat, ...] = get_args(CallFormat)
-MAX_CALLS = 100
-"""Maximum number of calls that are read from one response."""
 
-_HERMES = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
-_XML_FUNCTION = re.compile(r"\s*<function=([^>\s]+)\s*>(.*?)(?:</function>\s*|\Z)", re.DOTALL)
-_XML_PARAMETER = re.compile(r"<parameter=([^>\s]+)\s*>\n?(.*?)\n?</parameter>", re.DOTALL)
-_HERMES_TAG, _LLAMA_TAG, _MISTRAL_TAG = "<tool_call>", "<|python_tag|>", "[TOOL_CALLS]"
-_LLAMA_FUNCTION = re.compile(r"<function=([^>\s]+)\s*>(.*?)(?:</function>|\Z)", re.DOTALL)
-_LLAMA_ENDS = ("<|eom_id|>", "<|eot_id|>")
-_MISTRAL_NAMED = re.compile(r"\s*([A-Za-z_][\w.-]*)(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?\s*(?=\{)")
+_FAMILIES: dict[CallFormat, CallFamily] = {
+    "hermes": json_calls.HERMES,
+    "qwen3_coder": json_calls.QWEN3_CODER,
+    "llama": json_calls.LLAMA,
+    "mistral": json_calls.MISTRAL,
+    "glm": tagged_calls.GLM,
+    "minimax": tagged_calls.MINIMAX,
+    "seed_oss": tagged_calls.SEED,
+    "phi4_mini": json_calls.PHI,
+    "granite": json_calls.GRANITE,
+    "deepseek_v3": fenced_calls.DEEPSEEK_V3,
+    "deepseek_v31": fenced_calls.DEEPSEEK_V31,
+    "olmo3": pythonic_calls.OLMO,
+    "hunyuan": fenced_calls.HUNYUAN,
+}
+"""All formats but `answer`, whose calls the response parser reads."""
 
 
-def detect_format(template: str) -> CallFormat:
-    """The format whose marks a chat template contains; `answer` where it has none."""
-    if _HERMES_TAG in template:
-        return "hermes"
-    if _MISTRAL_TAG in template:
-        return "mistral"
-    if _LLAMA_TAG in template or ("ipython" in template and '"parameters"' in template):
-        return "llama"
-    return "answer"
+def candidate_formats(template: str) -> list[CallFormat]:
+    """The formats whose marks a chat template contains, in the order of the table above."""
+    return [name for name, family in _FAMILIES.items() if family.marks(template)]
+
+
+def fitting_format(
+    formats: Iterable[CallFormat], rendered: str, calls: Sequence[ToolCall], tools: Sequence[ToolSpec]
+) -> CallFormat | None:
+    """The format in which a chat template has written these calls; None if no format reads them as they are.
+
+    Of several that read them, the one that also writes them in the same way, white space aside.
+
+    Args:
+        formats: to choose from.
+        rendered: a response with the calls, as the template renders it.
+        calls: that were rendered.
+        tools: their definitions.
+    """
+    specs = {tool.name: tool for tool in tools}
+    readers = [
+        name
+        for name in formats
+        if [readable_call(action, specs) for action in parse_calls(rendered, name, tools)] == list(calls)
+    ]
+    alike = [name for name in readers if _compact(render_calls(calls, name)) in _compact(rendered)]
+    return next(iter([*alike, *readers]), None)
+
+
+def _compact(text: str) -> str:
+    return "".join(text.split())
 
 
 def parse_calls(text: str, call_format: CallFormat, tools: Sequence[ToolSpec] = ()) -> list[str]:
@@ -55,8 +109,9 @@ def parse_calls(text: str, call_format: CallFormat, tools: Sequence[ToolSpec] = 
     """
     if call_format == "answer":
         return []
-    mark, blocks_of = _FAMILIES[call_format]
-    return [_action(block, mark, tools) for block in blocks_of(text)[:MAX_CALLS]]
+    family = _FAMILIES[call_format]
+    blocks = family.blocks(text, {tool.name: tool for tool in tools})
+    return [_action(block, family.mark, tools) for block in blocks[:MAX_CALLS]]
 
 
 def action_of_call(name: str, arguments: str, tools: Sequence[ToolSpec]) -> str:
@@ -64,109 +119,23 @@ def action_of_call(name: str, arguments: str, tools: Sequence[ToolSpec]) -> str:
 
     One that cannot be read stays as reported, as in `parse_calls`.
     """
-    return _action(_json({"name": name, "arguments": arguments}), _HERMES_TAG, tools)
+    return _action(call_block(name, arguments), json_calls.HERMES.mark, tools)
 
 
 def _action(block: str, mark: str, tools: Sequence[ToolSpec]) -> str:
-    """The action of a JSON object or of Qwen3-Coder's XML; the text after its mark, if it is neither."""
+    """The action of a JSON object; the text after its mark, if it is none."""
     try:
-        call = read_object(_json_of_xml(block) or block.strip())
+        call = read_object(block.strip())
     except CallError:
         return f"{mark}{block.strip()}"
     return exact_text(call, {tool.name: tool for tool in tools})
 
 
-def _json_of_xml(block: str) -> str:
-    function = _XML_FUNCTION.match(block)
-    if not function:
-        return ""
-    arguments = {name: _xml_value(text) for name, text in _XML_PARAMETER.findall(function[2])}
-    return _json({"name": function[1], "arguments": arguments})
-
-
-def _xml_value(text: str) -> Any:
-    """A parameter written as text: JSON for objects, lists, numbers and switches."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return text if isinstance(value, str) else value
-
-
-def _hermes_blocks(text: str) -> list[str]:
-    return [block[1] for block in _HERMES.finditer(text)]
-
-
-def _llama_blocks(text: str) -> list[str]:
-    for end in _LLAMA_ENDS:
-        text = text.split(end)[0]
-    before, tag, after = text.partition(_LLAMA_TAG)
-    body = (after if tag else before).strip()
-    if body.startswith("<function="):
-        return [_json({"name": name, "arguments": inner.strip()}) for name, inner in _LLAMA_FUNCTION.findall(body)]
-    if body.startswith("{"):
-        return _json_sequence(body)
-    if not tag:
-        return []
-    built_in = re.fullmatch(r"([A-Za-z_]\w*)\.call\((.*)\)", body, re.DOTALL)
-    call = readable_call(f"{built_in[1]}({built_in[2]})", {}) if built_in else None
-    return [_json({"name": call.name, "arguments": call.arguments}) if call else body]
-
-
-def _json_sequence(body: str) -> list[str]:
-    """Calls written as JSON objects one after the other, with white space, semicolons or commas between them."""
-    decoder, place = json.JSONDecoder(), 0
-    blocks: list[str] = []
-    while place < len(body) and len(blocks) < MAX_CALLS:
-        try:
-            _, end = decoder.raw_decode(body, place)
-        except (ValueError, RecursionError):
-            return [*blocks, body[place:]]
-        blocks.append(body[place:end])
-        separator = re.compile(r"[\s;,]*").match(body, end)
-        place = separator.end() if separator else end
-        if place < len(body) and body[place] != "{":
-            break  # prose after the calls
-    return blocks
-
-
-def _mistral_blocks(text: str) -> list[str]:
-    _, *parts = text.split(_MISTRAL_TAG)
-    blocks: list[str] = []
-    for part in parts:
-        body = part.strip()
-        named = _MISTRAL_NAMED.match(body)
-        try:
-            found, _ = json.JSONDecoder().raw_decode(body[named.end() :] if named else body)
-        except (ValueError, RecursionError):
-            blocks.append(body)
-            continue
-        calls = [{"name": named[1], "arguments": found}] if named else found if isinstance(found, list) else [found]
-        blocks.extend(map(_json, calls))
-    return blocks
-
-
-_FAMILIES: dict[str, tuple[str, Callable[[str], list[str]]]] = {
-    "hermes": (_HERMES_TAG, _hermes_blocks),
-    "llama": (_LLAMA_TAG, _llama_blocks),
-    "mistral": (_MISTRAL_TAG, _mistral_blocks),
-}
-"""Format → the mark of a call, and the function that finds the calls of a response as texts of their own."""
-
-
 def render_calls(calls: Sequence[ToolCall], call_format: CallFormat) -> str:
     """The calls as a model of the family writes them: what demonstrations teach."""
-    match call_format:
-        case "hermes":
-            return "\n".join(
-                f"<tool_call>\n{_json({'name': call.name, 'arguments': call.arguments})}\n</tool_call>"
-                for call in calls
-            )
-        case "llama":
-            return "; ".join(_json({"name": call.name, "parameters": call.arguments}) for call in calls)
-        case "mistral":
-            return _MISTRAL_TAG + _json([{"name": call.name, "arguments": call.arguments} for call in calls])
-    return " || ".join(call.text() for call in calls)
+    if call_format == "answer":
+        return " || ".join(call.text() for call in calls)
+    return _FAMILIES[call_format].write(calls)
 
 
 _EXAMPLE = ToolCall("name", {"argument": "value"})
@@ -176,7 +145,7 @@ def tools_as_text(tools: Sequence[ToolSpec], call_format: CallFormat) -> str:
     """The tools as lines of a prompt, for templates that render none, with an example of a call."""
     if call_format == "answer":
         return "\n".join(["Tools:", *(f"{_signature(tool)}: {tool.description}" for tool in tools)])
-    lines = ["Tools, as JSON schemas:", *(_json(tool.definition()) for tool in tools)]
+    lines = ["Tools, as JSON schemas:", *(json_text(tool.definition()) for tool in tools)]
     return "\n".join([*lines, f"Call a tool as in {render_calls([_EXAMPLE], call_format)}"])
 
 
@@ -184,7 +153,3 @@ def _signature(tool: ToolSpec) -> str:
     required = tool.parameters.get("required")
     optional = [name for name in tool.properties if isinstance(required, list) and name not in required]
     return f"{tool.name}({', '.join(f'{name}?' if name in optional else name for name in tool.properties)})"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -28,8 +28,13 @@ _KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*")
 _MAX_PYTHON = 4000
 """Maximum length of arguments that are parsed as Python, in characters."""
 _COMMA = re.compile(r"\s*,\s*")
-MARKS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
+MARKS = (
+    *("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "<minimax:tool_call>", "<seed:tool_call>"),
+    *("<|tool_call|>", "<｜tool▁calls▁begin｜>", "<function_calls>", "<tool_calls>"),
+)
 """Beginnings of calls in the formats of model families."""
+_WITHOUT_JSON = ("<minimax:tool_call>", "<seed:tool_call>", "<function_calls>", "<tool_calls>")
+_BEGINNING = re.compile(rf"(?:\s*(?:{'|'.join(map(re.escape, MARKS))}))*\s*")
 
 
 class CallError(ValueError):
@@ -62,7 +67,7 @@ def read_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
     """
     text = text.strip()
     if text.startswith(MARKS):
-        return _call_of_json(_without_marks(text))
+        return _call_of_marked(text)
     if text.startswith("{") and (call := _json_object(text)) and "name" in call:
         return _call_of_object(call)
     if match := _NAMED.fullmatch(text):
@@ -108,10 +113,12 @@ def read_object(text: str) -> ToolCall:
     return _call_of_json(text)
 
 
-def _without_marks(text: str) -> str:
-    for mark in (*MARKS, "</tool_call>"):
-        text = text.replace(mark, " ")
-    return text.strip()
+def _call_of_marked(text: str) -> ToolCall:
+    """The call after a mark, which is JSON; other notations of model families have no more than an error left here."""
+    inner = _BEGINNING.sub("", text, count=1).removesuffix("</tool_call>").strip()
+    if not inner.startswith(("{", "[")) and (text.startswith(_WITHOUT_JSON) or "<" in inner):
+        raise CallError("the call cannot be read: a name, a tag or a bracket is missing")
+    return _call_of_json(inner)
 
 
 def _call_of_json(text: str) -> ToolCall:

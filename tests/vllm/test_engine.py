@@ -84,7 +84,7 @@ def test_samples_of_a_row_depend_on_its_seed_and_turn_only(sampler, chat, openin
 def test_a_row_continues_while_another_is_sampled(sampler, openings):
     """Continuous batching: a row with short responses has several turns before the first long response ends."""
     session = sampler.session([1, 2], SamplingParams(max_tokens=100))
-    stop = sampler.eos_id
+    (stop,) = sampler.end_ids
     order = []
     for row, _ in session.generate({0: [*openings[0]], 1: [stop, 5, 9]}):
         order.append(row)

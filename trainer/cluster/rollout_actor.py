@@ -101,7 +101,7 @@ class RolloutActor:
             lora_adapters.attach_all(policy.model, None, config.lora, config.seed)
         self.model = policy.model
         self.chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
-        self.sampler = make_sampler(config, policy, self.chat.eos_id)
+        self.sampler = make_sampler(config, policy, self.chat.eos_id, end_ids=self.chat.end_ids)
         if isinstance(self.sampler, TransformersSampler) and config.rollout.max_staleness:
             self.sampler.threads = 0  # several threads have no common moment between their rounds
             self.sampler.between_rounds = self._apply_weights

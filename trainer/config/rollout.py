@@ -111,9 +111,10 @@ class RolloutConfig(Section):
     )
     tool_calls: CallFormat | Literal["auto", "native"] = setting(
         "auto",
-        "How tools are called, in environments that have some: in the format of a family of models (hermes: also Qwen; "
-        "llama; mistral), or as an answer. auto: by the model's chat template; hosted models and the pocket policy use "
-        "answers. native: in the fields tools and tool_calls of a hosted model's API.",
+        "How tools are called, in environments that have some: in the format of a family of models (hermes: also Qwen "
+        "and Granite 4), or as an answer. auto: the one that reads a trial call as the model's chat template writes "
+        "it, else answers, as for hosted models and the pocket policy. native: in the fields tools and tool_calls of a "
+        "hosted model's API.",
         added=True,
     )
     max_staleness: int = setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -43,7 +44,20 @@ ENGINES: dict[str, Loader] = {
 """By `engine.name`; `EngineConfig.name` lists the same names. A loader imports its engine when called."""
 
 
-def make_sampler(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> Sampler:
+@runtime_checkable
+class StopsAtTokens(Protocol):
+    """A sampler whose responses can end with one of several tokens."""
+
+    end_ids: frozenset[int]
+
+
+def make_sampler(
+    config: RunConfig,
+    policy: Policy,
+    eos_id: int,
+    folder: Path | None = None,
+    end_ids: frozenset[int] = frozenset(),
+) -> Sampler:
     """Start the engine of `engine.name`; its sessions use the policy's weights.
 
     Args:
@@ -51,6 +65,8 @@ def make_sampler(config: RunConfig, policy: Policy, eos_id: int, folder: Path | 
         policy: the model that samples.
         eos_id: the token that ends a response.
         folder: the run's folder, through which servers receive weights.
+        end_ids: further tokens that end one, where a template ends calls with another; engines of other packages
+            that know only one go on there.
     Raises:
         ModelError: the engine is not installed, does not start, or does not support this model, these settings or
             several processes.
@@ -60,7 +76,10 @@ def make_sampler(config: RunConfig, policy: Policy, eos_id: int, folder: Path | 
             f"engine.name is {config.engine.name!r}, which takes its weights from one process, but several work on "
             "this run: start it with one, or choose engine.name=transformers"
         )
-    return ENGINES[config.engine.name](config, policy, eos_id, folder)
+    sampler = ENGINES[config.engine.name](config, policy, eos_id, folder)
+    if isinstance(sampler, StopsAtTokens):
+        sampler.end_ids |= end_ids
+    return sampler
 
 
 def in_chunks(sampler: Sampler, rows: int | None, notify: Callable[[str], None]) -> Sampler:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import envs
-from envs.tools.call_formats import render_calls
+from envs.tools.call_formats import parse_calls, render_calls
 from envs.tools.calls import readable_call
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
@@ -38,6 +38,12 @@ def response_text(plan: TurnPlan, chat: ChatFormat) -> str:
             return f"{thought}{render_calls(calls, chat.call_format)}"
     opening = "" if chat.forced.endswith(ANSWER) else ANSWER
     return f"{thought}{opening}{f' {ACTION_SEPARATOR} '.join(plan.actions)}{ANSWER_END}"
+
+
+def end_of_response(text: str, chat: ChatFormat) -> int:
+    """The token that ends a response: in some templates a call has another one than an answer."""
+    called = bool(chat.tools) and bool(parse_calls(text, chat.call_format))
+    return chat.end_id("tool" if called else "user")
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def demonstrate(
         actions = [player.mistake(env, rng) if rng.random() < share else action for action in plan.actions]
         text = response_text(TurnPlan(plan.thought, actions), episode.chat)
         ids = chat.tokenizer.encode(text, add_special_tokens=False)
-        ids.append(chat.eos_id)
+        ids.append(end_of_response(text, episode.chat))
         if not mistaken:
             taught.add(len(trajectory.turns))
         episode.receive(SampledResponse(ids, [0.0] * len(ids), [0.0] * len(ids), True))
@@ -149,11 +155,12 @@ def single_state_demonstration(
         last_reward=last_reward,
     )
     chat = chat.with_tools(env.env_spec.tools)
-    ids = chat.tokenizer.encode(response_text(plan, chat), add_special_tokens=False)
+    text = response_text(plan, chat)
+    ids = [*chat.tokenizer.encode(text, add_special_tokens=False), end_of_response(text, chat)]
     trajectory = Trajectory(id=f"lesson-{seed}", group=0, member=0)
     task = opening_message(env.env_spec, rollout, config.environment, chat) if with_task else ""
     trajectory.append_prompt(chat.opening(task + state))
-    trajectory.append_response([*ids, chat.eos_id], [0.0] * (len(ids) + 1), [0.0] * (len(ids) + 1), 0)
+    trajectory.append_response(ids, [0.0] * len(ids), [0.0] * len(ids), 0)
     return Demonstration(trajectory, frozenset({0} if plan.actions else ()))
 
 

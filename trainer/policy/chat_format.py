@@ -15,8 +15,9 @@ from datetime import date
 from typing import Any, Literal, Self
 
 from envs.base import ToolSpec
-from envs.tools.call_formats import CallFormat, detect_format
+from envs.tools.call_formats import CallFormat
 from trainer.config.rollout import SYSTEM, TEMPLATE_DATE, RolloutConfig
+from trainer.policy.tool_messages import RESULT_MARK, TRIAL_TOOL, ToolMessages, try_calls
 
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
 
@@ -53,7 +54,8 @@ class ChatFormat:
 
     `opening` returns all tokens before the first sampled one, `between` all tokens between a response's end token and
     the next sampled one. Both end with the forced opening tag (`<think>` or `<answer>`), which is never sampled.
-    `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's own end token.
+    `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's own end token. In templates
+    without one, whose turns end where the next message begins, `call_end_id` closes a turn with calls.
 
     Args:
         tokenizer: with a chat template.
@@ -61,22 +63,29 @@ class ChatFormat:
         system: the system message; empty = none. A template without a system role gets it in the first user message.
         variables: of the chat template, besides those of transformers.
         day: the date for templates that write one, as YYYY-MM-DD.
-        call_format: in which tools are called; `auto` = by the template.
+        call_format: in which tools are called; `auto` = the one that reads a call as the template renders it.
     Raises:
         TemplateError: the template cannot format dialogues, or the system message contains one of its special tokens.
     Attributes:
         tools: that a response may call in the format of the model's family, see `with_tools`.
         call_format: of those calls; in the format `answer`, calls are answers, and this format treats them as such.
-        renders_tools: the template writes the definitions of `tools` and has messages of the role tool.
+        call_notice: for the user, why `auto` has chosen `answer` although the template knows tools; else empty.
+        renders_tools: the template writes the definitions of `tools`.
+        renders_results: the template has messages for the results of calls.
         separate_results: each result has a message of its own; else one message has those of a turn.
     """
 
-    _MARK_ASSISTANT, _MARK_USER, _MARK_CALL = "ASSISTANT-TURN-HERE", "USER-TURN-HERE", "TOOL-CALL-HERE"
-    _CALL_ID = "call00000"  # nine letters and digits, as Mistral's templates demand
+    _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
+    eos_id: int
+    call_end_id: int | None = None
     tools: tuple[ToolSpec, ...] = ()
     call_format: CallFormat = "answer"
+    call_notice = ""
     renders_tools = False
+    renders_results = False
     separate_results = False
+    _tool_messages = ToolMessages()
+    _system_lists_tools = False
 
     def __init__(
         self,
@@ -107,7 +116,7 @@ class ChatFormat:
         self.eos_id, self._before_user = self._split_end(before_user)
         self.think = think
         self.forced = self._forced(think, ANSWER)
-        self.call_format = detect_format(self._template) if call_format == "auto" else call_format
+        self._try_calls(None if call_format == "auto" else call_format)
 
     @classmethod
     def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig) -> Self:
@@ -128,14 +137,19 @@ class ChatFormat:
         """The format of dialogues with these tools: this one without any, and where calls are written as answers.
 
         Otherwise responses contain calls in the format of the model's family or an answer, so that without a thought
-        no tag is forced. Where the template supports tools, it writes their definitions, and results have a role of
-        their own; else both are plain text in the user's messages.
+        no tag is forced. The template writes the definitions if it can, and has a role for results if there is one;
+        else either is plain text in the user's messages.
         """
         if not tools or self.call_format == "answer":
             return self
         bound = copy.copy(self)
         bound.tools, bound.forced = tuple(tools), self._forced(self.think, "")
-        bound.renders_tools = bound._template_renders_tools()
+        bound.renders_results = RESULT_MARK in bound._results(RESULT_MARK)
+        bound.renders_tools = True
+        for bound._system_lists_tools in (False, True):
+            if bound._renders_definitions():
+                return bound
+        bound.renders_tools = bound._system_lists_tools = False
         return bound
 
     def _forced(self, think: bool, answer: str) -> str:
@@ -170,6 +184,8 @@ class ChatFormat:
 
     def _render(self, messages: list[dict[str, Any]]) -> str:
         tools = {"tools": [tool.definition() for tool in self.tools]} if self.renders_tools else {}
+        if self._system_lists_tools and messages[0]["role"] == "system":
+            messages = [messages[0] | self._definitions_as_text(), *messages[1:]]
         try:
             text: str = self.tokenizer.apply_chat_template(
                 messages,
@@ -186,36 +202,54 @@ class ChatFormat:
             return self._render([merged, *messages[2:]])
         return text
 
-    def _template_renders_tools(self) -> bool:
-        """Whether the template writes the definitions and the results of calls."""
-        trial = copy.copy(self)
-        trial.renders_tools = True
+    def _definitions_as_text(self) -> dict[str, str]:
+        """Fields of the system message from which some templates (Phi-4-mini, OLMo 3) take the definitions."""
+        definitions = json.dumps([tool.definition()["function"] for tool in self.tools], ensure_ascii=False)
+        return {"tools": definitions, "functions": definitions}
+
+    def _renders_definitions(self) -> bool:
         try:
-            opening = trial._render([{"role": "user", "content": "x"}])
-            result = trial._results("RESULT-HERE")
+            opening = self._render([*self.system_messages(), {"role": "user", "content": "x"}])
         except TemplateError:
             return False
-        return all(tool.name in opening for tool in self.tools) and "RESULT-HERE" in result
+        return all(tool.name in opening for tool in self.tools)
+
+    def _try_calls(self, chosen: CallFormat | None) -> None:
+        """Find out how the template takes calls and results, and the format of calls unless it is chosen."""
+        trial = copy.copy(self)
+        trial.tools, trial.renders_tools = (TRIAL_TOOL,), True
+        specials = [token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special]
+        found = try_calls(
+            trial._render_or_none,
+            self._template,
+            start=self._after_user,
+            end=self.tokenizer.convert_ids_to_tokens(self.eos_id),
+            specials=[token for token in specials if token],
+            chosen=chosen,
+        )
+        self.call_format, self.call_notice, self._tool_messages = found.call_format, found.notice, found.messages
+        if found.messages.end:
+            end_id = self.tokenizer.convert_tokens_to_ids(found.messages.end)
+            self.call_end_id = None if end_id == self.eos_id else end_id
+
+    def _render_or_none(self, messages: list[dict[str, Any]]) -> str | None:
+        try:
+            return self._render(messages)
+        except TemplateError:
+            return None
 
     def _results(self, content: str) -> str:
-        """The text between the end token of a response with calls and the next response, with the calls' results.
+        """The text between the end token of a response with calls and the next response; empty if there is none."""
+        return self._tool_messages.results(self._render_or_none, self.tools[0].name, content)
 
-        The template is rendered with the content itself, since some templates quote it. Raises TemplateError.
-        """
-        function = {"name": self.tools[0].name, "arguments": {"x": self._MARK_CALL}}
-        call = {"id": self._CALL_ID, "type": "function", "function": function}
-        rendered = self._render(
-            [
-                {"role": "user", "content": "x"},
-                {"role": "assistant", "content": "", "tool_calls": [call]},
-                {"role": "tool", "name": self.tools[0].name, "tool_call_id": self._CALL_ID, "content": content},
-            ]
-        )
-        _, mark, tail = rendered.partition(self._MARK_CALL)
-        _, end, after = tail.partition(self.tokenizer.convert_ids_to_tokens(self.eos_id))
-        if not (mark and end):
-            raise TemplateError("the model's chat template does not render calls of tools")
-        return after
+    def end_id(self, role: Role) -> int:
+        """The token that ends a response before a message of this role."""
+        return self.eos_id if role == "user" or self.call_end_id is None else self.call_end_id
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """All tokens that end a response."""
+        return frozenset((self.end_id("user"), self.end_id("tool")))
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
@@ -240,11 +274,11 @@ class ChatFormat:
                 here, neither sampled nor trained on.
             earlier: results before this one, for formats with `separate_results`.
         """
-        if role == "tool" and self.renders_tools:
+        if role == "tool" and self.renders_results:
             text = self._results(user) + self.forced
         else:
-            text = self._before_user + user + self._after_user + self.forced
-        return self._encode(text) if ended else [self.eos_id, *self._encode(text)]
+            role, text = "user", self._before_user + user + self._after_user + self.forced
+        return self._encode(text) if ended else [self.end_id(role), *self._encode(text)]
 
     def split_calls(self, ids: list[int]) -> tuple[str, tuple[str, ...]]:
         """The text of a response, and the calls that were reported apart from it, as actions: here, none are."""
@@ -252,7 +286,7 @@ class ChatFormat:
 
     def decode(self, ids: list[int]) -> str:
         """Text of sampled ids without the end token, and without NUL, which databases refuse."""
-        if ids and ids[-1] == self.eos_id:
+        if ids and ids[-1] in self.end_ids:
             ids = ids[:-1]
         text: str = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

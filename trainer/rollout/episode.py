@@ -250,7 +250,10 @@ class Episode:
     def _between(self, turn: Turn, state: str) -> list[int]:
         """The tokens between the response of a turn and the next one, with the state that it led to."""
         earlier = earlier_results(turn) if self.chat.separate_results else []
-        return self.chat.between(state, ended=not turn.truncated, role=message_role(turn), earlier=earlier)
+        role, ended = message_role(turn), not turn.truncated
+        if len(self.chat.end_ids) > 1:  # a turn may end as if another message followed
+            ended = self.trajectory.response(turn.turn)[-1:] == [self.chat.end_id(role)]
+        return self.chat.between(state, ended=ended, role=role, earlier=earlier)
 
     def _end_at_full_context(self) -> None:
         self.trajectory.end = "truncated"

@@ -112,7 +112,7 @@ class TokenTexts:
 
     def lengths(self, ids: Sequence[int], text: str) -> list[int]:
         """By token; the sum is the text's length in code points."""
-        content = ids[:-1] if ids and ids[-1] == self.chat.eos_id else ids
+        content = ids[:-1] if ids and ids[-1] in self.chat.end_ids else ids
         tokens = [self._bytes_of(token) for token in content]
         if all(map(bytes.isascii, tokens)):
             lengths, decoded = [len(token) for token in tokens], b"".join(tokens).decode()

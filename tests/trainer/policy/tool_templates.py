@@ -5,6 +5,7 @@ from __future__ import annotations
 from transformers import PreTrainedTokenizerFast
 
 from tests.trainer import tiny
+from tests.trainer.policy.family_templates import family_tokenizers
 
 QWEN = r"""{%- if tools %}
     {{- '<|im_start|>system\n' }}
@@ -162,4 +163,4 @@ def tokenizers() -> dict[str, PreTrainedTokenizerFast]:
     marks = [f"[{slash}{name}]" for name in brackets for slash in ("", "/")]
     mistral = tiny.bpe(["<s>", "</s>", "[TOOL_CALLS]", *marks], MISTRAL, "</s>")
     mistral.bos_token = "<s>"
-    return {"hermes": qwen, "llama": llama, "mistral": mistral}
+    return {"hermes": qwen, "llama": llama, "mistral": mistral} | family_tokenizers()

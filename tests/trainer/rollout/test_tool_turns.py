@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.base import CallRecord
+from envs.tools.call_formats import CALL_FORMATS
 from tests.trainer.random_texts import texts
 from trainer.journal.events import ActionRecord, Turn
 from trainer.rollout.tool_turns import call_results, message_role, parse_tool_response
@@ -54,7 +55,7 @@ def test_a_response_without_an_action_has_the_reason(response, problem):
     assert (parsed.actions, parsed.problem) == ((), problem)
 
 
-@given(texts, st.booleans(), st.sampled_from(["hermes", "llama", "mistral"]))
+@given(texts, st.booleans(), st.sampled_from(CALL_FORMATS[1:]))
 def test_any_response_is_parsed(response, think, call_format):
     parsed = parse_tool_response(response, think=think, max_actions=3, call_format=call_format)
     assert len(parsed.actions) <= 3

@@ -58,7 +58,7 @@ class TransformersSampler:
         self.threads = threads
         self.decoding: DecodeMode = decoding or default_mode(model.device)
         group_decoding(model)
-        self.eos_id = eos_id
+        self.end_ids = frozenset([eos_id])
         self.pad_id = eos_id if pad_id is None else pad_id
         self.version = 0
         self.between_rounds: Callable[[], None] = lambda: None
@@ -227,7 +227,7 @@ class TransformersSession:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
     def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
-        cache, eos, limit = self.cache, self.sampler.eos_id, self.params.max_tokens
+        cache, ends, limit = self.cache, self.sampler.end_ids, self.params.max_tokens
         active = len(rows)  # slots 0…active−1 are still being sampled
         responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
         order = torch.arange(active, device=self.device)  # slot → its row of `uniforms`
@@ -247,11 +247,11 @@ class TransformersSession:
             sources = list(range(active))  # by slot: its slot before finished rows were moved behind
             finished = []
             for slot in reversed(range(active)):
-                if ids[slot] == eos or step == limit - 1:
+                if ids[slot] in ends or step == limit - 1:
                     row = cache.row_in[slot]
                     self.pending[row] = [ids[slot]]
                     self.cached[row] += responses[row].ids[:-1]
-                    responses[row].ended = ids[slot] == eos
+                    responses[row].ended = ids[slot] in ends
                     finished.append(row)
                     active -= 1
                     cache.swap(slot, active)

@@ -32,7 +32,7 @@ class ServerSampler:
     """
 
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
-        self.config, self.policy, self.eos_id = config, policy, eos_id
+        self.config, self.policy, self.end_ids = config, policy, frozenset([eos_id])
         self.closed = False
         chosen = config.engine.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
         parent = chosen or (str(folder / "weights") if folder else tempfile.gettempdir())
@@ -147,7 +147,7 @@ class ServerSession:
             "logprobs": 0,
             "return_token_ids": True,
             "ignore_eos": True,
-            "stop_token_ids": [self.sampler.eos_id],
+            "stop_token_ids": sorted(self.sampler.end_ids),
             "skip_special_tokens": False,
             "add_special_tokens": False,
         }
@@ -165,4 +165,4 @@ class ServerSession:
         ids, logprobs = list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
         if not all(logprob is not None and math.isfinite(logprob) for logprob in logprobs):
             raise DivergedError(DIVERGED_MESSAGE)
-        return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ids[-1] == self.sampler.eos_id)
+        return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ids[-1] in self.sampler.end_ids)

@@ -30,7 +30,7 @@ class VllmSampler:
 
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int) -> None:
         self.engine = VllmEngine(config, policy)
-        self.eos_id = eos_id
+        self.end_ids = frozenset([eos_id])
         self.serial = count()
         self.version = 0  # of the weights, where the sampler's owner counts them
         self._asleep, self._stale = False, True
@@ -112,7 +112,7 @@ class VllmSession:
             max_tokens=params.max_tokens,
             logprobs=0,
             ignore_eos=True,
-            stop_token_ids=[self.sampler.eos_id],
+            stop_token_ids=sorted(self.sampler.end_ids),
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
             stream_interval=_LISTENER_INTERVAL if self.listener else params.max_tokens,
@@ -146,7 +146,7 @@ class VllmSession:
 
     def _finish(self, row: int) -> SampledResponse:
         response = self.responses.pop(row)
-        response.ended = response.ids[-1] == self.sampler.eos_id
+        response.ended = response.ids[-1] in self.sampler.end_ids
         self.tokens[row] += response.ids
         return response
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from envs.registry import environment_class, spec
+from envs.tools.tool_env import ToolEnv
 from trainer.config.run import POCKET, RunConfig
 from trainer.engines.transformers.cache_check import check_cache
 from trainer.imitation import warmup
@@ -25,6 +27,7 @@ from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import ModelError, Policy, load, pick_device
+from trainer.rollout.environment_mix import shares_of
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,16 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
         check_cache(policy.model)
     reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
+    if chat.call_notice and _offers_tools(config):
+        session.warn(chat.call_notice)
     cluster = reserve_cluster(session, policy, reference) if needs_cluster(config) else None
     return PolicySetup(policy, chat, plan, reference, cluster)
+
+
+def _offers_tools(config: RunConfig) -> bool:
+    """Whether an environment of the run has tools, which those with servers name only once they are played."""
+    shares = [(share.name, share.config.environment.effective_settings()) for share in shares_of(config)]
+    return any(issubclass(environment_class(name), ToolEnv) or spec(name, settings).tools for name, settings in shares)
 
 
 def base_source(session: RunSession) -> Path | str:

@@ -39,7 +39,7 @@ def make_pool(session: RunSession, setup: PolicySetup, learners: WeightSource | 
 
 def _engine_here(session: RunSession, setup: PolicySetup) -> LocalRolloutPool:
     policy = setup.policy
-    sampler = make_sampler(session.config, policy, setup.chat.eos_id, session.folder)
+    sampler = make_sampler(session.config, policy, setup.chat.eos_id, session.folder, setup.chat.end_ids)
     sampler = in_chunks(sampler, setup.plan.rows, session.warn)
     return local_pool(session, sampler, setup.chat, policy.context, describe_device(policy.model.device))
 

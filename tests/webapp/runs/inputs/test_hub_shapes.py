@@ -107,7 +107,7 @@ def test_a_hub_that_does_not_answer_leaves_the_size_unknown(people: People, monk
     assert memory(people) == "unknown"
 
 
-def test_an_offline_site_asks_nothing(
+def test_an_offline_site_sends_no_request(
     people: People, requests: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)

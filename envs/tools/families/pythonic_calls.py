@@ -1,0 +1,89 @@
+"""Calls in the notation of Python, one a line: OLMo 3."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from envs.tools.calls import MAX_CALL, CallError, ToolCall, read_call
+from envs.tools.families.call_family import CallFamily, Tools, call_block
+
+_CALLS = re.compile(r"<function_calls>(.*?)(?:</function_calls>|(?=<function_calls>)|\Z)", re.DOTALL)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+class _NotACallError(ValueError):
+    """Code that is no call with literal arguments."""
+
+
+def _blocks(text: str, tools: Tools) -> list[str]:
+    return [block for body in _CALLS.findall(text) if body.strip() for block in _calls_of(body.strip(), tools)]
+
+
+def _calls_of(body: str, tools: Tools) -> list[str]:
+    """The calls of a body, read as Python as a whole, since a text may have several lines; else line by line."""
+    try:
+        return [_python_call(statement) for statement in _statements(body)]
+    except _NotACallError:
+        return [_line(line.strip(), tools) for line in body.splitlines() if line.strip()]
+
+
+def _statements(body: str) -> list[ast.stmt]:
+    if len(body) > MAX_CALL:
+        raise _NotACallError
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns about some literals
+            return ast.parse(body).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _NotACallError from error
+
+
+def _python_call(statement: ast.stmt) -> str:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+        raise _NotACallError
+    arguments: dict[str, Any] = {}
+    for place in call.args:
+        value = _literal(place)
+        if len(call.args) > 1 or not isinstance(value, dict):
+            raise _NotACallError  # only the definition knows what it is called
+        arguments |= {str(key): each for key, each in value.items()}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            raise _NotACallError
+        arguments[keyword.arg] = _literal(keyword.value)
+    try:
+        return call_block(ast.unparse(call.func), arguments)
+    except (TypeError, ValueError, RecursionError) as error:  # a value that JSON does not have
+        raise _NotACallError from error
+
+
+class _JsonConstants(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(_CONSTANTS[node.id]) if node.id in _CONSTANTS else node
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(_JsonConstants().visit(node))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise _NotACallError from error
+
+
+def _line(line: str, tools: Tools) -> str:
+    try:
+        call = read_call(line, tools)
+    except CallError:
+        return line
+    return call_block(call.name, call.arguments) if call else line
+
+
+def _text(calls: Sequence[ToolCall]) -> str:
+    return "<function_calls>" + "\n".join(call.text() for call in calls) + "</function_calls>"
+
+
+OLMO = CallFamily("<function_calls>", (("<function_calls>",),), _blocks, _text)

@@ -1,0 +1,199 @@
+"""Messages with calls of tools and with their results, in the form that a chat template takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from envs.base import ToolSpec
+from envs.tools.call_formats import CallFormat, candidate_formats, fitting_format, render_calls
+from envs.tools.calls import ToolCall
+
+Message = dict[str, Any]
+Render = Callable[[list[Message]], str | None]
+"""Renders a dialogue; None where the template refuses it."""
+
+CALL_MARK, RESULT_MARK, _QUESTION = "TOOL-CALL-HERE", "TOOL-RESULT-HERE", "QUESTION-HERE"
+_CALL_ID = "call00000"  # nine letters and digits, as Mistral's templates demand
+_ROLES = ("tool", "tool_response", "environment")
+"""Of results: that of nearly all templates first, then those of Granite 3.0 and OLMo 3."""
+_SCHEMA = {"text": {"type": "string", "description": "A text."}, "number": {"type": "integer", "description": "One."}}
+TRIAL_TOOL = ToolSpec(
+    name="trial_tool",
+    description="A trial.",
+    parameters={"type": "object", "properties": _SCHEMA, "required": ["text"]},
+)
+TRIAL_CALL = ToolCall("trial_tool", {"text": CALL_MARK, "number": 7})
+"""What a template must render so that its format reads the same call."""
+
+
+@dataclass(frozen=True)
+class CallSpelling:
+    """How a template takes the message with a call.
+
+    Attributes:
+        arguments_as_text: the arguments are a JSON text, which some templates insert as it is, and not an object.
+        written_in: the calls are written into the content in this format, for templates that would drop them.
+    """
+
+    arguments_as_text: bool = False
+    written_in: CallFormat | None = None
+
+    def message(self, call: ToolCall) -> Message:
+        """The message of the assistant with this call."""
+        if self.written_in:
+            return {"role": "assistant", "content": render_calls([call], self.written_in)}
+        arguments = json.dumps(call.arguments, ensure_ascii=False) if self.arguments_as_text else call.arguments
+        function = {"name": call.name, "arguments": arguments}
+        entry = {"id": _CALL_ID, "type": "function", "function": function}
+        return {"role": "assistant", "content": "", "tool_calls": [entry]}
+
+
+_SPELLINGS = CallSpelling(), CallSpelling(arguments_as_text=True)
+
+
+@dataclass(frozen=True)
+class ToolMessages:
+    """How a chat template renders calls and results, found out by a trial.
+
+    Attributes:
+        spelling: of the message with a call.
+        end: the text of the token after a call: the end token, or in templates without one the token that begins the
+            message with the result.
+        result_role: of messages with results; empty if the template renders none.
+    """
+
+    spelling: CallSpelling = CallSpelling()
+    end: str = ""
+    result_role: str = ""
+
+    def dialogue(self, call: ToolCall, result: str) -> list[Message]:
+        """A question, a call and its result."""
+        return [
+            {"role": "user", "content": _QUESTION},
+            self.spelling.message(call),
+            {"role": self.result_role, "name": call.name, "tool_call_id": _CALL_ID, "content": result},
+        ]
+
+    def results(self, render: Render, tool: str, content: str) -> str:
+        """The text between the end of a response with a call and the next response; empty if there is none.
+
+        The template is rendered with the content itself, since some templates quote it.
+        """
+        if not self.result_role:
+            return ""
+        rendered = render(self.dialogue(ToolCall(tool, {"text": CALL_MARK}), content)) or ""
+        _, _, tail = rendered.partition(CALL_MARK)
+        return tail.partition(self.end)[2]
+
+
+@dataclass(frozen=True)
+class ToolTrial:
+    """The outcome of a trial call.
+
+    Attributes:
+        messages: how the template takes calls and results.
+        call_format: that reads what the template wrote; `answer` if none does.
+        notice: for the user, why calls are answers although the template knows tools; else empty.
+    """
+
+    messages: ToolMessages
+    call_format: CallFormat
+    notice: str = ""
+
+
+def try_calls(
+    render: Render, template: str, *, start: str, end: str, specials: Sequence[str], chosen: CallFormat | None = None
+) -> ToolTrial:
+    """Render a call and its result by a chat template, and find the format that reads the call back.
+
+    Args:
+        render: by the template, with the definition of TRIAL_TOOL.
+        template: its text.
+        start: text between a question and its answer.
+        end: text of the end token.
+        specials: texts of the tokenizer's special tokens.
+        chosen: a format set by the user, which is taken as it is; None = the one that fits.
+    """
+    marked = candidate_formats(template)
+    formats = marked if chosen is None else [chosen]
+    trials = [_rendered(render, spelling, start, end, specials) for spelling in _SPELLINGS]
+    rendered = [trial for trial in trials if trial]
+    if all(TRIAL_CALL.name not in _alone(render, spelling) for spelling in _SPELLINGS):  # it drops calls
+        written = [name for name in formats if name in marked]
+        trials = [_rendered(render, CallSpelling(written_in=name), start, end, specials) for name in written]
+        rendered = [trial for trial in trials if trial]
+    for messages, response in rendered:
+        if fitting := fitting_format(formats, response, [TRIAL_CALL], [TRIAL_TOOL]):
+            return ToolTrial(messages, fitting)
+    if chosen:
+        return ToolTrial(rendered[0][0] if rendered else ToolMessages(), chosen)
+    known = formats or "tool_calls" in template
+    return ToolTrial(ToolMessages(), "answer", _notice(formats) if known else "")
+
+
+def _notice(formats: Sequence[CallFormat]) -> str:
+    tried = f" ({', '.join(formats)} cannot read a trial call)" if formats else ""
+    return (
+        f"The model's chat template writes calls of tools in a format that is not known{tried}: tools are called as "
+        "answers. rollout.tool_calls can set another format."
+    )
+
+
+def _rendered(
+    render: Render, spelling: CallSpelling, start: str, end: str, specials: Sequence[str]
+) -> tuple[ToolMessages, str] | None:
+    """A trial call as the template renders it: how, and the response; None if it is missing there."""
+    dialogues = (ToolMessages(spelling, end, role).dialogue(TRIAL_CALL, RESULT_MARK) for role in _ROLES)
+    tails = [_tail(render(dialogue)) for dialogue in dialogues]
+    alone = _alone(render, spelling)
+    role, tail = next(
+        ((role, tail) for role, tail in zip(_ROLES, tails, strict=True) if RESULT_MARK in tail), ("", alone)
+    )
+    if CALL_MARK not in tail or TRIAL_CALL.name not in tail:
+        return None
+    if _begins_messages(render, end):
+        end = _next_token(tail, alone, specials)
+    place = tail.index(CALL_MARK)
+    closing = tail.find(end, place) if end else -1
+    before = _common(tail, start)
+    response = tail[before:closing] if closing >= 0 else tail[before:].partition(RESULT_MARK)[0]
+    found = ToolMessages(spelling, end if closing >= 0 else "", role if closing >= 0 else "")
+    return found, response
+
+
+def _alone(render: Render, spelling: CallSpelling) -> str:
+    """What follows the question in a dialogue that ends with the trial call."""
+    return _tail(render(ToolMessages(spelling).dialogue(TRIAL_CALL, "")[:2]))
+
+
+def _tail(rendered: str | None) -> str:
+    """What follows the question; nothing where a template refuses the dialogue."""
+    return (rendered or "").partition(_QUESTION)[2]
+
+
+def _begins_messages(render: Render, end: str) -> bool:
+    """Whether the token that ends a response is the one that begins a message of the user, as in GLM's templates."""
+    before = (render([{"role": "user", "content": _QUESTION}]) or "").partition(_QUESTION)[0]
+    return bool(end) and before.rstrip().endswith(end)
+
+
+def _next_token(tail: str, alone: str, specials: Sequence[str]) -> str:
+    """The special token after a call: the one at which its dialogues with and without a result part."""
+    for place in _backwards(_common(tail, alone)):
+        for token in sorted(specials, key=len, reverse=True):
+            if tail.startswith(token, place):
+                return token
+    return ""
+
+
+def _common(one: str, other: str) -> int:
+    """Number of characters with which both texts begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _backwards(end: int, furthest: int = 40) -> Iterator[int]:
+    yield from range(end, max(end - furthest, -1), -1)
