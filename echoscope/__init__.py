@@ -8,6 +8,7 @@ httpx and pydantic.
 
 from echoscope.client import Client
 from echoscope.notebook.player import Player, player
-from echoscope.recording.recorder import Recorder, Trajectory, attach, init
+from echoscope.recording.recorder import Recorder, attach, init
+from echoscope.recording.trajectory import Trajectory
 
 __all__ = ["Client", "Player", "Recorder", "Trajectory", "attach", "init", "player"]

@@ -150,7 +150,8 @@ def _me(client: Client, args: argparse.Namespace) -> None:
 def _runs(client: Client, args: argparse.Namespace) -> None:
     filters = {name: getattr(args, name) for name in ("state", "environment", "tag", "author", "text", "group")}
     for number, run in enumerate(client.runs(**filters), 1):
-        print_answer(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} of {run.iterations:<5} {run.title}")
+        planned = f"of {run.iterations}" if run.iterations else ""
+        print_answer(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} {planned:<8} {run.title}")
         if number == args.limit:
             return
 
@@ -248,7 +249,8 @@ def _line(run: RunDetail) -> str:
         phase = f" · {run.phase.phase}"
         if run.phase.total:
             phase += f" {run.phase.done:,} of {run.phase.total:,} {run.phase.unit}".rstrip()
-    return f"{run.title}: {run.state}, iteration {run.iteration} of {run.iterations}{phase}"
+    planned = f" of {run.iterations}" if run.iterations else ""
+    return f"{run.title}: {run.state}, iteration {run.iteration}{planned}{phase}"
 
 
 def _control(client: Client, args: argparse.Namespace) -> None:

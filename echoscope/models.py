@@ -298,8 +298,10 @@ class Evaluation(Answer):
     pass_at: dict[str, float]
     """k → pass@k."""
     mean_reward: float
-    mean_turns: float
-    mean_actions: float
+    mean_turns: float | None
+    """null: not known, in runs of other trainers."""
+    mean_actions: float | None
+    """Likewise."""
     final: bool
     time: datetime
 
@@ -445,10 +447,10 @@ class Trajectory(Answer):
     turns: int
     actions: int
     """Executed actions."""
-    tokens: int
-    """Sampled tokens."""
-    format_error: bool
-    """At least one turn broke the format."""
+    tokens: int | None
+    """Sampled tokens; null: not known, in runs of other trainers."""
+    format_error: bool | None
+    """At least one turn broke the format; null: not judged, in runs of other trainers."""
     true_claims: int | None
     """Statements of its thoughts that hold; null where thoughts were not compared with the state."""
     false_claims: int | None

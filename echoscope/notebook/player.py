@@ -41,7 +41,7 @@ class Player:
 def player(
     source: Source,
     *,
-    trajectory: str | None = None,
+    trajectory: str | int | None = None,
     turn: int | None = None,
     action: int | None = None,
     autoplay: bool = False,
@@ -54,7 +54,8 @@ def player(
     Args:
         source: a share link (its URL, or what `client.share(…)` returned); a trajectory of `client.trajectory(…)`; the
             document or the JSON file of a trajectory's export; or a run's folder or journal with `trajectory`.
-        trajectory: id in the journal; only for folders and journals.
+        trajectory: only for folders and journals: its id in the journal; iteration, group and member as in "1-0-0",
+            the latter two from 0; or its number in the order of their groups, from 1.
         turn, action: where it opens, counted from 1, as in links.
         autoplay: start playing, unless the reader's system requests reduced motion.
         theme: light or dark; None: as the reader's system.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -16,7 +17,10 @@ from echoscope.recording.turn_text import extra_text, response_text
 _JOURNAL = "journal.jsonl"
 MAX_EMBEDDED_BYTES = 16 * 1024 * 1024
 """Of images in a page, which is stored in the notebook."""
+MAX_LISTED = 5
+"""Ids of trajectories that a message names."""
 _OPTIONS = ("turn", "action", "autoplay", "theme")
+_PLACE = re.compile(r"(\d{1,9})-(\d{1,9})-(\d{1,9})")
 
 Source = Mapping[str, Any] | TrajectoryDetail | Share | str | Path
 
@@ -44,12 +48,13 @@ def embed_address(address: str, options: Mapping[str, str]) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}{'?' + query if query else ''}"
 
 
-def document_of(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory: str | None) -> dict[str, Any]:
+def document_of(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory: str | int | None) -> dict[str, Any]:
     """What the player shows: `title`, `outcome`, `prompt`, `board` and `turns`.
 
     Args:
         source: a document of an export, an answer of the API, a JSON file of an export, or a run's folder or journal.
-        trajectory: id in the journal; only for folders and journals, and required there.
+        trajectory: id in the journal, iteration-group-member or number; only for folders and journals, and required
+            there.
     Raises:
         ValueError: it is none of them, or there is no such trajectory.
         OSError: the file cannot be read.
@@ -68,14 +73,10 @@ def document_of(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory:
     return _shown(source, turns)
 
 
-def _from_file(path: Path, trajectory: str | None) -> dict[str, Any]:
+def _from_file(path: Path, trajectory: str | int | None) -> dict[str, Any]:
     if path.is_dir() or path.name.endswith(".jsonl"):
         journal = path / _JOURNAL if path.is_dir() else path
-        if trajectory is None:
-            raise ValueError(
-                f"{journal} has many trajectories: name one, as in player({str(path)!r}, trajectory='1-0-0')"
-            )
-        return _from_journal(journal, trajectory)
+        return _from_journal(journal, _key_of(journal, trajectory))
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -83,6 +84,58 @@ def _from_file(path: Path, trajectory: str | None) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError(f"{path} is not a JSON export of a trajectory, a journal, or the folder of a run")
     return document_of(data, None)
+
+
+def _key_of(journal: Path, trajectory: str | int | None) -> str:
+    """The id of a trajectory, from its id, from iteration-group-member, or from its number. Raises ValueError."""
+    groups = _groups(journal)
+    keys = [key for group in groups for key in group["members"]]
+    text = "" if trajectory is None else str(trajectory).strip()
+    if text in keys:
+        return text
+    if text.isdecimal() and 1 <= int(text) <= len(keys):
+        return str(keys[int(text) - 1])
+    if place := _PLACE.fullmatch(text):
+        iteration, number, member = map(int, place.groups())
+        found = [group for group in groups if (group["iteration"], group.get("group")) == (iteration, number)]
+        for group in sorted(found, key=lambda one: one.get("split") == "eval"):  # those of training first
+            if member < len(group["members"]):
+                return str(group["members"][member])
+    problem = "has many trajectories: name one" if trajectory is None else f"has no trajectory {text!r}"
+    if not keys:
+        raise ValueError(f"{journal} has no trajectories")
+    listed = ", ".join(map(repr, keys[:MAX_LISTED])) + (", …" if len(keys) > MAX_LISTED else "")
+    raise ValueError(
+        f"{journal} {problem}. Pass trajectory= its id ({listed}), its iteration, group and member as in "
+        f"'{groups[0]['iteration']}-0-0' (group and member from 0), or its number from 1 to {len(keys)}"
+    )
+
+
+def _groups(journal: Path) -> list[dict[str, Any]]:
+    """The groups in the order in which they began, without those that a later attempt superseded."""
+    groups: list[dict[str, Any]] = []
+    for event in _events(journal, b'"group_started"', b'"run_started"'):
+        if event.get("type") == "group_started":
+            groups.append(event)
+        elif event.get("type") == "run_started" and groups:
+            after = {"train": event.get("from_iteration", 0), "eval": event.get("evaluated_iteration", -1)}
+            suites = event.get("evaluated_suites") or ()
+            groups = [
+                group
+                for group in groups
+                if group["iteration"] <= after.get(group.get("split", "train"), 0) or group.get("suite") in suites
+            ]
+    return groups
+
+
+def _events(journal: Path, *parts: bytes) -> Iterator[dict[str, Any]]:
+    """Events of complete lines that contain one of the parts."""
+    with journal.open("rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n") and any(part in line for part in parts):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
 
 
 def _from_journal(journal: Path, key: str) -> dict[str, Any]:
@@ -107,7 +160,7 @@ def _from_journal(journal: Path, key: str) -> dict[str, Any]:
                 case "trajectory_finished" if event["trajectory"] == key:
                     end = event
     if group is None:
-        raise ValueError(f"{journal} has no trajectory {key!r}: ids are in the `members` of its group_started events")
+        raise ValueError(f"{journal} has no trajectory {key!r}")
     _embed_images(journal.parent, turns)
     return _shown({**group, **end, "recorded": recorded}, turns)
 

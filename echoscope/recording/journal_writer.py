@@ -7,10 +7,13 @@ import math
 import os
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from echoscope.journal import FILE_NAME
+from echoscope.recording.attempt_totals import AttemptTotals
 
 try:
     import fcntl
@@ -23,7 +26,7 @@ class JournalWriter:
 
     Attributes:
         attempts: `run_started` events so far.
-        last_iteration: highest iteration of a metrics event.
+        last_iteration: highest iteration of a metrics event, of those that no later attempt superseded.
     """
 
     FILE = FILE_NAME
@@ -37,6 +40,7 @@ class JournalWriter:
         self._began: float | None = None
         self._tokens = 0
         self._groups: dict[tuple[int, str], int] = {}
+        self._totals = AttemptTotals()
         with self._lock, _Locked(self._file.fileno()):
             self._catch_up()
 
@@ -51,27 +55,68 @@ class JournalWriter:
             ValueError: a value that JSON does not have.
             OSError: the file cannot be written; nothing of the event is in it then.
         """
-        event = {name: value for name, value in fields.items() if value is not None and (name != "extra" or value)}
-        if "extra" in event:
-            event["extra"] = finite(event["extra"])
+        with self._whole_file():
+            self._append(kind, fields)
+
+    def write_metrics(self, values: Mapping[str, float], iteration: int | None, extra: Mapping[str, Any]) -> None:
+        """Append metrics, and with them what AttemptTotals has that is not among them.
+
+        Args:
+            iteration: None: that of the newest attempts, or the one after the last iteration with metrics.
+        Raises:
+            OSError: as write().
+        """
+        with self._whole_file():
+            if iteration is None:
+                newest = self._totals.newest
+                iteration = self.last_iteration + 1 if newest is None else newest
+            self._write_totals(before=iteration)
+            if every := {**values, **self._totals.fill_in(iteration, values)}:
+                self._append("metrics", {"iteration": iteration, "values": every, "extra": extra})
+
+    def write_totals(self) -> None:
+        """Append metrics of iterations in which attempts have ended since. Raises OSError, as write()."""
+        with self._whole_file():
+            self._write_totals()
+
+    def evaluation_means(self, suite: str, iteration: int) -> tuple[float | None, float | None]:
+        """As AttemptTotals has them, with what other processes have recorded."""
+        with self._whole_file():
+            return self._totals.evaluation_means(suite, iteration)
+
+    def _write_totals(self, before: float = math.inf) -> None:
+        for iteration in self._totals.changed(before):
+            if values := self._totals.fill_in(iteration, ()):
+                self._append("metrics", {"iteration": iteration, "values": values})
+
+    @contextmanager
+    def _whole_file(self) -> Iterator[None]:
+        """The file is locked, and everything in it is known."""
         if self._process != os.getpid():  # forked: the file and its lock are the parent's
             self._open()
         with self._lock, _Locked(self._file.fileno()):
             self._catch_up()
-            line = {"seq": self._lines + 1, "time": time.time(), "type": kind, **event}
-            if kind == "metrics":
-                line |= {"tokens": self._tokens, "seconds": max(0.0, line["time"] - (self._began or line["time"]))}
-            elif kind == "group_started":
-                line["group"] = self._groups.get((line["iteration"], line["split"]), 0)
-            data = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-            try:
-                _write_all(self._file.fileno(), data)
-            except OSError:
-                os.ftruncate(self._file.fileno(), self._size)
-                raise
-            self._note(line)
-            self._size += len(data)
-            self._lines += 1
+            yield
+
+    def _append(self, kind: str, fields: Mapping[str, Any]) -> None:
+        event = {name: value for name, value in fields.items() if value is not None and (name != "extra" or value)}
+        if "extra" in event:
+            event["extra"] = finite(event["extra"])
+        line = {"seq": self._lines + 1, "time": time.time(), "type": kind, **event}
+        if kind == "metrics":
+            line |= {"tokens": self._tokens} if self._tokens else {}
+            line["seconds"] = max(0.0, line["time"] - (self._began or line["time"]))
+        elif kind == "group_started":
+            line["group"] = self._groups.get((line["iteration"], line["split"]), 0)
+        data = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        try:
+            _write_all(self._file.fileno(), data)
+        except OSError:
+            os.ftruncate(self._file.fileno(), self._size)
+            raise
+        self._note(line)
+        self._size += len(data)
+        self._lines += 1
 
     def _catch_up(self) -> None:
         """Read what other processes have appended, and cut off a line that one of them did not finish."""
@@ -91,13 +136,17 @@ class JournalWriter:
     def _note(self, event: dict[str, Any]) -> None:
         if self._began is None:
             self._began = float(event["time"])
+        self._totals.note(event)
         match event["type"]:
             case "run_started":
                 self.attempts += 1
+                self.last_iteration = event["from_iteration"]
+                valid = {"train": self.last_iteration, "eval": event.get("evaluated_iteration", -1)}
+                self._groups = {place: count for place, count in self._groups.items() if place[0] <= valid[place[1]]}
             case "group_started":
                 self._groups[event["iteration"], event["split"]] = event["group"] + 1
             case "turn":
-                self._tokens += event["tokens"]
+                self._tokens += event.get("tokens") or 0
             case "metrics":
                 self.last_iteration = max(self.last_iteration, event["iteration"])
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import platform
 import uuid
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,12 +27,10 @@ from typing import Any, Literal, Self
 
 from echoscope.recording.journal_writer import JournalWriter, finite
 from echoscope.recording.live_upload import LiveUpload
-from echoscope.recording.observation_images import ImageInput, store_images
 from echoscope.recording.task_seed import task_seed
-from echoscope.recording.tool_calls import action_of, read_calls
+from echoscope.recording.trajectory import Trajectory
 
 Split = Literal["train", "eval"]
-End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
 MAX_MEMBERS = 4096
 """Trajectories of a group that a site stores."""
 
@@ -43,6 +42,7 @@ def init(
     folder: str | Path | None = None,
     environment: str = "",
     iterations: int = 0,
+    from_iteration: int | None = None,
     tags: Sequence[str] = (),
     url: str | None = None,
     token: str | None = None,
@@ -55,10 +55,15 @@ def init(
         folder: of the journal; omitted: a new one below `echoscope-runs`.
         environment: name of the task, for runs with a single one.
         iterations: planned iterations; 0: unknown.
+        from_iteration: finished iterations of the checkpoint that the run continues from: what `folder` has of later
+            ones is superseded. 0: all of it is. Omitted: the last iteration with metrics, with a warning if there is a
+            run in the folder already.
         url, token: of a site, to which the journal is sent while it grows; omitted: nothing is sent.
     Raises:
-        ValueError: settings that are not JSON, or one of `url` and `token` without the other.
+        ValueError: settings that are not JSON, one of `url` and `token` without the other, or iterations below 0.
     """
+    if from_iteration is not None and from_iteration < 0:
+        raise ValueError(f"from_iteration is a number of finished iterations, from 0 on, not {from_iteration}")
     if (url is None) != (token is None):
         raise ValueError("give both url and token of a site, or neither to record without one")
     place = Path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
@@ -66,10 +71,19 @@ def init(
     settings: dict[str, Any] = {"name": title, "tags": list(tags), "recorded": finite(dict(config or {}))}
     if environment:
         settings["environment"] = {"name": environment}
+    start = writer.last_iteration if from_iteration is None else from_iteration
+    if writer.attempts and from_iteration is None:
+        warnings.warn(
+            f"There is a run in {place} already: this is attempt {writer.attempts + 1} at it, after iteration {start}. "
+            "Pass from_iteration= to continue after another iteration, or another folder= for a new run.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     writer.write(
         "run_started",
         attempt=writer.attempts + 1,
-        from_iteration=writer.last_iteration,
+        from_iteration=start,
+        evaluated_iteration=start or None,  # evaluations up to there remain valid
         iterations=iterations,
         title=title,
         config=settings,
@@ -114,19 +128,18 @@ class Recorder:
         else:
             self.finish(reason="error", message=f"{type(error).__name__}: {error}")
 
-    def log(self, values: Mapping[str, float], *, iteration: int, **extra: Any) -> None:
+    def log(self, values: Mapping[str, float], *, iteration: int | None = None, **extra: Any) -> None:
         """Record metrics of an iteration, from 1 (0: before training), under any names; those not finite are left out.
 
-        Names of docs/metrics.md, such as reward/mean, are drawn with their titles and units.
+        Names of docs/metrics.md, such as reward/mean, are drawn with their titles and units. Of success/rate,
+        reward/mean and reward/in_group_std, those that are never given are computed from the recorded attempts.
+
+        Args:
+            iteration: omitted: that of the newest group of the split train; without any, the one after the last
+                iteration with metrics.
         """
         known = {name: float(value) for name, value in values.items() if _is_finite(value)}
-        if known:
-            self._writer.write(
-                "metrics",
-                iteration=iteration,
-                values=known,
-                extra=extra,
-            )
+        self._writer.write_metrics(known, iteration, extra)
 
     def notice(self, message: str, *, level: Literal["info", "warning", "error"] = "info", **extra: Any) -> None:
         """Record a message for people."""
@@ -173,7 +186,7 @@ class Recorder:
             members=members,
             extra=extra,
         )
-        return [Trajectory(self, member) for member in members]
+        return [Trajectory(self._writer, member) for member in members]
 
     def trajectory(self, *, prompt: str, iteration: int, **group: Any) -> Trajectory:
         """Begin a group of one trajectory; for the other arguments see `group`."""
@@ -188,7 +201,8 @@ class Recorder:
         trajectories: int,
         successes: int,
         mean_reward: float,
-        mean_turns: float = 0.0,
+        mean_turns: float | None = None,
+        mean_actions: float | None = None,
         final: bool = False,
         **extra: Any,
     ) -> None:
@@ -197,6 +211,7 @@ class Recorder:
         Args:
             iteration: finished iterations; 0: before training, or no training at all.
             trajectories: attempts at all prompts together.
+            mean_turns, mean_actions: omitted: those of its recorded attempts, if there are any.
         Raises:
             ValueError: numbers that do not belong together.
         """
@@ -206,6 +221,7 @@ class Recorder:
                 "many trajectories as prompts, and at most as many successes"
             )
         low, high = _wilson(successes, trajectories)
+        turns, actions = self._writer.evaluation_means(suite, iteration)
         self._writer.write(
             "evaluation",
             iteration=iteration,
@@ -216,8 +232,8 @@ class Recorder:
             success_low=low,
             success_high=high,
             mean_reward=float(mean_reward),
-            mean_turns=float(mean_turns),
-            mean_actions=0.0,
+            mean_turns=turns if mean_turns is None else float(mean_turns),
+            mean_actions=actions if mean_actions is None else float(mean_actions),
             final=final,
             extra=extra,
         )
@@ -231,6 +247,7 @@ class Recorder:
         timeout: float = 60.0,
     ) -> None:
         """End the run, and wait at most `timeout` seconds until a site has everything."""
+        self._writer.write_totals()
         words = {"completed": "The run is complete.", "interrupted": "The run was interrupted.", "error": "It failed."}
         self._writer.write(
             "run_finished",
@@ -241,146 +258,6 @@ class Recorder:
         )
         if self.upload is not None:
             self.upload.finish(timeout)
-
-    def _write(self, kind: str, **fields: Any) -> None:
-        self._writer.write(kind, **fields)
-
-
-class Trajectory:
-    """One attempt, while it is played. As a context manager it ends itself: with an error if one was raised.
-
-    Without finish(), whether it succeeded is not known.
-    """
-
-    def __init__(self, run: Recorder, key: str) -> None:
-        self._run, self.key = run, key
-        self._turns = self._actions = self._tokens = 0
-        self._reward: float | None = None
-        self._ended = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ended:
-            return
-        if error is None:
-            self.finish(success=None)
-        else:
-            self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {error}")
-
-    def turn(
-        self,
-        *,
-        state: str,
-        response: str,
-        images: ImageInput | Sequence[ImageInput] = (),
-        thought: str = "",
-        answer: str | None = None,
-        actions: Sequence[str | Mapping[str, Any]] = (),
-        reward: float | None = None,
-        terms: Mapping[str, float] | None = None,
-        tokens: int = 0,
-        logprob: float | None = None,
-        entropy: float | None = None,
-        valid: bool = True,
-        problem: str | None = None,
-        board: str | None = None,
-        truncated: bool = False,
-        **extra: Any,
-    ) -> None:
-        """Record a turn.
-
-        Args:
-            state: the message that the policy read.
-            images: what it saw beside the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
-                or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8).
-            response: what it wrote; `thought` and `answer` are parts of it, the answer by default all of it.
-            actions: names of executed actions, or mappings with the fields of docs/journal.md. Without any, the
-                actions are the `tool_calls` among `extra`: mappings with `name`, `arguments`, `result` and `failed`, or
-                as chat APIs have them.
-            reward: of the turn; `terms` name its parts. None: the sum of `terms`; without these the turn has none.
-            tokens: sampled tokens.
-            logprob, entropy: their means, in nats.
-            valid: whether the response keeps the format; `problem` says why not.
-            board: the state as text, where it differs from `state`.
-            extra: anything else, kept with the turn: tool calls, scores of a judge, latency.
-        Raises:
-            RuntimeError: the trajectory has ended.
-            ValueError: an image is none, or too large, or there are too many. Nothing is recorded then.
-        """
-        if self._ended:
-            raise RuntimeError("this trajectory has ended: begin another one")
-        if reward is None and terms:
-            reward = sum(terms.values())
-        seen = store_images(images, self._run.folder)
-        calls = [] if actions else [action_of(call) for call in read_calls(extra.get("tool_calls"))]
-        done = [_action(action) for action in actions or calls]
-        self._run._write(
-            "turn",
-            trajectory=self.key,
-            turn=self._turns,
-            state=state,
-            images=seen or None,
-            response=response,
-            thought=thought,
-            answer=response if answer is None else answer,
-            format_valid=valid,
-            problem=problem,
-            actions=done,
-            reward=float(reward or 0.0),
-            terms=dict(terms or ({} if reward is None else {"environment": float(reward)})),
-            tokens=tokens,
-            truncated=truncated,
-            logprob=logprob,
-            entropy=entropy,
-            board=None if board is None else {"kind": "text", "text": board},
-            extra=extra,
-        )
-        self._turns += 1
-        self._actions += sum(action["status"] == "executed" for action in done)
-        self._tokens += tokens
-        if reward is not None:
-            self._reward = (self._reward or 0.0) + float(reward)
-
-    def finish(
-        self,
-        *,
-        success: bool | None,
-        end: End = "terminated",
-        total_reward: float | None = None,
-        error: str | None = None,
-        **extra: Any,
-    ) -> None:
-        """End the trajectory; a second call changes nothing.
-
-        Args:
-            success: None: not known; success rates leave it out.
-            total_reward: by default the sum of its turns', or none if no turn has one.
-        """
-        if self._ended:
-            return
-        self._ended = True
-        self._run._write(
-            "trajectory_finished",
-            trajectory=self.key,
-            success=success,
-            end=end,
-            total_reward=self._reward if total_reward is None else float(total_reward),
-            turns=self._turns,
-            actions=self._actions,
-            tokens=self._tokens,
-            error=error,
-            extra=extra,
-        )
-
-
-def _action(action: str | Mapping[str, Any]) -> dict[str, Any]:
-    given = {"text": action} if isinstance(action, str) else dict(action)
-    text = str(given.get("text") or given.get("name") or "")
-    return {"status": "executed", "name": text, "reward": 0.0, "effective": True} | given | {"text": text}
 
 
 def _wilson(successes: int, trials: int) -> tuple[float, float]:

@@ -48,12 +48,12 @@
  * @property {string} response
  * @property {string} thought
  * @property {string} answer
- * @property {boolean} format_valid
+ * @property {boolean|null} [format_valid] absent: not judged
  * @property {string|null} [problem]
  * @property {ActionRecord[]} actions
  * @property {number} reward
  * @property {Record<string, number>} terms
- * @property {number} tokens
+ * @property {number|null} [tokens] absent: not known
  * @property {boolean} truncated
  * @property {number|null} [entropy]
  * @property {number|null} [logprob]
@@ -99,7 +99,7 @@
  * @property {boolean} [recorded] of another trainer's run
  */
 
-/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown", format_error: boolean}} Member */
+/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown", format_error: boolean|null}} Member */
 /** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
 /** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
 

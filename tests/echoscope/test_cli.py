@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
+import echoscope
 from echoscope.cli import main
 from tests.webapp import journal_builder
 from tests.webapp.page_requests import play
@@ -67,6 +68,15 @@ def test_a_journal_is_pushed(shell: Any, tmp_path: Path) -> None:
     journal_builder.write(tmp_path, *journal_builder.whole_run(1))
     status, out, _ = shell("push", str(tmp_path), "--title", "Far away")
     assert (status, "Far away: finished, iteration 1 of 4" in out) == (0, True)
+
+
+def test_no_number_of_iterations_is_printed_where_none_was_planned(shell: Any, tmp_path: Path) -> None:
+    run = echoscope.init("Unplanned", folder=tmp_path)
+    run.log({"loss": 1.0}, iteration=15)
+    run.finish()
+    status, out, _ = shell("push", str(tmp_path))
+    assert (status, "Unplanned: finished, iteration 15; 3 events" in out) == (0, True)
+    assert "finished      15          Unplanned" in shell("runs")[1]
 
 
 def test_results_of_a_run_are_exported_and_a_trajectory_is_shared(shell: Any, run_on_site: Run, tmp_path: Path) -> None:

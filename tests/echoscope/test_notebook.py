@@ -52,7 +52,7 @@ def test_documents_of_exports_and_answers_of_the_api_are_shown_alike(tmp_path: P
 def test_what_is_no_trajectory_is_refused_with_advice(run_folder: Path, tmp_path: Path) -> None:
     for source, options, message in (
         ("https://echoscope.example/t/abc", {}, "is not a share link"),
-        (run_folder, {}, "name one, as in player"),
+        (run_folder, {}, "has many trajectories: name one"),
         (run_folder, {"trajectory": "9-9-9"}, "has no trajectory '9-9-9'"),
         ({"id": "x"}, {}, "it needs `turns`"),
         ({"turns": [{"text": "x"}]}, {}, "it needs `turns`"),
@@ -69,11 +69,59 @@ def test_what_is_no_trajectory_is_refused_with_advice(run_folder: Path, tmp_path
         echoscope.player(str(tmp_path / "missing.json"))
 
 
+def shown_response(player: echoscope.Player) -> str:
+    shown = json.loads(re.search(r'id="data">(.*?)</script>', player.page or "", re.S)[1])  # type: ignore[index]
+    return str(shown["turns"][0]["text"])
+
+
+def test_a_trajectory_of_a_recorded_run_is_found_by_id_place_and_number(tmp_path: Path) -> None:
+    run = echoscope.init("Named", folder=tmp_path)
+    keys = []
+    for iteration in (1, 2):
+        for group in (0, 1):
+            for member, attempt in enumerate(run.group(2, prompt=f"p{group}", iteration=iteration)):
+                attempt.turn(state="s", response=f"{iteration}-{group}-{member}")
+                keys.append(attempt.key)
+    evaluated = run.trajectory(prompt="p", iteration=2, split="eval")
+    evaluated.turn(state="s", response="evaluated")
+    assert shown_response(echoscope.player(tmp_path, trajectory=keys[5])) == "2-0-1"
+    assert shown_response(echoscope.player(tmp_path, trajectory="2-1-0")) == "2-1-0"
+    assert shown_response(echoscope.player(tmp_path, trajectory="2-0-0")) == "2-0-0"
+    assert shown_response(echoscope.player(tmp_path, trajectory=1)) == "1-0-0"
+    assert shown_response(echoscope.player(tmp_path, trajectory="9")) == "evaluated"
+    with pytest.raises(ValueError, match=r"has no trajectory '3-0-0'.*number from 1 to 9") as refused:
+        echoscope.player(tmp_path, trajectory="3-0-0")
+    assert keys[0] in str(refused.value)
+    with pytest.raises(ValueError, match="has no trajectory '10'"):
+        echoscope.player(tmp_path, trajectory=10)
+
+
+def test_a_trajectory_of_our_own_trainer_is_found_by_id_place_and_number(run_folder: Path) -> None:
+    by_place = echoscope.player(run_folder, trajectory="1-0-0").page
+    assert by_place == echoscope.player(run_folder, trajectory=1).page
+    with pytest.raises(ValueError, match="has many trajectories: name one") as refused:
+        echoscope.player(run_folder)
+    key = re.search(r"its id \('([^']+)'", str(refused.value))
+    assert key is not None
+    assert by_place == echoscope.player(run_folder, trajectory=key[1]).page
+
+
+def test_places_and_numbers_leave_out_what_a_later_attempt_superseded(tmp_path: Path) -> None:
+    for response in ("old", "new"):
+        run = echoscope.init("Twice", folder=tmp_path, from_iteration=0)
+        run.trajectory(prompt="p", iteration=1).turn(state="s", response=response)
+    assert shown_response(echoscope.player(tmp_path, trajectory="1-0-0")) == "new"
+    assert shown_response(echoscope.player(tmp_path, trajectory=1)) == "new"
+    with pytest.raises(ValueError, match="number from 1 to 1"):
+        echoscope.player(tmp_path, trajectory=2)
+
+
 def test_a_trajectory_that_a_later_attempt_played_again_is_shown_once(tmp_path: Path) -> None:
     group = {
         "type": "group_started",
         "environment": "E",
         "iteration": 1,
+        "group": 0,
         "prompt": "",
         "board": None,
         "members": ["1-0"],

@@ -36,7 +36,7 @@ def test_a_run_becomes_a_journal_in_the_documented_order(tmp_path: Path) -> None
     assert (group.environment, group.seed, len(group.members)) == ("Wordle", 7, 1)
     assert (first.extra, second.turn, second.actions[0].status) == ({"tool_calls": [{"id": 1}]}, 1, "illegal")
     assert (end.total_reward, end.turns, end.actions, end.tokens, end.success) == (1.25, 2, 1, 5, True)
-    assert (metrics.values, metrics.tokens) == ({"my/loss": 0.5}, 5)
+    assert (metrics.values, metrics.tokens) == ({"my/loss": 0.5, "success/rate": 1.0, "reward/mean": 1.25}, 5)
     assert (finished.reason, finished.iteration, finished.summary) == ("completed", 1, {"success": 1.0})
 
 
@@ -97,7 +97,7 @@ def test_a_trajectory_ends_with_the_error_of_its_block(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         play()
-    *_, end, finished = events(tmp_path)
+    *_, end, _metrics, finished = events(tmp_path)
     assert (end.success, end.end, end.error) == (False, "truncated", "ZeroDivisionError: nothing left")
     assert (finished.reason, finished.message) == ("error", "ZeroDivisionError: nothing left")
     with pytest.raises(RuntimeError, match="has ended"):
@@ -149,9 +149,144 @@ def test_a_run_continues_after_a_line_that_was_not_finished(tmp_path: Path) -> N
     echoscope.init("Again", folder=tmp_path).log({"a": 1.0}, iteration=4)
     with (tmp_path / "journal.jsonl").open("ab") as file:
         file.write(b'{"seq":3,"time":17')
-    echoscope.init("Again", folder=tmp_path).log({"a": 2.0}, iteration=5)
+    with pytest.warns(RuntimeWarning, match=r"this is attempt 2 at it, after iteration 4\. Pass from_iteration="):
+        run = echoscope.init("Again", folder=tmp_path)
+    run.log({"a": 2.0}, iteration=5)
     started = [event for event in events(tmp_path) if event.type == "run_started"]
     assert [(event.attempt, event.from_iteration) for event in started] == [(1, 0), (2, 4)]
+
+
+def test_what_came_after_the_iteration_that_a_run_continues_from_is_superseded(tmp_path: Path) -> None:
+    for start in (0, 2):
+        run = echoscope.init("Again", folder=tmp_path, from_iteration=start)
+        for iteration in range(start + 1, 5):
+            for _ in range(2):
+                run.group(1, prompt="p", iteration=iteration)
+            run.group(1, prompt="p", iteration=iteration, split="eval")
+            run.log({"a": 1.0}, iteration=iteration)
+    started = [event for event in events(tmp_path) if event.type == "run_started"]
+    assert [(event.attempt, event.from_iteration, event.evaluated_iteration) for event in started] == [
+        (1, 0, -1),
+        (2, 2, 2),
+    ]
+    again = [event for event in events(tmp_path) if event.type == "group_started" and event.seq > started[1].seq]
+    assert [event.group for event in again] == [0, 1, 0] * 2, "numbered anew"
+    run = echoscope.init("Again", folder=tmp_path, from_iteration=3)
+    run.finish()
+    assert events(tmp_path)[-1].iteration == 3
+    with pytest.raises(ValueError, match="from 0 on, not -1"):
+        echoscope.init("Again", folder=tmp_path, from_iteration=-1)
+
+
+def test_values_without_an_iteration_belong_to_the_newest_attempts_or_to_the_next_one(tmp_path: Path) -> None:
+    run = echoscope.init("Steps", folder=tmp_path)
+    run.log({"loss": 3.0})
+    run.log({"loss": 2.0})
+    run.group(1, prompt="p", iteration=7)
+    run.log({"loss": 1.0})
+    run.log({"lr": 0.1})
+    run.group(1, prompt="p", iteration=9, split="eval")
+    echoscope.attach(tmp_path).log({"other": 1.0})
+    run = echoscope.init("Steps", folder=tmp_path, from_iteration=7)
+    run.log({"loss": 0.5})
+    logged = [(event.iteration, event.values) for event in events(tmp_path) if event.type == "metrics"]
+    assert logged == [
+        (1, {"loss": 3.0}),
+        (2, {"loss": 2.0}),
+        (7, {"loss": 1.0}),
+        (7, {"lr": 0.1}),
+        (7, {"other": 1.0}),
+        (8, {"loss": 0.5}),
+    ]
+
+
+def play(run: echoscope.Recorder, iteration: int, rewards: list[list[float]], **group: Any) -> None:
+    for members in rewards:
+        attempts = run.group(len(members), prompt="p", iteration=iteration, **group)
+        for reward, attempt in zip(members, attempts, strict=True):
+            attempt.turn(state="s", response="r", reward=reward)
+            attempt.finish(success=reward == 1)
+
+
+def test_what_attempts_amount_to_is_logged_where_it_was_not_given(tmp_path: Path) -> None:
+    run = echoscope.init("Loop", folder=tmp_path)
+    play(run, 1, [[0.0, 1.0], [1.0, 1.0]])
+    play(run, 1, [[5.0]], split="eval")
+    run.log({"loss": 0.5})
+    play(run, 2, [[0.0, 1.0]])
+    run.log({"reward/mean": 0.25}, iteration=2)
+    play(run, 3, [[1.0], [0.0]])
+    play(run, 4, [[0.0, 0.0]])
+    run.log({"loss": 0.4}, iteration=4)
+    play(run, 4, [[1.0, 1.0]])
+    play(run, 2, [[1.0, 1.0]])
+    run.finish()
+    run.finish()
+    logged = [(event.iteration, event.values) for event in events(tmp_path) if event.type == "metrics"]
+    assert logged == [
+        (1, {"loss": 0.5, "success/rate": 0.75, "reward/mean": 0.75, "reward/in_group_std": 0.25}),
+        (2, {"reward/mean": 0.25, "success/rate": 0.5, "reward/in_group_std": 0.5}),
+        (3, {"success/rate": 0.5, "reward/mean": 0.5}),
+        (4, {"loss": 0.4, "success/rate": 0.0, "reward/mean": 0.0, "reward/in_group_std": 0.0}),
+        (2, {"success/rate": 0.75, "reward/in_group_std": 0.25}),
+        (4, {"success/rate": 0.5, "reward/mean": 0.5}),
+    ]
+
+
+def test_attempts_of_other_processes_and_long_runs_are_counted(tmp_path: Path) -> None:
+    run = echoscope.init("Long", folder=tmp_path)
+    other = echoscope.attach(tmp_path)
+    for iteration in range(1, 201):
+        play(run, iteration, [[0.0, 1.0]])
+        play(other, iteration, [[1.0, 1.0]])
+        run.log({}, iteration=iteration)
+    play(other, 1, [[0.0, 0.0]])
+    run.finish()
+    logged = [event.values["success/rate"] for event in events(tmp_path) if event.type == "metrics"]
+    assert logged == [0.75] * 200, "old iterations are final"
+
+
+def test_unknown_success_and_interrupted_attempts_are_left_out(tmp_path: Path) -> None:
+    run = echoscope.init("Unknown", folder=tmp_path)
+    first, second, third = run.group(3, prompt="p", iteration=1)
+    first.finish(success=None)
+    second.finish(success=True, total_reward=1)
+    third.finish(success=False, end="interrupted", total_reward=0)
+    run.finish()
+    (logged,) = [event.values for event in events(tmp_path) if event.type == "metrics"]
+    assert logged == {"success/rate": 1.0, "reward/mean": 1.0}
+
+
+def test_values_that_were_not_given_are_not_recorded(tmp_path: Path) -> None:
+    run = echoscope.init("Bare", folder=tmp_path)
+    with run.trajectory(prompt="p", iteration=1) as attempt:
+        attempt.turn(state="s", response="r")
+        attempt.turn(state="s", response="r", tokens=3, valid=True)
+        attempt.turn(state="s", response="r", problem="no answer")
+    with run.trajectory(prompt="p", iteration=1) as attempt:
+        attempt.turn(state="s", response="r", tokens=0)
+    run.log({"loss": 1.0})
+    run.evaluation("Task", iteration=1, prompts=1, trajectories=1, successes=1, mean_reward=1)
+    recorded = events(tmp_path)
+    turns = [(event.tokens, event.format_valid) for event in recorded if event.type == "turn"]
+    assert turns == [(None, None), (3, True), (None, False), (None, None)]
+    assert [event.tokens for event in recorded if event.type == "trajectory_finished"] == [3, None]
+    assert (recorded[-1].mean_turns, recorded[-1].mean_actions) == (None, None)
+
+
+def test_means_of_an_evaluation_are_those_of_its_attempts(tmp_path: Path) -> None:
+    run = echoscope.init("Evaluated", folder=tmp_path)
+    for suite, actions in (("A", ["up", "down"]), ("A", ["up"]), ("B", [])):
+        with run.trajectory(prompt="p", iteration=3, split="eval", suite=suite) as attempt:
+            attempt.turn(state="s", response="r", actions=actions)
+            attempt.turn(state="s", response="r")
+            attempt.finish(success=True)
+    result: dict[str, Any] = {"prompts": 1, "trajectories": 1, "successes": 1, "mean_reward": 1}
+    for suite, iteration in (("A", 3), ("B", 3), ("A", 4)):
+        run.evaluation(suite, iteration=iteration, **result)
+    run.evaluation("A", iteration=5, mean_turns=7, mean_actions=0, **result)
+    means = [(event.mean_turns, event.mean_actions) for event in events(tmp_path) if event.type == "evaluation"]
+    assert means == [(2, 1.5), (2, None), (None, None), (7, 0)]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ class _TrajectoryRecord:
         self.responses.append(turn.response)
         self.reward += turn.reward
         self.actions += sum(action.status == "executed" for action in turn.actions)
-        self.tokens += turn.tokens
+        self.tokens += turn.tokens or 0
 
 
 class EventLedger:

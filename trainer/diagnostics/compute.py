@@ -41,9 +41,9 @@ TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = 
 """Metrics of a rollout's trajectories. A new one is a line here and a row in trainer/metrics/table.py."""
 
 TURN_METRICS: dict[str, Callable[[Sequence[Turn]], float | None]] = {
-    "format/valid_rate": lambda turns: mean(turn.format_valid for turn in turns),
+    "format/valid_rate": lambda turns: mean(bool(turn.format_valid) for turn in turns),
     "entropy/mean": lambda turns: token_entropy(turns),
-    "length/response": lambda turns: mean(turn.tokens for turn in turns),
+    "length/response": lambda turns: mean(turn.tokens or 0 for turn in turns),
     "length/truncated_share": lambda turns: mean(turn.truncated for turn in turns),
     "actions/effective_rate": lambda turns: mean(
         action.effective for turn in turns for action in turn.actions if action.status == "executed"
@@ -96,7 +96,7 @@ def token_entropy(turns: Sequence[Turn]) -> float | None:
 
     Where the engine does not report it (vLLM) it is estimated: the mean of −log p over samples from p.
     """
-    entropies = [(entropy, turn.tokens) for turn in turns if (entropy := _turn_entropy(turn)) is not None]
+    entropies = [(entropy, turn.tokens or 0) for turn in turns if (entropy := _turn_entropy(turn)) is not None]
     tokens = sum(count for _, count in entropies)
     return sum(entropy * count for entropy, count in entropies) / tokens if tokens else None
 

@@ -93,7 +93,7 @@ def summarize(
     )
     low, high = success_interval(list(by_prompt.values()))
     values |= {f"eval/{name}/success_low": low, f"eval/{name}/success_high": high}
-    response = mean(turn.tokens for t in trajectories for turn in t.turns)
+    response = mean(turn.tokens or 0 for t in trajectories for turn in t.turns)
     if response is not None:
         values[f"eval/{name}/response"] = response
     passed = {

@@ -49,7 +49,7 @@ class RunStarted(Event):
     iterations: int
     title: str
     config: dict[str, Any]
-    device: str = Field(description='Display text: "CPU, 2 threads".')
+    device: str = Field(description='Display text: "CPU, 2 threads"; empty if unknown.')
     parameters: int = Field(description="Parameters of the policy; 0 = unknown.")
     versions: dict[str, str]
 
@@ -137,14 +137,16 @@ class Turn(Event):
     response: str = Field(description="The sampled tokens, decoded.")
     thought: str
     answer: str
-    format_valid: bool
+    format_valid: bool | None = Field(
+        default=None, description="null: no format was judged, in runs of other trainers."
+    )
     problem: str | None = Field(default=None, description="Why the format is not valid, in words.")
     actions: list[ActionRecord]
     reward: float = Field(description="Sum of `terms`.")
     terms: dict[str, float] = Field(
         description='Named reward terms: "environment", "format", …; empty: none was recorded.'
     )
-    tokens: int = Field(description="Sampled tokens.")
+    tokens: int | None = Field(default=None, description="Sampled tokens. null: not known, in runs of other trainers.")
     truncated: bool = Field(description="Cut at rollout.max_response_tokens.")
     entropy: float | None = Field(default=None, description="Mean entropy of the sampled tokens, nats, where known.")
     logprob: float | None = Field(default=None, description="Their mean log-probability, nats, where known.")
@@ -178,7 +180,7 @@ class TrajectoryFinished(Event):
     )
     turns: int
     actions: int = Field(description="Executed actions.")
-    tokens: int
+    tokens: int | None = Field(default=None, description="null: not known, in runs of other trainers.")
     lost_at: LostAt | None = None
     error: str | None = None
 
@@ -251,7 +253,9 @@ class Metrics(Event):
 
     type: Literal["metrics"] = "metrics"
     iteration: int
-    tokens: int = Field(description="Tokens sampled for training so far.")
+    tokens: int | None = Field(
+        default=None, description="Tokens sampled for training so far. null: not known, in runs of other trainers."
+    )
     seconds: float = Field(description="Seconds of work so far, in all attempts.")
     values: dict[str, float]
 
@@ -275,8 +279,8 @@ class Evaluation(Event):
     success_high: float
     pass_at: dict[int, float] = Field(default_factory=dict, description="k → pass@k, where samples allow it.")
     mean_reward: float
-    mean_turns: float
-    mean_actions: float
+    mean_turns: float | None = Field(default=None, description="null: not known, in runs of other trainers.")
+    mean_actions: float | None = Field(default=None, description="Likewise.")
     mean_response: float | None = Field(default=None, description="Sampled tokens per turn.")
     final: bool = False
 

@@ -117,7 +117,7 @@ def table(evaluations: Iterable[Evaluation]) -> str:
                 f"{100 * event.success:.1f}%",
                 f"{100 * event.success_low:.1f} to {100 * event.success_high:.1f}%",
                 *passed,
-                *(f"{value:.2f}" for value in means),
+                *("" if value is None else f"{value:.2f}" for value in means),
                 "" if event.mean_response is None else f"{event.mean_response:.1f}",
             ]
         )

@@ -136,7 +136,7 @@ def evaluation_table(facts: RunFacts) -> str:
                 f"{evaluation.success_low:.1%} to {evaluation.success_high:.1%}",
                 *("–" if value is None else f"{value:.1%}" for value in passed),
                 f"{evaluation.mean_reward:.2f}",
-                f"{evaluation.mean_turns:.1f}",
+                "–" if evaluation.mean_turns is None else f"{evaluation.mean_turns:.1f}",
             ]
         )
     note = "" if len(facts.measured) == len(facts.latest) else "\n\nIterations differ from that of these weights."

@@ -100,7 +100,7 @@ class Trajectory:
             total_reward=self.total_reward,
             turns=len(self.turns),
             actions=self.actions,
-            tokens=sum(turn.tokens for turn in self.turns),
+            tokens=sum(turn.tokens or 0 for turn in self.turns),
             lost_at=self.lost_at,
             error=self.error,
         )

@@ -68,7 +68,7 @@ class Side:
     @property
     def tokens(self) -> float | None:
         tokens: float | None = self.run.summary.get("tokens", self.reward.tokens if self.reward else None)
-        return tokens
+        return tokens or None if self.run.recorded is not None else tokens  # another trainer may not state them
 
     @property
     def seconds(self) -> float | None:

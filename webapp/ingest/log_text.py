@@ -62,8 +62,10 @@ def lines(
 def _line(event: journal.AnyEvent, noun: str, start: str) -> tuple[str, str] | None:
     match event:
         case journal.RunStarted():
-            after = f", continues after iteration {event.from_iteration}" if event.from_iteration else ""
-            return "info", f"Attempt {event.attempt} started on {event.device}{after}."
+            begins = ", from the beginning" if event.attempt > 1 else ""
+            after = f", continues after iteration {event.from_iteration}" if event.from_iteration else begins
+            device = f" on {event.device}" if event.device else ""
+            return "info", f"Attempt {event.attempt} started{device}{after}."
         case journal.Phase():
             return "info", _phase(event)
         case journal.GroupsScored():

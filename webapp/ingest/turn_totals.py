@@ -10,7 +10,11 @@ from trainer.journal import events as journal
 
 
 def turn_totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
-    """Sums of the turns for each trajectory; `false_claim_kinds` may name a kind several times."""
+    """Sums of the turns for each trajectory; `false_claim_kinds` may name a kind several times.
+
+    `tokens` is None if the number of a turn is not known; `broken` if no turn is known to break the format, and not all
+    were judged.
+    """
     totals: dict[str, dict[str, Any]] = {}
     for event in turns:
         total = totals.setdefault(
@@ -20,9 +24,9 @@ def turn_totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
         )
         total["turns"] += 1
         total["actions"] += sum(action.status == "executed" for action in event.actions)
-        total["tokens"] += event.tokens
+        total["tokens"] = None if event.tokens is None or total["tokens"] is None else total["tokens"] + event.tokens
         total["reward"] += event.reward
-        total["broken"] = total["broken"] or not event.format_valid
+        total["broken"] = _either(total["broken"], None if event.format_valid is None else not event.format_valid)
         if event.claims is not None:
             true = sum(claim.true for claim in event.claims)
             total["true_claims"] = total.get("true_claims", 0) + true
@@ -30,3 +34,10 @@ def turn_totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
             total["false_claim_kinds"] += [known_kind(claim.kind) for claim in event.claims if not claim.true]
         total["seq"] = event.seq
     return list(totals.values())
+
+
+def _either(one: bool | None, other: bool | None) -> bool | None:
+    """OR of three values, as PostgreSQL has it: None is not known."""
+    if one or other:
+        return True
+    return None if one is None or other is None else False

@@ -27,6 +27,7 @@ from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory
 WRITTEN = [
     "environment",
     "attempt",
+    "continued_from",
     "iterations",
     "iteration",
     "device",
@@ -171,6 +172,7 @@ def _start_attempt(run: Run, event: journal.RunStarted) -> None:
         _supersede(run, event)
         run.resync_seq = event.seq
     run.attempt, run.iteration, run.iterations = event.attempt, event.from_iteration, event.iterations
+    run.continued_from = event.from_iteration
     run.device, run.parameters = event.device[:200], event.parameters
     run.end_reason = run.end_message = ""
     run.summary = {}
@@ -274,7 +276,10 @@ def _play(run: Run, lines: Sequence[JournalLine]) -> None:
         _execute(_INSERT_TURNS, f"[{texts}]", run)
         _execute(_UPDATE_PLAYED, json.dumps(turn_totals(turns)), run)
     if ends:
-        _execute(_UPDATE_ENDED, json.dumps([end_columns(event) for event in ends]), run)
+        # earlier recorders wrote 0 for a number of tokens that they did not know
+        recorded = run.recorded is not None
+        columns = [end_columns(event) | ({"tokens": event.tokens or None} if recorded else {}) for event in ends]
+        _execute(_UPDATE_ENDED, json.dumps(columns), run)
 
 
 def _execute(statement: str, data: str, run: Run) -> None:
@@ -309,7 +314,8 @@ _UPDATE_ENDED = """
                                                              ELSE 'failed' END,
         "end" = n."end", total_reward = coalesce(n.total_reward, 0), rewarded = n.total_reward IS NOT NULL,
         turn_count = n.turns, action_count = n.actions,
-        token_count = n.tokens, error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),
+        token_count = n.tokens, format_error = CASE WHEN n.turns > 0 OR n.tokens >= 0 THEN t.format_error END,
+        error = coalesce(n.error, ''), lost_at = nullif(n.lost_at, 'null'::jsonb),
         lost_turn = (n.lost_at->>'turn')::int, end_reason = n.end_reason, last_seq = n.seq, finished_seq = n.seq,
         extra = nullif(n.extra, 'null'::jsonb)
     FROM jsonb_to_recordset(%s::jsonb)
@@ -347,7 +353,7 @@ def _score(run: Run, events: Sequence[journal.GroupsScored]) -> None:
 def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
     newest = {
         (name, event.iteration): MetricPoint(
-            run=run, name=name, iteration=event.iteration, value=value, tokens=event.tokens, seconds=event.seconds
+            run=run, name=name, iteration=event.iteration, value=value, tokens=event.tokens or 0, seconds=event.seconds
         )
         for event in events
         for name, value in event.values.items()
@@ -372,6 +378,8 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             run.iteration = max(run.iteration, event.iteration)
         case journal.Evaluation():
             facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite", "extra"})
+            if run.recorded is not None:  # earlier recorders wrote 0 for means that they did not know
+                facts |= {name: facts[name] or None for name in ("mean_turns", "mean_actions")}
             Evaluation.objects.update_or_create(
                 run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
             )

@@ -108,8 +108,14 @@ class Trajectory(models.Model):
     rewarded = models.BooleanField(default=True, help_text="Whether a reward was recorded; without one the total is 0.")
     turn_count = models.PositiveIntegerField(default=0)
     action_count = models.PositiveIntegerField(default=0)
-    token_count = models.PositiveIntegerField(default=0)
-    format_error = models.BooleanField(default=False, help_text="At least one turn broke the format.")
+    token_count = models.PositiveIntegerField(
+        default=0, null=True, help_text="Sampled tokens; null: not known, in runs of other trainers."
+    )
+    format_error = models.BooleanField(
+        default=False,
+        null=True,
+        help_text="At least one turn broke the format; null: not judged, in runs of other trainers.",
+    )
     true_claims = models.PositiveIntegerField(
         null=True,
         help_text="Statements of its thoughts that hold; null where thoughts were not compared with the state.",
@@ -179,7 +185,7 @@ class Turn(models.Model):
     number = models.PositiveIntegerField(help_text="0-based.")
     seq = models.PositiveBigIntegerField()
     reward = models.FloatField()
-    format_valid = models.BooleanField()
+    format_valid = models.BooleanField(null=True, help_text="null: not judged, in runs of other trainers.")
     event = models.JSONField(help_text="The journal's turn event.")
     marks = models.JSONField(null=True, help_text="Marks of its actions, once judged; null where there are none.")
     words = models.GeneratedField(

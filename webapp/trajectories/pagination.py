@@ -38,8 +38,8 @@ SORTS: dict[str, Combinable] = {
     "reward": F("total_reward"),
     "turns": F("turn_count"),
     "actions": F("action_count"),
-    "tokens": F("token_count"),
-    "format": Cast("format_error", IntegerField()),
+    "tokens": Coalesce(Cast("token_count", BigIntegerField()), Value(-1), output_field=BigIntegerField()),
+    "format": Coalesce(Cast("format_error", IntegerField()), Value(-1), output_field=IntegerField()),
     "kept": _ranked(Q(group__kept=True), Q(group__kept=False)),
     "played": F("pk"),
 }

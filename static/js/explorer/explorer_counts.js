@@ -18,9 +18,9 @@
  * @property {"waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown"} status
  * @property {number} turns
  * @property {number} actions
- * @property {number} tokens
+ * @property {number|null} tokens
  * @property {number} reward
- * @property {boolean} broken
+ * @property {boolean|null} broken
  * @property {string} end
  * @property {object|null} lost
  * @property {string} error
@@ -39,7 +39,7 @@
  * @property {Windows} [windows]
  */
 /** @typedef {Required<Counts>} LiveCounts counts that can be continued from events */
-import { endStatus } from "../live/reducer.js";
+import { endStatus, formatBroken, formatBrokenAtEnd } from "../live/reducer.js";
 
 /** @typedef {import("../types.js").Event} Event */
 
@@ -137,8 +137,8 @@ function waiting(event, id) {
 function withTurn(trajectory, event) {
   const executed = event.actions.filter((/** @type {any} */ action) => action.status === "executed").length;
   return {
-    ...trajectory, status: "playing", turns: trajectory.turns + 1, actions: trajectory.actions + executed, tokens: trajectory.tokens + event.tokens,
-    reward: trajectory.reward + event.reward, broken: trajectory.broken || !event.format_valid,
+    ...trajectory, status: "playing", turns: trajectory.turns + 1, actions: trajectory.actions + executed, tokens: trajectory.tokens === null || event.tokens == null ? null : trajectory.tokens + event.tokens,
+    reward: trajectory.reward + event.reward, broken: formatBroken(trajectory.broken, event),
   };
 }
 
@@ -146,7 +146,7 @@ function withTurn(trajectory, event) {
 function withEnd(trajectory, event) {
   return {
     ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward ?? 0, turns: event.turns,
-    actions: event.actions, tokens: event.tokens, error: event.error ?? "", lost: event.lost_at ?? null,
+    actions: event.actions, tokens: event.tokens ?? null, broken: formatBrokenAtEnd(trajectory.broken, event), error: event.error ?? "", lost: event.lost_at ?? null,
   };
 }
 
@@ -198,8 +198,10 @@ const OUTCOMES = {
 export function matches(filters, windows, trajectory) {
   return Object.entries(filters).every(([name, value]) => {
     const [column, end] = name.split("_");
-    if (end === "min") return columnValue(trajectory, column) >= value;
-    if (end === "max") return columnValue(trajectory, column) <= value;
+    if (end === "min" || end === "max") {
+      const own = columnValue(trajectory, column);
+      return own !== null && (end === "min" ? own >= value : own <= value);
+    }
     switch (name) {
       case "outcome": return OUTCOMES[value](trajectory);
       case "success": return trajectory.status === (value ? "success" : "failed");
@@ -210,7 +212,7 @@ export function matches(filters, windows, trajectory) {
   });
 }
 
-/** @param {OpenTrajectory} trajectory @param {string} column @returns {number} */
+/** @param {OpenTrajectory} trajectory @param {string} column @returns {number|null} */
 function columnValue(trajectory, column) {
   return /** @type {Record<string, any>} */ (trajectory)[column];
 }

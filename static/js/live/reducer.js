@@ -128,12 +128,26 @@ export function locate(wall, id) {
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
 function turn(state, event) {
   const wall = withMember(state.wall, event.trajectory, (member) => ({
-    ...member, turns: event.turn + 1, status: "playing", format_error: member.format_error || !event.format_valid,
+    ...member, turns: event.turn + 1, status: "playing", format_error: formatBroken(member.format_error, event),
   }));
   const stage = state.stage;
   if (stage === null || stage.id !== event.trajectory || stage.turns.some((turn) => turn.turn === event.turn)) return { wall };
   const { type: _type, seq: _seq, time: _time, trajectory: _trajectory, ...record } = event;
   return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
+}
+
+/**
+ * Whether a turn broke the format, after one more turn. Null: none is known to, and not all were judged.
+ * @param {boolean|null} before @param {Event} event
+ */
+export function formatBroken(before, event) {
+  if (before || event.format_valid === false) return true;
+  return before === null || event.format_valid == null ? null : false;
+}
+
+/** Whether an attempt that ended broke the format: without a turn of known length there is none. @param {boolean|null} broken @param {Event} event */
+export function formatBrokenAtEnd(broken, event) {
+  return event.turns > 0 || event.tokens != null ? broken : null;
 }
 
 /** Status of an attempt that ended: one that a pause cut short, or of unknown success, is neither solved nor failed. @param {Event} event */
@@ -148,9 +162,9 @@ function finished(state, event) {
   const at = locate(state.wall, event.trajectory);
   const status = endStatus(event);
   const wall = withMember(state.wall, event.trajectory, (member) => ({
-    ...member, turns: event.turns, status,
+    ...member, turns: event.turns, status, format_error: formatBrokenAtEnd(member.format_error, event),
   }));
-  const result = { success: status === "interrupted" || status === "unknown" ? null : event.success, end: event.end, total_reward: event.total_reward, lost_at: event.lost_at ?? null };
+  const result = { success: status === "interrupted" || status === "unknown" ? null : event.success, end: event.end, total_reward: event.total_reward ?? null, lost_at: event.lost_at ?? null };
   const stage = state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
   if (!at || !state.wall) return { wall, stage };
   const entry = {

@@ -58,7 +58,7 @@ export function renderTurn(turn, { lost, marks, images, recorded }) {
 
 /** The thought, or the response that has none of the format. @param {Turn} turn */
 function words(turn) {
-  const thought = turn.thought || (turn.format_valid ? "" : turn.response);
+  const thought = turn.thought || (turn.format_valid === false ? turn.response : "");
   return [html("p", { class: thought ? "thought" : "thought none" }, turn.thought ? renderThought(turn) : [thought || "No thought."])];
 }
 
@@ -75,7 +75,7 @@ function recordedWords(turn) {
 
 /** @param {Turn} turn @param {boolean} recorded */
 function renderProblem(turn, recorded) {
-  const problem = turn.problem || (recorded && !turn.format_valid ? "not valid" : "");
+  const problem = turn.problem || (recorded && turn.format_valid === false ? "not valid" : "");
   return problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), problem])] : [];
 }
 
@@ -129,7 +129,7 @@ function facts(turn, recorded) {
   const terms = Object.entries(turn.terms);
   const reward = !terms.length ? "" : terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
-  const length = turn.tokens || !recorded ? [plural(turn.tokens, "token")] : [];
+  const length = turn.tokens || !recorded ? [plural(turn.tokens ?? 0, "token")] : [];
   return [reward, [...length, ...(turn.truncated ? ["truncated at the limit"] : [])].join(", "), ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");
 }
 

@@ -73,7 +73,19 @@ def sokoban() -> list[journal.Event]:
     ]
 
 
-JOURNALS = [[event.model_dump_json() for event in events] for events in (story(), sokoban())]
+def unsent(events: list[journal.Event]) -> list[journal.Event]:
+    """The events without numbers of tokens and judgements of the format; every third turn keeps both."""
+    return [
+        event.model_copy(update={"tokens": None, "format_valid": None})
+        if isinstance(event, journal.Turn) and number % 3
+        else event.model_copy(update={"tokens": None if number % 2 else event.tokens})
+        if isinstance(event, journal.TrajectoryFinished)
+        else event
+        for number, event in enumerate(events)
+    ]
+
+
+JOURNALS = [[event.model_dump_json() for event in events] for events in (story(), sokoban(), unsent(story()))]
 
 
 def recorded(lines: list[str]) -> list[journal.Event]:

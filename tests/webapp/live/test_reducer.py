@@ -25,6 +25,18 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import trajectory_data as played_data
 
 
+def without_format(events: list[journal.Event]) -> list[journal.Event]:
+    """The events as a trainer that judges the format of some turns sends them, without rewards and tokens."""
+    return [
+        event.model_copy(update={"tokens": None} | ({"format_valid": None} if number % 3 else {}))
+        if isinstance(event, journal.Turn)
+        else event.model_copy(update={"tokens": None, "total_reward": None})
+        if isinstance(event, journal.TrajectoryFinished)
+        else event
+        for number, event in enumerate(events)
+    ]
+
+
 def everything(config: RunConfig) -> list[journal.Event]:
     """A run with every event that affects a page."""
     return [
@@ -52,7 +64,7 @@ def everything(config: RunConfig) -> list[journal.Event]:
         ),
         journal.Alarm(iteration=2, state="healthy", message="It rose again."),
         *(journal.Notice(level="warning", message=f"Notice {number}") for number in range(25)),
-        *recorded_journal.iteration(config, 3, skill=0.7, stop_after=2),
+        *without_format(list(recorded_journal.iteration(config, 3, skill=0.7, stop_after=2))),
     ]
 
 

@@ -73,8 +73,8 @@ class EvaluationOut(Schema):
     success_high: float
     pass_at: dict[str, float] = Field(description="k → pass@k.")
     mean_reward: float
-    mean_turns: float
-    mean_actions: float
+    mean_turns: float | None = Field(description="null: not known, in runs of other trainers.")
+    mean_actions: float | None = Field(description="Likewise.")
     final: bool
     time: datetime
 

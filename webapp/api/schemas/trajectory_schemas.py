@@ -40,8 +40,10 @@ class TrajectoryOut(Schema):
     total_reward: float | None = Field(description="null: none was recorded.")
     turns: int
     actions: int = Field(description="Executed actions.")
-    tokens: int = Field(description="Sampled tokens.")
-    format_error: bool = Field(description="At least one turn broke the format.")
+    tokens: int | None = Field(description="Sampled tokens; null: not known, in runs of other trainers.")
+    format_error: bool | None = Field(
+        description="At least one turn broke the format; null: not judged, in runs of other trainers."
+    )
     true_claims: int | None = Field(
         description="Statements of its thoughts that hold; null where thoughts were not compared with the state."
     )

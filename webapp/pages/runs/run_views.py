@@ -23,6 +23,7 @@ from webapp.runs.models import Run
 from webapp.runs.run_files import model_name
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
+from webapp.trajectories.exports.run_downloads import has_journal
 from webapp.trajectories.models import Trajectory
 
 MAX_DIGITS = 9
@@ -100,7 +101,8 @@ def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
         response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'
         return response
-    return run_page(request, run, "run-configuration", "runs/configuration.html", text=text)
+    context = {"text": text, "has_journal": has_journal(run)}
+    return run_page(request, run, "run-configuration", "runs/configuration.html", **context)
 
 
 @account_optional

@@ -152,6 +152,7 @@ class Run(models.Model):
 
     # Progress, projected from the journal
     attempt = models.PositiveIntegerField(default=0, help_text="Attempt in the journal; 0 before its first line.")
+    continued_from = models.PositiveIntegerField(default=0, help_text="Finished iterations when the attempt began.")
     iterations = models.PositiveIntegerField(default=0, help_text="Planned.")
     iteration = models.PositiveIntegerField(default=0, help_text="Finished.")
     device = models.CharField(max_length=200, blank=True)

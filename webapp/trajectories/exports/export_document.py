@@ -105,9 +105,10 @@ def _turn(event: Event, *, recorded: bool) -> list[str]:
     lines = ["", *_part(f"Turn {event['turn'] + 1}", event["state"]), *_images(event.get("images") or ())]
     if event["thought"] or not recorded:
         lines += ["", "Thought:", *_indented(event["thought"] or "none")]
-    if recorded and event["format_valid"] and (text := response_text(event)):
+    broken = event.get("format_valid") is False
+    if recorded and not broken and (text := response_text(event)):
         lines += ["", "Response:", *_indented(text)]
-    if not event["format_valid"]:
+    if broken:
         lines += ["", f"Format error: {event.get('problem') or 'the response breaks the format'}", "Response:"]
         lines += _indented(event["response"])
     if event["actions"] or not recorded:

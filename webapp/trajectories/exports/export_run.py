@@ -346,7 +346,7 @@ def _row(item: Mapping[str, Any]) -> dict[str, Any]:
 def _turn(turn: Mapping[str, Any]) -> dict[str, Any]:
     return dict(turn) | {
         "turn": _int32(turn["turn"]),
-        "tokens": _int32(turn["tokens"]),
+        "tokens": _int32(turn.get("tokens")),
         "terms": list(turn["terms"].items()),
         "claims": None if turn.get("claims") is None else [_claim(claim) for claim in turn["claims"]],
         "actions": [_action(action) for action in turn["actions"]],

@@ -72,12 +72,19 @@ def run_download(run: Run, kind: str, trajectories: TrajectoryQuerySet, *, insid
     return Download(chunks, content_type, name, content_type != PARQUET)  # Parquet is compressed already
 
 
+def has_journal(run: Run) -> bool:
+    """Whether journal_download() has it. Of runs that were sent, the site keeps what it read, not the file."""
+    if run.imported:
+        return (run.folder / JOURNAL_FILE).is_file()
+    return run_files.journal(run) is not None
+
+
 def journal_download(run: Run) -> Download:
     """The journal of a run, for members of its team. Raises DownloadRefused if it is not on this machine."""
-    path = run_files.journal(run)
-    if path is None:
+    blocks = run_files.journal(run) if has_journal(run) else None
+    if blocks is None:
         raise DownloadRefused(404, "The journal of this run is not on this machine: it is where the run was trained.")
-    return Download(export_run.journal(path), LINES, f"{run.slug}-{JOURNAL_FILE}", compressible=True)
+    return Download(export_run.journal(blocks), LINES, f"{run.slug}-{JOURNAL_FILE}", compressible=True)
 
 
 def _too_large(trajectories: TrajectoryQuerySet) -> str:

@@ -201,7 +201,7 @@ def _thought(draw: Draw, position: Position, caption: Caption, box: tuple[int, f
 def _thought_text(turn: Any) -> tuple[str, str]:
     if turn["thought"]:
         return turn["thought"], INK
-    if not turn["format_valid"] and turn.get("response"):
+    if turn.get("format_valid") is False and turn.get("response"):
         return turn["response"], INK
     return "No thought.", LIGHT["soft"]
 
