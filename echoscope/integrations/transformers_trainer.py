@@ -66,6 +66,7 @@ class EchoscopeCallback(TrainerCallback):
             self._title or getattr(args, "run_name", None) or "Training",
             config={"trainer": args.to_sanitized_dict(), "model": config},
             iterations=state.max_steps if state.max_steps > 0 else 0,
+            from_iteration=state.global_step,  # of the checkpoint that it resumes from
             **self._begin,
         )
 

@@ -9,6 +9,7 @@ import gc
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +48,7 @@ class Line(torch.nn.Module):
 
 def real_trainer(folder: Path, *callbacks: Any, **settings: Any) -> Trainer:
     data = [{"x": torch.ones(1), "labels": torch.ones(1)} for _ in range(8)]
+    settings = {"save_strategy": "no"} | settings
     arguments = TrainingArguments(
         output_dir=str(folder / "out"),
         max_steps=4,
@@ -54,7 +56,6 @@ def real_trainer(folder: Path, *callbacks: Any, **settings: Any) -> Trainer:
         per_device_train_batch_size=2,
         report_to=[],
         use_cpu=True,
-        save_strategy="no",
         disable_tqdm=True,
         **settings,
     )
@@ -88,6 +89,19 @@ def test_a_training_that_stops_early_is_not_complete(tmp_path: Path) -> None:
     real_trainer(tmp_path, Stop("Stopped", folder=tmp_path / "run")).train()
     (finished,) = events(tmp_path / "run")["run_finished"]
     assert (finished.reason, finished.message) == ("interrupted", "Stopped at step 3 of 4.")
+
+
+def test_a_resumed_training_continues_its_run_from_the_checkpoint(tmp_path: Path) -> None:
+    saving = {"save_strategy": "steps", "save_steps": 2}
+    real_trainer(tmp_path, EchoscopeCallback("Line", folder=tmp_path / "run"), **saving).train()
+    (checkpoint,) = tmp_path.rglob("checkpoint-2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        resumed = real_trainer(tmp_path, EchoscopeCallback("Line", folder=tmp_path / "run"), **saving)
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+    recorded = events(tmp_path / "run")
+    assert [(event.attempt, event.from_iteration) for event in recorded["run_started"]] == [(1, 0), (2, 2)]
+    assert recorded["metrics"][-1].iteration == 4
 
 
 def test_a_run_of_ones_own_is_neither_begun_nor_ended(tmp_path: Path) -> None:
