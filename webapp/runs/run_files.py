@@ -87,9 +87,13 @@ def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
     return _archive(run, iteration, checkpoint_name(run, iteration), lambda path: True)
 
 
-def model(run: Run, iteration: int) -> Iterator[bytes] | None:
-    """As checkpoint, with the files of the model alone, without those to resume from."""
-    return _archive(run, iteration, model_name(run, iteration), is_model_file)
+def model(run: Run, iteration: int, beside: Callable[[], dict[str, bytes]] = dict) -> Iterator[bytes] | None:
+    """As checkpoint, with the files of the model alone, without those to resume from.
+
+    Args:
+        beside: further files by name, made once those of the model have been sent.
+    """
+    return _archive(run, iteration, model_name(run, iteration), is_model_file, beside)
 
 
 def checkpoint_name(run: Run, iteration: int) -> str:
@@ -102,7 +106,13 @@ def model_name(run: Run, iteration: int) -> str:
     return f"{checkpoint_name(run, iteration)}-model"
 
 
-def _archive(run: Run, iteration: int, name: str, wanted: Callable[[str], bool]) -> Iterator[bytes] | None:
+def _archive(
+    run: Run,
+    iteration: int,
+    name: str,
+    wanted: Callable[[str], bool],
+    beside: Callable[[], dict[str, bytes]] = dict,
+) -> Iterator[bytes] | None:
     prefix = f"{checkpoint_path(iteration)}/"
     if object_storage.is_current(run.folder, run.copy):
         files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]
@@ -117,10 +127,13 @@ def _archive(run: Run, iteration: int, name: str, wanted: Callable[[str], bool])
         sizes = {path: size for path, (size, _) in files_of_copy.items() if path.startswith(prefix)}
     if f"{prefix}{CHECKPOINT_STATE}" not in sizes:
         return None
-    return _tar(run, {path: size for path, size in sizes.items() if wanted(path.removeprefix(prefix))}, prefix, name)
+    files_of_archive = {path: size for path, size in sizes.items() if wanted(path.removeprefix(prefix))}
+    return _tar(run, files_of_archive, prefix, name, beside)
 
 
-def _tar(run: Run, sizes: dict[str, int], prefix: str, name: str) -> Iterator[bytes]:
+def _tar(
+    run: Run, sizes: dict[str, int], prefix: str, name: str, beside: Callable[[], dict[str, bytes]]
+) -> Iterator[bytes]:
     for path, size in sizes.items():
         member = tarfile.TarInfo(f"{name}/{path.removeprefix(prefix)}")
         member.size = size
@@ -132,8 +145,16 @@ def _tar(run: Run, sizes: dict[str, int], prefix: str, name: str) -> Iterator[by
                 yield block
         if seen != size:
             raise OSError(f"{path} of run {run.slug} changed while it was read")
-        yield b"\0" * (-size % tarfile.BLOCKSIZE)
+        yield _padding(size)
+    for file_name, data in beside().items():
+        member = tarfile.TarInfo(f"{name}/{file_name}")
+        member.size = len(data)
+        yield member.tobuf(tarfile.PAX_FORMAT) + data + _padding(len(data))
     yield b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+def _padding(size: int) -> bytes:
+    return b"\0" * (-size % tarfile.BLOCKSIZE)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

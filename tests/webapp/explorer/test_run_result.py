@@ -254,8 +254,11 @@ def test_the_model_comes_without_the_state_to_resume_from(run: Run, who: Visitor
     wanted = {f"{folder}/{name}": name.encode() for name in ("config.json", "model.safetensors")}
     page = who.viewer.get(f"/runs/{run.slug}/checkpoints/2/model.tar")
     assert page["Content-Disposition"] == f'attachment; filename="{folder}.tar"'
-    assert archive(page) == wanted
-    assert archive(callers.viewer.get(f"/api/runs/{run.slug}/checkpoints/2/model.tar")) == wanted
+    files = archive(page)
+    card = {f"{folder}/{name}" for name in ("README.md", "success.svg", "training_config.yaml")}
+    assert files.keys() == wanted.keys() | card
+    assert {name: files[name] for name in wanted} == wanted
+    assert archive(callers.viewer.get(f"/api/runs/{run.slug}/checkpoints/2/model.tar")) == files
     assert who.owner.get(f"/runs/{run.slug}/checkpoints/1/model.tar").status_code == 404
     assert callers.owner.get(f"/api/runs/{run.slug}/checkpoints/1/model.tar").status_code == 404
 

@@ -28,6 +28,7 @@ from webapp.core.streaming import streamed
 from webapp.runs import curves, run_files
 from webapp.runs.models import GeneralizationMatrix, Run
 from webapp.runs.run_files import log_tail
+from webapp.trajectories.exports.policy_archive import policy_archive
 
 router = Router(tags=["results"])
 SavedIteration = Annotated[int, Path(ge=0, le=2**31 - 1, description="Iteration after which it was saved.")]
@@ -161,9 +162,12 @@ def download_model(
     slug: RunSlug,
     iteration: SavedIteration,
 ) -> StreamingHttpResponse:
-    """A tar archive with a transformers model folder, without the state to resume from. Only for the run's team."""
+    """A tar archive with a transformers model folder and its model card, without the state to resume from.
+
+    Only for the run's team.
+    """
     run = caller(request).run_of_team(slug)
-    archive = run_files.model(run, iteration)
+    archive = policy_archive(run, iteration)
     if archive is None:
         raise Problem(404, f"the checkpoint of iteration {iteration} is neither on this machine nor in storage")
     name = f"{run_files.model_name(run, iteration)}.tar"

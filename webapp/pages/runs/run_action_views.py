@@ -22,6 +22,7 @@ from webapp.runs.models import Run
 from webapp.teams.access import require_writer, signed_in
 from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.actions import do_revoke_shares_of_run
+from webapp.trajectories.exports.policy_archive import policy_archive
 from webapp.trajectories.sharing.share_links import open_shares
 
 REQUEST_MESSAGES = {
@@ -141,9 +142,9 @@ def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpRespo
 @login_required
 @require_safe
 def run_model(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
-    """The model of a checkpoint as a tar archive: a transformers model folder without the state to resume from."""
+    """The model of a checkpoint as a tar archive: a transformers model folder with its model card."""
     run = get_run_of_team(request.user, slug)
-    return _archive(request, iteration, run_files.model_name(run, iteration), run_files.model(run, iteration))
+    return _archive(request, iteration, run_files.model_name(run, iteration), policy_archive(run, iteration))
 
 
 def _archive(request: HttpRequest, iteration: int, name: str, blocks: Iterator[bytes] | None) -> HttpResponseBase:
