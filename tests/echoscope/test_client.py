@@ -97,7 +97,8 @@ def test_a_run_is_edited_and_its_model_downloaded(client: Client, run_on_site: R
     (checkpoint / "model.safetensors").write_bytes(b"weights")
     archive = client.download_model(slug, 2, tmp_path / "model.tar")
     with tarfile.open(archive) as tar:
-        assert [name.rpartition("/")[2] for name in tar.getnames()] == ["model.safetensors"]
+        names = [name.rpartition("/")[2] for name in tar.getnames()]
+    assert names == ["model.safetensors", "README.md", "training_config.yaml"]
 
 
 def test_a_trajectory_is_shared_and_the_link_revoked(client: Client, run_on_site: Run) -> None:

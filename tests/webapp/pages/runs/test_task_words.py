@@ -134,10 +134,10 @@ def test_evaluations_of_iteration_0_do_not_claim_to_come_before_training(foreign
     assert "of 3 tasks solved" in messages[0].message
 
 
-def test_measures_that_were_not_recorded_have_no_value(foreign: Run, who: Visitors) -> None:
+def test_measures_have_the_value_of_the_recorded_attempts_or_none(foreign: Run, who: Visitors) -> None:
     row = read(who.owner, f"/runs/{foreign.slug}/evaluation").partition("<tbody>")[2].partition("</tr>")[0]
     cells = [cell.partition("</td>")[0].partition(">")[2].strip() for cell in row.split("<td")[1:]]
-    assert cells[-4:-2] == ["–", "–"]
+    assert cells[-4:-2] == ["1.00", "–"], "each attempt has one turn, and none recorded actions"
 
 
 def test_the_film_names_the_task(foreign: Run, who: Visitors) -> None:
