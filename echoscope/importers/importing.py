@@ -13,8 +13,7 @@ import echoscope.recording.recorder as recorder
 from echoscope.importers.attempts import Attempt, ImportSummary, record_attempts
 from echoscope.importers.formats import FORMATS, ImportOptions, format_of
 from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive
-from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, files_of, load_object, read_records
-from echoscope.importers.verifiers_traces import FILE_NAME as TRACES
+from echoscope.importers.records import ARCHIVES, DOCUMENTS, TRACES, ImportFailed, files_of, load_object, read_records
 from echoscope.importers.verifiers_traces import settings_beside
 from echoscope.journal import FILE_NAME
 from echoscope.recording.observation_images import FOLDER as IMAGES_FOLDER

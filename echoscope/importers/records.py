@@ -15,6 +15,8 @@ LINES, DOCUMENTS, TABLES, ARCHIVES = (".jsonl", ".ndjson"), (".json",), (".parqu
 SUFFIXES = (*LINES, *DOCUMENTS, *TABLES, *ARCHIVES)
 _DESCRIPTIONS, _SETTINGS = {"metadata.json"}, "configs"
 """Files and a folder, of verifiers, that lie beside records and hold none."""
+TRACES = "traces.jsonl"
+"""Records of verifiers."""
 
 
 class ImportFailed(EchoscopeError):
@@ -86,7 +88,7 @@ def load_object(file: Path) -> dict[str, Any]:
 
 def _describes(file: Path) -> bool:
     beside = (folder.parent for folder in file.parents if folder.name == _SETTINGS)
-    return file.name in _DESCRIPTIONS or any((folder / "traces.jsonl").is_file() for folder in beside)
+    return file.name in _DESCRIPTIONS or any((folder / TRACES).is_file() for folder in beside)
 
 
 def _lines(file: Path) -> Iterator[Record]:

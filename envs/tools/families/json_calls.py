@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 
@@ -25,9 +24,7 @@ def _hermes_blocks(text: str, tools: Tools) -> list[str]:
 
 
 def _hermes_text(calls: Sequence[ToolCall]) -> str:
-    return "\n".join(
-        f"<tool_call>\n{json_text({'name': call.name, 'arguments': call.arguments})}\n</tool_call>" for call in calls
-    )
+    return "\n".join(f"<tool_call>\n{call_block(call.name, call.arguments)}\n</tool_call>" for call in calls)
 
 
 def _llama_blocks(text: str, tools: Tools) -> list[str]:
@@ -96,7 +93,7 @@ def _listed_blocks(text: str, tools: Tools) -> list[str]:
 
 def _list_writer(begin: str, end: str = "") -> Callable[[Sequence[ToolCall]], str]:
     def write(calls: Sequence[ToolCall]) -> str:
-        return begin + json.dumps([vars(call) for call in calls], ensure_ascii=False) + end
+        return begin + json_text([vars(call) for call in calls]) + end
 
     return write
 

@@ -96,12 +96,13 @@ _TURN: TypeAdapter[events.Turn] = TypeAdapter(events.Turn)
 
 def _sample(run: Run, iteration: int) -> RecordedTrajectory | None:
     """As `model_card.choose_sample`: of the newest iteration a solved one, of an evaluation, in many turns."""
-    ended = Trajectory.objects.current().filter(run=run, iteration__lte=iteration, status__in=Trajectory.COUNTED)
-    newest = ended.filter(error="").order_by("-iteration").values_list("iteration", flat=True).first()
-    if newest is None:
+    ended = Trajectory.objects.current().filter(
+        run=run, iteration__lte=iteration, status__in=Trajectory.COUNTED, error=""
+    )
+    ranked = ended.order_by("-iteration", "-status", "split", "-turn_count", "pk")  # success before failed, eval first
+    best = ranked.select_related("group").first()
+    if best is None:
         return None
-    played = list(ended.filter(error="", iteration=newest).select_related("group"))
-    best = max(played, key=lambda t: (t.status == Trajectory.Status.SUCCESS, t.split == "eval", t.turn_count, -t.pk))
     group = best.group
     fields: dict[str, Any] = {name: getattr(group, name) for name in ("iteration", "environment", "seed", "prompt")}
     return RecordedTrajectory(
