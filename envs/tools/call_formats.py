@@ -14,6 +14,10 @@
 | `deepseek_v3`, `deepseek_v31` | DeepSeek V3 and R1, V3.1 | name and JSON between tokens such as `<｜tool▁sep｜>` |
 | `olmo3` | OLMo 3 | `<function_calls>name(argument="value")</function_calls>` |
 | `hunyuan` | Hunyuan | `<tool_calls><tool_call>name`, JSON in a fence, `</tool_call></tool_calls>` |
+| `lfm2` | LFM2, LFM2.5 | `<|tool_call_start|>[name(argument="value")]<|tool_call_end|>` |
+| `command` | Command R7B, Command A | `<|START_ACTION|>[{"tool_name": …, "parameters": {…}}]<|END_ACTION|>` |
+| `gemma4` | Gemma 4 | `<|tool_call>call:name{argument:<|"|>value<|"|>}<tool_call|>` |
+| `gpt_oss` | gpt-oss | `to=functions.name<|channel|>commentary json<|message|>{…}`, then `<|call|>` |
 | `answer` | any, and the pocket policy | `<answer>name(argument=value)</answer>` |
 """
 
@@ -24,7 +28,7 @@ from typing import Literal, get_args
 
 from envs.base import ToolSpec
 from envs.tools.calls import CallError, ToolCall, exact_text, read_object, readable_call
-from envs.tools.families import fenced_calls, json_calls, pythonic_calls, tagged_calls
+from envs.tools.families import fenced_calls, gemma_calls, harmony_calls, json_calls, pythonic_calls, tagged_calls
 from envs.tools.families.call_family import MAX_CALLS, CallFamily, call_block, json_text
 
 __all__ = ["CALL_FORMATS", "MAX_CALLS", "CallFormat", "action_of_call", "candidate_formats", "fitting_format"]
@@ -44,6 +48,10 @@ CallFormat = Literal[
     "deepseek_v31",
     "olmo3",
     "hunyuan",
+    "lfm2",
+    "command",
+    "gemma4",
+    "gpt_oss",
 ]
 CALL_FORMATS: tuple[CallFormat, ...] = get_args(CallFormat)
 
@@ -61,6 +69,10 @@ _FAMILIES: dict[CallFormat, CallFamily] = {
     "deepseek_v31": fenced_calls.DEEPSEEK_V31,
     "olmo3": pythonic_calls.OLMO,
     "hunyuan": fenced_calls.HUNYUAN,
+    "lfm2": pythonic_calls.LFM2,
+    "command": json_calls.COMMAND,
+    "gemma4": gemma_calls.GEMMA4,
+    "gpt_oss": harmony_calls.GPT_OSS,
 }
 """All formats but `answer`, whose calls the response parser reads."""
 

@@ -31,9 +31,13 @@ _COMMA = re.compile(r"\s*,\s*")
 MARKS = (
     *("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "<minimax:tool_call>", "<seed:tool_call>"),
     *("<|tool_call|>", "<｜tool▁calls▁begin｜>", "<function_calls>", "<tool_calls>"),
+    *("<|tool_call_start|>", "<|START_ACTION|>", "<|tool_call>", "<|channel|>commentary"),
 )
 """Beginnings of calls in the formats of model families."""
-_WITHOUT_JSON = ("<minimax:tool_call>", "<seed:tool_call>", "<function_calls>", "<tool_calls>")
+_WITHOUT_JSON = (
+    *("<minimax:tool_call>", "<seed:tool_call>", "<function_calls>", "<tool_calls>"),
+    *("<|tool_call_start|>", "<|tool_call>"),
+)
 _BEGINNING = re.compile(rf"(?:\s*(?:{'|'.join(map(re.escape, MARKS))}))*\s*")
 
 

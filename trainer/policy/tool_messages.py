@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -61,8 +61,8 @@ class ToolMessages:
 
     Attributes:
         spelling: of the message with a call.
-        end: the text of the token after a call: the end token, or in templates without one the token that begins the
-            message with the result.
+        end: the text of the token after a call: the end token, one that ends calls alone, or in templates without
+            either the token that begins the result.
         result_role: of messages with results; empty if the template renders none.
     """
 
@@ -155,10 +155,7 @@ def _rendered(
     )
     if CALL_MARK not in tail or TRIAL_CALL.name not in tail:
         return None
-    if _begins_messages(render, end):
-        end = _next_token(tail, alone, specials)
-    place = tail.index(CALL_MARK)
-    closing = tail.find(end, place) if end else -1
+    end, closing = _call_end(tail, alone, start, end, specials)
     before = _common(tail, start)
     response = tail[before:closing] if closing >= 0 else tail[before:].partition(RESULT_MARK)[0]
     found = ToolMessages(spelling, end if closing >= 0 else "", role if closing >= 0 else "")
@@ -175,25 +172,24 @@ def _tail(rendered: str | None) -> str:
     return (rendered or "").partition(_QUESTION)[2]
 
 
-def _begins_messages(render: Render, end: str) -> bool:
-    """Whether the token that ends a response is the one that begins a message of the user, as in GLM's templates."""
-    before = (render([{"role": "user", "content": _QUESTION}]) or "").partition(_QUESTION)[0]
-    return bool(end) and before.rstrip().endswith(end)
+def _call_end(tail: str, alone: str, start: str, end: str, specials: Sequence[str]) -> tuple[str, int]:
+    """The token that ends a response with a call, and its place; the place is -1 if there is none.
 
-
-def _next_token(tail: str, alone: str, specials: Sequence[str]) -> str:
-    """The special token after a call: the one at which its dialogues with and without a result part."""
-    for place in _backwards(_common(tail, alone)):
-        for token in sorted(specials, key=len, reverse=True):
-            if tail.startswith(token, place):
-                return token
-    return ""
+    It precedes the point where dialogues with and without a result part, or begins there. It is the end token of all
+    responses, unless the template ends calls with another one (gpt-oss) or with the token that begins the result (GLM,
+    Gemma 4): then it is the last special token that does not begin the policy's own messages.
+    """
+    place, parting = tail.index(CALL_MARK), _common(tail, alone)
+    closing = tail.find(end, place) if end else -1
+    if 0 <= closing <= max(parting, place) or parting <= place:
+        return end, closing
+    others = (
+        (tail.rfind(token, place, parting + len(token)), len(token), token) for token in specials if token not in start
+    )
+    at, _, token = max(others, default=(-1, 0, ""))
+    return (token, at) if at >= 0 else (end, closing)
 
 
 def _common(one: str, other: str) -> int:
     """Number of characters with which both texts begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _backwards(end: int, furthest: int = 40) -> Iterator[int]:
-    yield from range(end, max(end - furthest, -1), -1)

@@ -1,9 +1,10 @@
-"""Calls that are JSON objects after a mark: Hermes and Qwen, Llama, Mistral, Granite 3, Phi-4-mini."""
+"""Calls that are JSON objects after a mark: Hermes and Qwen, Llama, Mistral, Granite 3, Phi-4-mini, Command."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from envs.tools.calls import ToolCall, readable_call
 from envs.tools.families.call_family import MAX_CALLS, CallFamily, Tools, call_block, first_json, json_text
@@ -11,6 +12,7 @@ from envs.tools.families.tagged_calls import FUNCTION_TAGS, qwen3_coder_text
 
 _HERMES = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
 _LLAMA_TAG, _MISTRAL_TAG, _JSON_TAG, _PHI_END = "<|python_tag|>", "[TOOL_CALLS]", "<|tool_call|>", "<|/tool_call|>"
+_ACTION, _ACTION_END = "<|START_ACTION|>", "<|END_ACTION|>"
 _LLAMA_FUNCTION = re.compile(r"<function=([^<>\s]+)\s*>(.*?)(?:</function>|\Z)", re.DOTALL)
 _LLAMA_ENDS = ("<|eom_id|>", "<|eot_id|>")
 _MISTRAL_NAMED = re.compile(r"\s*([A-Za-z_][\w.-]*)(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?\s*(?=\{)")
@@ -91,6 +93,33 @@ def _listed_blocks(text: str, tools: Tools) -> list[str]:
     return blocks
 
 
+def _command_blocks(text: str, tools: Tools) -> list[str]:
+    """Calls after `<|START_ACTION|>`: a JSON list of them, or one object, with `tool_name` and `parameters`."""
+    blocks: list[str] = []
+    for part in text.split(_ACTION)[1:]:
+        body = part.partition(_ACTION_END)[0].strip()
+        found = first_json(body)
+        listed = [] if found is None else found[0] if isinstance(found[0], list) else [found[0]]
+        blocks.extend(map(_command_block, listed))
+        if found is None:
+            blocks.append(body)
+    return blocks
+
+
+def _command_block(call: Any) -> str:
+    if isinstance(call, dict) and isinstance(call.get("tool_name"), str):
+        return call_block(call["tool_name"], call.get("parameters", {}))
+    return json_text(call)
+
+
+def _command_text(calls: Sequence[ToolCall]) -> str:
+    listed = [
+        {"tool_call_id": str(number), "tool_name": call.name, "parameters": call.arguments}
+        for number, call in enumerate(calls)
+    ]
+    return _ACTION + json_text(listed) + _ACTION_END
+
+
 def _list_writer(begin: str, end: str = "") -> Callable[[Sequence[ToolCall]], str]:
     def write(calls: Sequence[ToolCall]) -> str:
         return begin + json_text([vars(call) for call in calls]) + end
@@ -102,5 +131,6 @@ HERMES = CallFamily("<tool_call>", (("<tool_call>",),), _hermes_blocks, _hermes_
 QWEN3_CODER = CallFamily("<tool_call>", (("<tool_call>", "<function="),), _hermes_blocks, qwen3_coder_text)
 LLAMA = CallFamily(_LLAMA_TAG, ((_LLAMA_TAG,), ("ipython", '"parameters"')), _llama_blocks, _llama_text)
 MISTRAL = CallFamily(_MISTRAL_TAG, ((_MISTRAL_TAG,),), _mistral_blocks, _list_writer(_MISTRAL_TAG))
+COMMAND = CallFamily(_ACTION, ((_ACTION, "tool_name"),), _command_blocks, _command_text)
 GRANITE = CallFamily(_JSON_TAG, ((_JSON_TAG,),), _listed_blocks, _list_writer(_JSON_TAG))
 PHI = CallFamily(_JSON_TAG, ((_PHI_END,), ("<|/tool|>",)), _listed_blocks, _list_writer(_JSON_TAG, _PHI_END))

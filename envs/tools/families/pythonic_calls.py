@@ -1,4 +1,4 @@
-"""Calls in the notation of Python, one a line: OLMo 3."""
+"""Calls in the notation of Python: OLMo 3, one a line; LFM2, as a list."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from envs.tools.calls import MAX_CALL, CallError, ToolCall, read_call
-from envs.tools.families.call_family import CallFamily, Tools, call_block
+from envs.tools.families.call_family import CallFamily, Tools, call_block, first_json, json_text
 
 _CALLS = re.compile(r"<function_calls>(.*?)(?:</function_calls>|(?=<function_calls>)|\Z)", re.DOTALL)
+_LFM, _LFM_END = "<|tool_call_start|>", "<|tool_call_end|>"
+_LISTS = re.compile(r"<\|tool_call_start\|>(.*?)(?:<\|tool_call_end\|>|(?=<\|tool_call_start\|>)|\Z)", re.DOTALL)
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
@@ -29,6 +31,24 @@ def _calls_of(body: str, tools: Tools) -> list[str]:
         return [_python_call(statement) for statement in _statements(body)]
     except _NotACallError:
         return [_line(line.strip(), tools) for line in body.splitlines() if line.strip()]
+
+
+def _listed_blocks(text: str, tools: Tools) -> list[str]:
+    """Calls of LFM2: a Python list of calls, or a JSON list of objects with `name` and `arguments`."""
+    return [block for body in _LISTS.findall(text) if body.strip() for block in _listed_calls(body.strip(), tools)]
+
+
+def _listed_calls(body: str, tools: Tools) -> list[str]:
+    found = first_json(body)
+    if found and not body[found[1] :].strip():
+        return [json_text(each) for each in (found[0] if isinstance(found[0], list) else [found[0]])]
+    try:
+        (statement,) = _statements(body)
+        listed = statement.value if isinstance(statement, ast.Expr) else None
+        calls = listed.elts if isinstance(listed, ast.List) else [listed]
+        return [_python_call(ast.Expr(call)) for call in calls if call is not None]
+    except ValueError:  # also of more than one statement
+        return [_line(body.removeprefix("[").removesuffix("]").strip(), tools)]
 
 
 def _statements(body: str) -> list[ast.stmt]:
@@ -86,4 +106,9 @@ def _text(calls: Sequence[ToolCall]) -> str:
     return "<function_calls>" + "\n".join(call.text() for call in calls) + "</function_calls>"
 
 
+def _listed_text(calls: Sequence[ToolCall]) -> str:
+    return f"{_LFM}[{', '.join(call.text() for call in calls)}]{_LFM_END}"
+
+
+LFM2 = CallFamily(_LFM, ((_LFM,), ("<|tool_list_start|>",)), _listed_blocks, _listed_text)
 OLMO = CallFamily("<function_calls>", (("<function_calls>",),), _blocks, _text)

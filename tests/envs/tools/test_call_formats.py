@@ -35,6 +35,8 @@ marks = st.sampled_from(
         *("<seed:tool_call>", "<function=price>", "<parameter=item>", "</function>", "<function_calls>", "price("),
         *("price", "<arg_key>", "item", "</arg_key>", "<arg_value>", "</arg_value>", "<|tool_call|>", "<|/tool_call|>"),
         *("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<tool_calls>", "```json", "```", ")"),
+        *("<|tool_call_start|>[", "]<|tool_call_end|>", "<|START_ACTION|>", '[{"tool_name": "price"', "<|END_ACTION|>"),
+        *("<|tool_call>", "call:price{", "item:", '<|"|>', "<tool_call|>", "to=functions.price", "<|message|>", "{"),
     ]
 )
 plain_texts = st.text().filter(lambda text: "<" not in text and "\0" not in text)
@@ -155,6 +157,33 @@ def test_no_text_raises_and_every_action_is_a_call_or_a_readable_error(call_form
         ("olmo3", "<function_calls>price item</function_calls>", ["<function_calls>price item"]),
         ("hunyuan", '<tool_calls><tool_call>price\n```json\n{"item": "lamp"}\n```</tool_call></tool_calls>', [LAMP]),
         ("hunyuan", '<tool_calls>[{"name": "price", "arguments": {"item": "lamp"}}]</tool_calls>', [LAMP]),
+        ("lfm2", "<|tool_call_start|>[price(item='lamp'), now()]<|tool_call_end|>The price is", [LAMP, "now()"]),
+        ("lfm2", '<|tool_call_start|>[{"name": "price", "arguments": {"item": "lamp"}}]', [LAMP]),
+        ("lfm2", "<|tool_call_start|>price(item='lamp')<|tool_call_end|>", [LAMP]),
+        ("lfm2", "<|tool_call_start|>[price item]", ["<|tool_call_start|>price item"]),
+        (
+            "command",
+            '<|START_ACTION|>[\n {"tool_call_id": "0", "tool_name": "price", "parameters": {"item": "lamp"}},\n'
+            ' {"tool_call_id": "1", "tool_name": "now"}\n]<|END_ACTION|>',
+            [LAMP, "now()"],
+        ),
+        ("command", '<|START_ACTION|>[{"tool_name": "price"', ['<|START_ACTION|>[{"tool_name": "price"']),
+        ("gemma4", '<|tool_call>call:price{item:<|"|>lamp<|"|>}<tool_call|><|tool_call>call:now{}', [LAMP, "now()"]),
+        (
+            "gemma4",
+            '<|tool_call>call:price{item:<|"|>a {big}, "old" lamp<|"|>, count:7, of:[1.5,true,{<|"|>a b<|"|>:null}]}',
+            ['price(item="a {big}, \\"old\\" lamp", count=7, of=[1.5, true, {"a b": null}])'],
+        ),
+        ("gemma4", "<|tool_call>call:price{item: red lamp}<tool_call|>", ['price(item="red lamp")']),
+        ("gemma4", "<|tool_call>price lamp<tool_call|>", ["<|tool_call>price lamp"]),
+        ("gpt_oss", ' to=functions.price<|channel|>commentary json<|message|>{"item":"lamp"}', [LAMP]),
+        (
+            "gpt_oss",
+            "<|channel|>analysis<|message|>First the lamp.<|end|><|start|>assistant<|channel|>commentary "
+            'to=functions.price <|constrain|>json<|message|>{"item": "lamp"}<|call|>',
+            [LAMP],
+        ),
+        ("gpt_oss", "<|channel|>final<|message|>The lamp costs 3.<|return|>", []),
     ],
 )
 def test_what_families_write(call_format, text, actions):
@@ -171,6 +200,8 @@ def test_what_families_write(call_format, text, actions):
         ("granite", '<|tool_call|>[{"name": "price",', "the call is not valid JSON"),
         ("deepseek_v31", "<｜tool▁call▁begin｜>price<｜tool▁sep｜>{'item'}", "the arguments are not valid JSON"),
         ("hunyuan", "<tool_calls><tool_call>price lamp</tool_call>", "the arguments are not valid JSON"),
+        ("gpt_oss", " to=functions.price<|channel|>commentary json<|message|>lamp", "the arguments are not valid JSON"),
+        ("gemma4", '<|tool_call>call:price{item:<|"|>lamp}', "a name, a tag or a bracket is missing"),
         ("glm", "<tool_call>price</tool_call>", "price needs the argument 'item'"),
     ],
 )

@@ -139,6 +139,24 @@ HUNYUAN = template(
     calls=("<tool_calls>", "\\n", "</tool_calls>"),
     result="{{ '<|hy_user|><tool_response>' + message.content + '</tool_response><|hy_eos|>' }}",
 )
+LFM2 = template(  # the first version: calls are the content of their message
+    turn=CHATML,
+    end="<|im_end|>\\n",
+    call="",
+    definitions="{{ '\\nList of tools: <|tool_list_start|>' + (tools | tojson) + '<|tool_list_end|>' }}",
+    result="{{ '<|im_start|>tool\\n<|tool_response_start|>' + message.content"
+    " + '<|tool_response_end|><|im_end|>\\n' }}",
+)
+COMMAND = template(
+    turn="<|START_OF_TURN_TOKEN|><|ROLE_TOKEN|>",
+    end="<|END_OF_TURN_TOKEN|>",
+    call='{{ \'{"tool_call_id": "0", "tool_name": "\' + call.function.name + \'", "parameters": \''
+    " + (call.function.arguments | tojson) + '}' }}",
+    calls=("<|START_ACTION|>[", ", ", "]<|END_ACTION|>"),
+    result="{{ '<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|><|START_TOOL_RESULT|>' + (message.content | tojson)"
+    " + '<|END_TOOL_RESULT|><|END_OF_TURN_TOKEN|>' }}",
+    assistant="CHATBOT",
+)
 
 
 def family_tokenizers() -> dict[str, PreTrainedTokenizerFast]:
@@ -147,6 +165,7 @@ def family_tokenizers() -> dict[str, PreTrainedTokenizerFast]:
     roles = ["<|system|>", "<|user|>", "<|assistant|>"]
     granite = ["<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>", "<|tool_call|>"]
     deepseek = ["<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>"]
+    command = ["<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>"]
     phi = [*roles, "<|end|>", "<|tool|>", "<|/tool|>", "<|tool_call|>", "<|/tool_call|>"]
     return {
         "qwen3_coder": tiny.bpe(chatml, QWEN3_CODER, "<|im_end|>"),
@@ -158,5 +177,7 @@ def family_tokenizers() -> dict[str, PreTrainedTokenizerFast]:
         "deepseek_v3": tiny.bpe(deepseek, DEEPSEEK_V3, "<｜end▁of▁sentence｜>"),
         "deepseek_v31": tiny.bpe(deepseek, DEEPSEEK_V31, "<｜end▁of▁sentence｜>"),
         "olmo3": tiny.bpe(chatml, OLMO, "<|im_end|>"),
+        "lfm2": tiny.bpe([*chatml, "<|tool_call_start|>", "<|tool_call_end|>"], LFM2, "<|im_end|>"),
+        "command": tiny.bpe(command, COMMAND, "<|END_OF_TURN_TOKEN|>"),
         "hunyuan": tiny.bpe(["<|hy_user|>", "<|hy_assistant|>", "<|hy_eos|>"], HUNYUAN, "<|hy_eos|>"),
     }

@@ -40,8 +40,9 @@ def real_template(name: str) -> str:
 
 def tokenizer_of(template: str):
     """A tokenizer with the template, and with the tokens of roles and ends that it names."""
-    special = set(re.findall(r"<[|｜](?!tool)[^<>|｜{}' ]+[|｜]>|<(?:start|end)_of_turn>", template))
-    ends = ["<|im_end|>", "<|eot_id|>", "<｜end▁of▁sentence｜>", "<|end|>", "<eos>"]
+    tokens = r"<[|｜](?!tool)[^<>|｜{}' ]+[|｜]>|<(?:start|end)_of_turn>|<\|[a-z_]+>|<[a-z_]+\|>"
+    special = set(re.findall(tokens, template))
+    ends = ["<|im_end|>", "<|eot_id|>", "<｜end▁of▁sentence｜>", "<|end|>", "<turn|>", "<eos>"]
     end = next((token for token in ends if token in special), "<eos>")
     tokenizer = tiny.bpe(sorted(special | {end}), template, end)
     tokenizer.bos_token = "<bos>"
@@ -60,6 +61,11 @@ def tokenizer_of(template: str):
         ("glm4moe", "glm", True, True),
         ("deepseekv3", "deepseek_v3", False, True),
         ("deepseek_r1_distill", "deepseek_v3", False, True),
+        ("lfm2", "lfm2", True, True),
+        ("lfm2_2_5_v2", "lfm2", True, True),
+        ("gemma4", "gemma4", True, True),
+        ("gemma4_v5", "gemma4", True, True),
+        ("gptoss", "gpt_oss", True, True),
         ("gemma3", "answer", False, False),
         ("phi3", "answer", False, False),
     ],
@@ -71,9 +77,23 @@ def test_templates_of_models_get_the_format_of_their_family(name, call_format, d
     assert (bound.renders_tools, bound.renders_results) == (definitions, results)
 
 
-@pytest.mark.parametrize("name", ["gemma4", "gptoss"])
-def test_a_format_that_is_not_known_falls_back_to_answers_with_the_reason(name):
-    chat = ChatFormat(tokenizer_of(real_template(name)), think=True)
+@pytest.mark.parametrize(
+    ("name", "end", "result"),
+    [
+        ("gptoss", "<|call|>", '<|start|>functions.price to=assistant<|channel|>commentary<|message|>"3"<|end|>'),
+        ("gemma4", "<|tool_response>", 'response:price{value:<|"|>3<|"|>}<tool_response|>'),
+    ],
+)
+def test_a_call_ends_with_a_token_of_its_own_before_its_result(name, end, result):
+    chat = ChatFormat(tokenizer_of(real_template(name)), think=True).with_tools((TOOL,))
+    assert chat.tokenizer.convert_ids_to_tokens(chat.end_id("tool")) == end
+    assert chat.end_id("user") != chat.end_id("tool")
+    assert chat.decode(chat.between("3", ended=True, role="tool")).startswith(result)
+
+
+def test_a_format_that_is_not_known_falls_back_to_answers_with_the_reason():
+    unknown = real_template("qwen3").replace("tool_call", "tool_use")
+    chat = ChatFormat(tokenizer_of(unknown.replace("message.tool_use", "message.tool_call")), think=True)
     assert chat.call_format == "answer"
     assert "format that is not known" in chat.call_notice
 

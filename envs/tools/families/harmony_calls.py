@@ -1,0 +1,39 @@
+"""Calls as messages to a tool on a channel of their own, OpenAI's harmony format: gpt-oss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from envs.tools.calls import ToolCall
+from envs.tools.families.call_family import CallFamily, Tools, call_block, first_json, json_text
+
+_CHANNEL, _MESSAGE, _CALL_END = "<|channel|>", "<|message|>", "<|call|>"
+_START = "<|start|>assistant"
+_CALL = re.compile(
+    r"\bto=(?:functions\.)?([^\s<>{}\"']+)"  # the recipient, in the role or on the channel
+    r"(?:[^<]|<\|(?:channel|constrain)\|>)*<\|message\|>"
+    r"(.*?)(?:<\|(?:call|end|return|start)\|>|\Z)",
+    re.DOTALL,
+)
+
+
+def _blocks(text: str, tools: Tools) -> list[str]:
+    """Calls with arguments as JSON. Text that is no JSON is left as it is, and the policy reads its error."""
+    blocks = []
+    for name, body in _CALL.findall(text):
+        written = body.strip()
+        found = first_json(written)
+        complete = found is not None and not written[found[1] :].strip()
+        blocks.append(call_block(name, found[0] if found and complete else written))
+    return blocks
+
+
+def _text(calls: Sequence[ToolCall]) -> str:
+    messages = (
+        f" to=functions.{call.name}{_CHANNEL}commentary json{_MESSAGE}{json_text(call.arguments)}" for call in calls
+    )
+    return f"{_CALL_END}{_START}".join(messages)
+
+
+GPT_OSS = CallFamily(f"{_CHANNEL}commentary", ((_CHANNEL, _CALL_END),), _blocks, _text)
