@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,25 @@ class Experts:
 
 
 @dataclass(frozen=True)
+class LatentAttention:
+    """Multi-head latent attention: keys and values, and often queries, pass a narrow layer (DeepSeek-V2, section 2.1).
+
+    Attributes:
+        query_rank: width of that layer for queries; 0: queries have none.
+        key_rank: likewise for keys and values.
+        rotary: elements of each head's queries and keys with positions; the keys of all heads share them.
+        value: elements of each head's values.
+    """
+
+    query_rank: int
+    key_rank: int
+    rotary: int
+    value: int
+
+
+@dataclass(frozen=True)
 class ModelShape:
-    """A Llama-style decoder: grouped-query attention, a gated MLP or experts, two norms per layer.
+    """A decoder: grouped-query or latent attention, an MLP or experts in each layer.
 
     Attributes:
         context: maximum length in tokens.
@@ -49,6 +66,11 @@ class ModelShape:
             `mlp_bias` for the other linear layers.
         head_norms: whether queries and keys are normalised per head.
         experts: of a mixture of experts; None: every layer has one MLP.
+        latent: of latent attention; None: grouped-query attention.
+        gated: whether the MLP has a gate.
+        norms: per layer; with biases if `norm_bias`.
+        head_bias: whether the output layer has a bias.
+        learned_positions: positions with an embedding of their own.
     """
 
     hidden: int
@@ -65,6 +87,12 @@ class ModelShape:
     mlp_bias: bool = False
     head_norms: bool = False
     experts: Experts | None = None
+    latent: LatentAttention | None = None
+    gated: bool = True
+    norms: int = 2
+    norm_bias: bool = False
+    head_bias: bool = False
+    learned_positions: int = 0
 
     @property
     def active_intermediate(self) -> int:
@@ -96,6 +124,16 @@ class ModelShape:
 
     def attention(self) -> dict[str, tuple[int, int]]:
         """The linear layers of one layer's attention: name → (out, in)."""
+        if latent := self.latent:
+            queries = {"q_proj": (self.query, self.hidden)}
+            if rank := latent.query_rank:
+                queries = {"q_a_proj": (rank, self.hidden), "q_b_proj": (self.query, rank)}
+            pairs = self.heads * (self.head_dim - latent.rotary + latent.value)
+            return queries | {
+                "kv_a_proj_with_mqa": (latent.key_rank + latent.rotary, self.hidden),
+                "kv_b_proj": (pairs, latent.key_rank),
+                "o_proj": (self.hidden, self.heads * latent.value),
+            }
         return {
             "q_proj": (self.query, self.hidden),
             "k_proj": (self.key, self.hidden),
@@ -104,12 +142,9 @@ class ModelShape:
         }
 
     def mlp(self, intermediate: int) -> dict[str, tuple[int, int]]:
-        """The linear layers of a gated MLP, or of one expert, of this intermediate size: name → (out, in)."""
-        return {
-            "gate_proj": (intermediate, self.hidden),
-            "up_proj": (intermediate, self.hidden),
-            "down_proj": (self.hidden, intermediate),
-        }
+        """The linear layers of an MLP, or of one expert, of this intermediate size: name → (out, in)."""
+        gate = {"gate_proj": (intermediate, self.hidden)} if self.gated else {}
+        return gate | {"up_proj": (intermediate, self.hidden), "down_proj": (self.hidden, intermediate)}
 
     def linears(self, *, sparse: bool = False) -> Iterator[tuple[str, tuple[int, int]]]:
         """Names and sizes (out, in) of the linear layers of one layer: an ordinary one, or one with experts."""
@@ -133,18 +168,28 @@ class ModelShape:
                 yield size[:1]
         if sparse and self.experts is not None:
             yield (self.experts.number, self.hidden)  # the router
-        yield from [(self.hidden,)] * 2
+        yield from self._norm() * self.norms
         if self.head_norms:
             yield from [(self.head_dim,)] * 2
+        if self.latent:
+            yield from [(rank,) for rank in (self.latent.query_rank, self.latent.key_rank) if rank]
+
+    def _norm(self) -> list[tuple[int]]:
+        """Weights of one norm, and its biases."""
+        return [(self.hidden,)] * (2 if self.norm_bias else 1)
 
     def tensors(self) -> Iterator[tuple[int, ...]]:
         """Sizes of all weights."""
         yield (self.vocabulary, self.hidden)
+        if self.learned_positions:
+            yield (self.learned_positions, self.hidden)
         for sparse in self._sparse_layers():
             yield from self.layer_tensors(sparse=sparse)
-        yield (self.hidden,)
+        yield from self._norm()
         if not self.tied:
             yield (self.vocabulary, self.hidden)
+        if self.head_bias:
+            yield (self.vocabulary,)
 
     def adapters(self, rank: int, targets: list[str]) -> Iterator[tuple[int, int]]:
         """Sizes of the LoRA matrices: (rank, in) and (out, rank) of each targeted layer."""
@@ -163,27 +208,31 @@ class ModelShape:
 
 def read(config: Mapping[str, Any]) -> ModelShape | None:
     """Shape from a checkpoint's config.json; None if a size is missing or the model is of another kind."""
-    config = config.get("text_config") or config
     try:
+        config = _renamed(config.get("text_config") or config)
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
-        kind = str(config.get("model_type", ""))
+        kind, latent = str(config.get("model_type", "")), _latent(config)
         biased = bool(config.get("attention_bias", False))
+        nope = int(config.get("qk_nope_head_dim") or 0)
         shape = ModelShape(
             hidden=hidden,
             layers=int(config["num_hidden_layers"]),
             heads=heads,
             kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=int(config.get("head_dim") or hidden // heads),
+            head_dim=nope + latent.rotary if latent else int(config.get("head_dim") or hidden // heads),
             intermediate=int(config["intermediate_size"]),
             vocabulary=int(config["vocab_size"]),
             context=int(config.get("max_position_embeddings", 2048)),
             tied=bool(config.get("tie_word_embeddings", True)),
-            query_bias=biased or kind == "qwen2",
+            query_bias=biased,
             output_bias=biased,
             mlp_bias=bool(config.get("mlp_bias", False)),
-            head_norms=kind in ("qwen3", "qwen3_moe"),
             experts=_experts(config),
+            latent=latent,
         )
+        shape = replace(shape, **_OF_KIND.get(kind, {}))
+        if kind in ("gpt2", "gpt_neox"):  # whatever else the configuration has
+            shape = replace(shape, kv_heads=heads, learned_positions=shape.context if kind == "gpt2" else 0)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         return None
     sizes = (hidden, heads, shape.kv_heads, shape.head_dim, shape.intermediate, shape.vocabulary, shape.context)
@@ -192,7 +241,46 @@ def read(config: Mapping[str, Any]) -> ModelShape | None:
         number, active, intermediate, layers, shared = astuple(shape.experts)
         sane &= 0 < active <= number <= _MAX_EXPERTS and 0 < intermediate <= _MAX_SIZE and 0 <= shared <= _MAX_SIZE
         sane &= 0 <= layers <= shape.layers
+    if latent is not None:
+        sane &= all(0 < size <= _MAX_SIZE for size in (latent.key_rank, latent.rotary, latent.value))
+        sane &= 0 <= latent.query_rank <= _MAX_SIZE and nope >= 0
     return shape if sane else None
+
+
+_BIASES: dict[str, Any] = {"query_bias": True, "output_bias": True, "mlp_bias": True, "norm_bias": True}
+_OF_KIND: Mapping[str, Mapping[str, Any]] = {
+    "qwen2": {"query_bias": True},
+    "qwen3": {"head_norms": True},
+    "qwen3_moe": {"head_norms": True},
+    "phi": {"gated": False, "norms": 1, "head_bias": True} | _BIASES,
+    "gpt_neox": {"gated": False} | _BIASES,
+    "starcoder2": {"gated": False} | _BIASES,
+    "gpt2": {"gated": False} | _BIASES,
+    "nemotron": {"gated": False, "norm_bias": True},
+}
+"""What kinds of models have that their configuration does not tell."""
+_GPT2_NAMES = {
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions",
+}
+
+
+def _renamed(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration with the usual names of sizes, for GPT-2, which has others."""
+    if config.get("model_type") != "gpt2":
+        return config
+    named = {usual: config[own] for usual, own in _GPT2_NAMES.items() if own in config}
+    return {**config, **named, "intermediate_size": config.get("n_inner") or 4 * int(config["n_embd"])}
+
+
+def _latent(config: Mapping[str, Any]) -> LatentAttention | None:
+    """Latent attention, by the names that DeepSeek has for its sizes."""
+    if not config.get("kv_lora_rank"):
+        return None
+    names = ("kv_lora_rank", "qk_rope_head_dim", "v_head_dim")
+    return LatentAttention(int(config.get("q_lora_rank") or 0), *(int(config[name]) for name in names))
 
 
 _EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")

@@ -40,6 +40,35 @@ MIXTRAL: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 
+DEEPSEEK_V2_LITE: dict[str, Any] = {
+    "model_type": "deepseek_v2",
+    "hidden_size": 2048,
+    "num_hidden_layers": 27,
+    "num_attention_heads": 16,
+    "kv_lora_rank": 512,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "intermediate_size": 10_944,
+    "moe_intermediate_size": 1408,
+    "n_routed_experts": 64,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 6,
+    "first_k_dense_replace": 1,
+    "vocab_size": 102_400,
+    "tie_word_embeddings": False,
+}
+PHI_2: dict[str, Any] = {
+    "model_type": "phi",
+    "hidden_size": 2560,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "intermediate_size": 10_240,
+    "vocab_size": 51_200,
+    "tie_word_embeddings": False,
+}
+
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -59,8 +88,10 @@ def test_parameters_are_those_of_the_checkpoint(
     assert shape.parameters == pytest.approx(sum(weight.numel() for weight in model.parameters()), rel=0.01)
 
 
-@pytest.mark.parametrize(("config", "billions"), [(QWEN3_30B, 30.5), (MIXTRAL, 46.7)])
-def test_experts_count_as_published(config: dict[str, Any], billions: float) -> None:
+@pytest.mark.parametrize(
+    ("config", "billions"), [(QWEN3_30B, 30.5), (MIXTRAL, 46.7), (DEEPSEEK_V2_LITE, 15.7), (PHI_2, 2.78)]
+)
+def test_parameters_are_those_published(config: dict[str, Any], billions: float) -> None:
     shape = shapes.read(config)
     assert shape is not None
     assert shape.parameters / 1e9 == pytest.approx(billions, abs=0.05)
@@ -94,6 +125,8 @@ def test_adapters_of_all_layers_include_those_of_every_expert() -> None:
         {"moe_intermediate_size": -4},
         {"mlp_only_layers": 7},
         {"num_experts": "many"},
+        {"kv_lora_rank": 64},
+        {"kv_lora_rank": 64, "qk_rope_head_dim": 0, "v_head_dim": 8},
     ],
 )
 def test_experts_that_cannot_be_are_no_shape(change: dict[str, Any]) -> None:
