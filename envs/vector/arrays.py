@@ -80,7 +80,7 @@ class ArrayBatch(BatchEnv):
         turns = as_lists(actions)
         flat = [self._code(action) for turn in turns for action in turn]
         lengths = np.fromiter(map(len, turns), np.intp, self.count)
-        codes = np.full((self.count, lengths.max()), ABSENT, np.intp)
+        codes = np.full((self.count, int(np.max(lengths))), ABSENT, np.intp)
         codes[np.arange(codes.shape[1]) < lengths[:, None]] = flat
         return codes
 

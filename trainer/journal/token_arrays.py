@@ -86,7 +86,7 @@ def arrays(
 
 def pack(tokens: TokenArrays) -> str:
     """The arrays as text for the journal; format: docs/journal.md, "Token arrays"."""
-    wide = bool(tokens.ids.size) and int(tokens.ids.max()) > 65_535
+    wide = bool(tokens.ids.size) and int(np.max(tokens.ids)) > 65_535
     reason = 0 if tokens.unlearned is None else 1 + _REASONS.index(tokens.unlearned)
     flags = (_WIDE_IDS if wide else 0) | reason << _WHY | (_NO_ENTROPIES if tokens.entropies is None else 0)
     parts = [
