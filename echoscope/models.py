@@ -297,9 +297,10 @@ class Evaluation(Answer):
     success_high: float
     pass_at: dict[str, float]
     """k → pass@k."""
-    mean_reward: float
-    mean_turns: float | None
+    mean_reward: float | None
     """null: not known, in runs of other trainers."""
+    mean_turns: float | None
+    """Likewise."""
     mean_actions: float | None
     """Likewise."""
     final: bool

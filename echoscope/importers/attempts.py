@@ -134,13 +134,14 @@ def _record_evaluation(run: Recorder, played: list[Attempt], success_at: float) 
     if not known:
         return
     first = played[0]
+    rewards = [attempt.reward for attempt, _ in known if attempt.reward is not None]
     run.evaluation(
         first.suite or first.environment or "Evaluation",
         iteration=first.iteration,
         prompts=len({attempt.group for attempt, _ in known}),
         trajectories=len(known),
         successes=sum(success for _, success in known),
-        mean_reward=fmean(attempt.reward or 0.0 for attempt, _ in known),
+        mean_reward=fmean(rewards) if rewards else None,
         mean_turns=fmean(len(attempt.conversation.turns) for attempt, _ in known),
     )
 

@@ -117,6 +117,7 @@ def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:
 def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: int, suite: str) -> None:
     """Record the result of an evaluation, over the samples whose success is known; nothing without any."""
     known = [sample for sample in samples if sample.success is not None]
+    rewards = [sample.reward for sample in known if sample.reward is not None]
     if known:
         run.evaluation(
             suite,
@@ -124,7 +125,7 @@ def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: in
             prompts=len({sample.prompt_id for sample in known}),
             trajectories=len(known),
             successes=sum(sample.success is True for sample in known),
-            mean_reward=fmean(sample.reward or 0.0 for sample in known),
+            mean_reward=fmean(rewards) if rewards else None,
             mean_turns=fmean(len(sample.conversation.turns) for sample in known),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from echoscope.recording.reward_metrics import reward_metrics
 
@@ -44,10 +44,19 @@ class _Iteration:
 
 @dataclass
 class _Evaluation:
-    """Turns and executed actions of the attempts of an evaluation."""
+    """Rewards, turns and executed actions of the attempts of an evaluation; those without a reward are left out."""
 
+    rewards: list[float] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
+
+
+class EvaluationMeans(NamedTuple):
+    """Means over the attempts of an evaluation; None: not known."""
+
+    reward: float | None = None
+    turns: float | None = None
+    actions: float | None = None
 
 
 class AttemptTotals:
@@ -101,15 +110,16 @@ class AttemptTotals:
         """Iterations below `before` in which attempts have ended since fill_in(), ascending."""
         return sorted(number for number, entry in self._iterations.items() if entry.changed and number < before)
 
-    def evaluation_means(self, suite: str, iteration: int) -> tuple[float | None, float | None]:
-        """Mean number of turns and actions of the attempts of an evaluation; None without any.
-
-        Attempts of groups without a suite count where none name it.
-        """
+    def evaluation_means(self, suite: str, iteration: int) -> EvaluationMeans:
+        """Means over the attempts of an evaluation; those of groups without a suite count where none name it."""
         found = self._evaluations.get((iteration, suite)) or self._evaluations.get((iteration, ""))
         if found is None:
-            return None, None
-        return fmean(found.turns), fmean(found.actions) if any(found.actions) else None
+            return EvaluationMeans()
+        return EvaluationMeans(
+            fmean(found.rewards) if found.rewards else None,
+            fmean(found.turns),
+            fmean(found.actions) if any(found.actions) else None,
+        )
 
     def _continue_after(self, iteration: int) -> None:
         """A new attempt at the run begins: what came after the iteration is superseded."""
@@ -125,6 +135,8 @@ class AttemptTotals:
             return
         if group.split == "eval":
             evaluation = self._evaluations.setdefault((group.iteration, group.suite), _Evaluation())
+            if event.get("total_reward") is not None:
+                evaluation.rewards.append(event["total_reward"])
             evaluation.turns.append(event["turns"])
             evaluation.actions.append(event["actions"])
         elif (entry := self._held(group.iteration)) is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from echoscope.journal import FILE_NAME
-from echoscope.recording.attempt_totals import AttemptTotals
+from echoscope.recording.attempt_totals import AttemptTotals, EvaluationMeans
 
 try:
     import fcntl
@@ -79,7 +79,7 @@ class JournalWriter:
         with self._whole_file():
             self._write_totals()
 
-    def evaluation_means(self, suite: str, iteration: int) -> tuple[float | None, float | None]:
+    def evaluation_means(self, suite: str, iteration: int) -> EvaluationMeans:
         """As AttemptTotals has them, with what other processes have recorded."""
         with self._whole_file():
             return self._totals.evaluation_means(suite, iteration)

@@ -200,7 +200,7 @@ class Recorder:
         prompts: int,
         trajectories: int,
         successes: int,
-        mean_reward: float,
+        mean_reward: float | None = None,
         mean_turns: float | None = None,
         mean_actions: float | None = None,
         final: bool = False,
@@ -211,7 +211,7 @@ class Recorder:
         Args:
             iteration: finished iterations; 0: before training, or no training at all.
             trajectories: attempts at all prompts together.
-            mean_turns, mean_actions: omitted: those of its recorded attempts, if there are any.
+            mean_reward, mean_turns, mean_actions: omitted: those of its recorded attempts, if there are any.
         Raises:
             ValueError: numbers that do not belong together.
         """
@@ -221,7 +221,7 @@ class Recorder:
                 "many trajectories as prompts, and at most as many successes"
             )
         low, high = _wilson(successes, trajectories)
-        turns, actions = self._writer.evaluation_means(suite, iteration)
+        means = self._writer.evaluation_means(suite, iteration)
         self._writer.write(
             "evaluation",
             iteration=iteration,
@@ -231,9 +231,9 @@ class Recorder:
             success=successes / trajectories,
             success_low=low,
             success_high=high,
-            mean_reward=float(mean_reward),
-            mean_turns=turns if mean_turns is None else float(mean_turns),
-            mean_actions=actions if mean_actions is None else float(mean_actions),
+            mean_reward=means.reward if mean_reward is None else float(mean_reward),
+            mean_turns=means.turns if mean_turns is None else float(mean_turns),
+            mean_actions=means.actions if mean_actions is None else float(mean_actions),
             final=final,
             extra=extra,
         )

@@ -129,7 +129,7 @@ def test_attempts_of_unknown_success_are_left_out_of_rates_and_evaluations(tmp_p
         options=ImportOptions(split="eval"),
     )["evaluation"]
     assert train["metrics"][0].values == {"success/rate": 0.5}
-    assert (evaluation.success, evaluation.prompts) == (0.5, 1)
+    assert (evaluation.success, evaluation.prompts, evaluation.mean_reward) == (0.5, 1, None)
     without = write_lines(tmp_path / "none" / "chats.jsonl", unknown)
     assert "evaluation" not in imported(tmp_path / "none", without, options=ImportOptions(split="eval"))
 

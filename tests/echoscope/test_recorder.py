@@ -280,13 +280,14 @@ def test_means_of_an_evaluation_are_those_of_its_attempts(tmp_path: Path) -> Non
         with run.trajectory(prompt="p", iteration=3, split="eval", suite=suite) as attempt:
             attempt.turn(state="s", response="r", actions=actions)
             attempt.turn(state="s", response="r")
-            attempt.finish(success=True)
-    result: dict[str, Any] = {"prompts": 1, "trajectories": 1, "successes": 1, "mean_reward": 1}
+            attempt.finish(success=True, total_reward=len(actions) if actions else None)
+    result: dict[str, Any] = {"prompts": 1, "trajectories": 1, "successes": 1}
     for suite, iteration in (("A", 3), ("B", 3), ("A", 4)):
         run.evaluation(suite, iteration=iteration, **result)
-    run.evaluation("A", iteration=5, mean_turns=7, mean_actions=0, **result)
-    means = [(event.mean_turns, event.mean_actions) for event in events(tmp_path) if event.type == "evaluation"]
-    assert means == [(2, 1.5), (2, None), (None, None), (7, 0)]
+    run.evaluation("A", iteration=5, mean_reward=0.5, mean_turns=7, mean_actions=0, **result)
+    recorded = [event for event in events(tmp_path) if event.type == "evaluation"]
+    means = [(event.mean_reward, event.mean_turns, event.mean_actions) for event in recorded]
+    assert means == [(1.5, 2, 1.5), (None, 2, None), (None, None, None), (0.5, 7, 0)]
 
 
 @pytest.mark.parametrize(

@@ -278,8 +278,8 @@ class Evaluation(Event):
     success_low: float = Field(description="95% Wilson interval.")
     success_high: float
     pass_at: dict[int, float] = Field(default_factory=dict, description="k → pass@k, where samples allow it.")
-    mean_reward: float
-    mean_turns: float | None = Field(default=None, description="null: not known, in runs of other trainers.")
+    mean_reward: float | None = Field(default=None, description="null: not known, in runs of other trainers.")
+    mean_turns: float | None = Field(default=None, description="Likewise.")
     mean_actions: float | None = Field(default=None, description="Likewise.")
     mean_response: float | None = Field(default=None, description="Sampled tokens per turn.")
     final: bool = False

@@ -148,6 +148,7 @@ class GeneralizationMatrix:
             evaluations = results(self._place(row), config)
             for suite in self._columns(config):
                 evaluation = evaluations[suite]
+                assert evaluation.mean_reward is not None, "only recorders may not know it"
                 cells.append(
                     GeneralizationCell(
                         policy=row.name,

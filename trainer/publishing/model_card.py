@@ -73,8 +73,9 @@ def _result(evaluation: events.Evaluation) -> dict[str, Any]:
     }
     metrics: list[dict[str, Any]] = [
         {"type": "success_rate", "name": "Success rate", "value": _rounded(evaluation.success), "args": measured},
-        {"type": "mean_reward", "name": "Mean reward", "value": _rounded(evaluation.mean_reward)},
     ]
+    if evaluation.mean_reward is not None:
+        metrics.append({"type": "mean_reward", "name": "Mean reward", "value": _rounded(evaluation.mean_reward)})
     metrics += [
         {"type": f"pass@{k}", "name": f"pass@{k}", "value": _rounded(value)}
         for k, value in evaluation.pass_at.items()
@@ -135,7 +136,7 @@ def evaluation_table(facts: RunFacts) -> str:
                 f"{evaluation.success:.1%}",
                 f"{evaluation.success_low:.1%} to {evaluation.success_high:.1%}",
                 *("–" if value is None else f"{value:.1%}" for value in passed),
-                f"{evaluation.mean_reward:.2f}",
+                "–" if evaluation.mean_reward is None else f"{evaluation.mean_reward:.2f}",
                 "–" if evaluation.mean_turns is None else f"{evaluation.mean_turns:.1f}",
             ]
         )

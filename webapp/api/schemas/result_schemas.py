@@ -72,8 +72,8 @@ class EvaluationOut(Schema):
     success_low: float = Field(description="95% interval.")
     success_high: float
     pass_at: dict[str, float] = Field(description="k → pass@k.")
-    mean_reward: float
-    mean_turns: float | None = Field(description="null: not known, in runs of other trainers.")
+    mean_reward: float | None = Field(description="null: not known, in runs of other trainers.")
+    mean_turns: float | None = Field(description="Likewise.")
     mean_actions: float | None = Field(description="Likewise.")
     final: bool
     time: datetime

@@ -47,7 +47,7 @@ def recorded(folder: Path, people: People, *, iterations: int = 1, **turn: Any) 
                 attempt.turn(state="_____", response="CRANE", reward=float(member < 2), **turn)
                 attempt.finish(success=member < 2)
         run.log({"my/loss": 0.3})
-    run.evaluation("Wordle", iteration=iterations, prompts=8, trajectories=8, successes=2, mean_reward=0.25)
+    run.evaluation("Wordle", iteration=iterations, prompts=8, trajectories=8, successes=2)
     run.finish()
     return imported(folder, people)
 
@@ -74,7 +74,7 @@ def test_numbers_that_were_not_sent_are_no_zeros(
     (side,) = sides([run])
     assert side.tokens is None
     (result,) = json.loads(callers.owner.get(f"/api/runs/{run.slug}/evaluations").content)
-    assert (result["mean_turns"], result["mean_actions"]) == (None, None)
+    assert (result["mean_reward"], result["mean_turns"], result["mean_actions"]) == (None, None, None)
     for address in (f"/compare?runs={run.slug}&runs={run.slug}", f"/runs/{run.slug}/evaluation", f"/runs/{run.slug}/"):
         assert who.owner.get(address).status_code == 200
     attempt = Trajectory.objects.filter(run=run)[0]
