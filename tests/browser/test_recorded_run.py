@@ -57,9 +57,19 @@ def page(people: People, browser: Browser) -> Iterator[Page]:
 
 
 def save_screenshot(page: Page, name: str) -> None:
-    """Into the folder SCREENSHOTS, to be looked at."""
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+    """Light, dark and at phone width, into the folder SCREENSHOTS, to be looked at."""
+    folder = os.environ.get("SCREENSHOTS")
+    if not folder:
+        return
+    usual = page.viewport_size
+    for look, scheme, width in (("light", "light", 1280), ("dark", "dark", 1280), ("phone", "light", 390)):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)
+        page.screenshot(path=str(Path(folder) / f"{name}-{look}.png"), full_page=True)
+    page.emulate_media(color_scheme="light")
+    if usual:
+        page.set_viewport_size(usual)
 
 
 def test_pages_of_a_recorded_run_invent_nothing(continued: Run, page: Page) -> None:
@@ -78,6 +88,12 @@ def test_pages_of_a_recorded_run_invent_nothing(continued: Run, page: Page) -> N
     page.goto(f"{ORIGIN}/runs/{continued.slug}/evaluation")
     expect(page.locator("table").first).to_contain_text("75%")
     save_screenshot(page, "evaluation")
+    page.goto(f"{ORIGIN}/runs/{continued.slug}/curves?x=tokens")
+    axis = page.get_by_label("X axis")
+    expect(axis).to_have_value("iteration")
+    expect(axis.locator("option[value=tokens]")).to_be_disabled()
+    expect(axis.locator("option[value=seconds]")).to_be_enabled()
+    save_screenshot(page, "curves")
 
 
 def test_the_live_page_judges_what_the_attempts_amount_to(continued: Run, page: Page) -> None:

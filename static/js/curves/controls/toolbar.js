@@ -79,7 +79,15 @@ function bindToolbar(board, page) {
   }
   const initial = Number(address.get("smoothing") ?? "0.6");
   if (initial >= 0 && initial < 1) smoothing.value = String(initial);
-  if (["iteration", "tokens", "seconds"].includes(address.get("x") ?? "")) axis.value = /** @type {string} */ (address.get("x"));
+  const tokens = /** @type {HTMLOptionElement} */ (need(axis, "option[value=tokens]"));
+  /** Trainers that send no numbers of tokens have no such axis. */
+  function offerTokens() {
+    tokens.disabled = tokens.hidden = board.extent.tokens === 0;
+  }
+  offerTokens();
+  axis.addEventListener("focus", offerTokens); // the first may have come since
+  const chosen = axis.querySelector(`option[value="${CSS.escape(address.get("x") ?? "")}"]:not(:disabled)`);
+  if (chosen instanceof HTMLOptionElement) axis.value = chosen.value;
   log.checked = address.get("log") === "1";
   filter.value = address.get("metric") ?? "";
   applyFilter();
