@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import sys
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from xml.etree import ElementTree
 
 import numpy as np
@@ -41,6 +43,26 @@ def smoke(name, folder, model, *more):
     return main.main(["study", name, "--scale", "smoke", "--out", str(folder), "--set", f"policy.model={model}", *more])
 
 
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory, pocket_folder):
+    """Runs a study once; gives a copy of its folder, with its page and figure, and what was printed."""
+    made = {}
+
+    def copy_of(name, folder):
+        if name not in made:
+            out = tmp_path_factory.mktemp(name)
+            with redirect_stdout(StringIO()) as printed, pytest.MonkeyPatch.context() as patch:
+                patch.setattr("signal.signal", lambda number, handler: None)
+                assert smoke(name, out / "out", pocket_folder, "--docs", str(out / "docs")) == 0
+            made[name] = out, printed.getvalue()
+        out, printed = made[name]
+        shutil.copytree(out / "out", folder, dirs_exist_ok=True)
+        shutil.copytree(out / "docs", folder / "docs")
+        return printed
+
+    return copy_of
+
+
 def never():
     return False
 
@@ -49,14 +71,14 @@ def never():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path, pocket_folder, capsys):
+def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path, complete):
     study = STUDIES[name]
-    assert smoke(name, tmp_path / "out", pocket_folder, "--docs", str(tmp_path / "docs")) == 0
+    printed = complete(name, tmp_path)
     cells = len(study.environments) * len(study.arms)
-    assert f"{cells} of {cells}: " in capsys.readouterr().out
-    assert len(list((tmp_path / "out").glob(f"*/*/*/{JOURNAL_FILE}"))) == cells
+    assert f"{cells} of {cells}: " in printed
+    assert len(list(tmp_path.glob(f"*/*/*/{JOURNAL_FILE}"))) == cells
     text = (tmp_path / "docs" / f"{name}.md").read_text()
-    assert text == (tmp_path / "out" / f"{name}.md").read_text()
+    assert text == (tmp_path / f"{name}.md").read_text()
     for arm in study.arms:
         assert f"| {arm.title} |" in text
     for reported in REPORTED[name]:
@@ -73,8 +95,8 @@ def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path,
     assert any(element.get("points") for element in drawn.iter("{http://www.w3.org/2000/svg}polyline"))
 
 
-def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pocket_folder, capsys):
-    assert smoke("table-4", tmp_path, pocket_folder) == 0
+def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pocket_folder, complete, capsys):
+    complete("table-4", tmp_path)
     sizes = {path: path.stat().st_size for path in tmp_path.rglob(JOURNAL_FILE)}
     assert len(sizes) == 4
     assert smoke("table-4", tmp_path, pocket_folder, "--seeds", "2") == 0
@@ -107,25 +129,26 @@ def test_a_stopped_cell_resumes_in_a_separate_process(tmp_path, pocket_folder):
     assert outcome.seconds > 0
 
 
-def test_a_run_of_another_study_with_the_same_settings_is_not_repeated(tmp_path, pocket_folder, capsys):
-    assert smoke("figure-8", tmp_path / "figure-8", pocket_folder) == 0
+def test_a_run_of_another_study_with_the_same_settings_is_not_repeated(tmp_path, pocket_folder, complete, capsys):
+    complete("figure-8", tmp_path / "figure-8")
     record = json.loads((tmp_path / "figure-8" / command.RECORD).read_text())
     (tmp_path / "figure-8" / command.RECORD).write_text(json.dumps(record | {"machine": "a quantum abacus"}))
-    base = (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).stat()
+    base = tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE
+    written = base.stat().st_mtime_ns
     capsys.readouterr()
     assert smoke("figure-5", tmp_path / "figure-5", pocket_folder, "--reuse", str(tmp_path)) == 0
     printed = capsys.readouterr().out
     assert "2 of 6 cells are runs of other studies with the same settings" in printed
     assert not (tmp_path / "figure-5" / "sokoban" / "ppo").exists()
     assert (tmp_path / "figure-5" / "sokoban" / "grpo" / "seed-0" / JOURNAL_FILE).exists()
-    assert (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).stat() == base
+    assert base.stat().st_mtime_ns == written
     text = (tmp_path / "figure-5" / "figure-5.md").read_text()
     assert "for 4 runs, 1 at a time; 2 runs are those of other studies with the same settings" in text
     assert "a quantum abacus" in text
 
 
-def test_only_complete_runs_with_the_same_settings_are_reused(tmp_path, pocket_folder, capsys):
-    assert smoke("figure-8", tmp_path / "figure-8", pocket_folder) == 0
+def test_only_complete_runs_with_the_same_settings_are_reused(tmp_path, pocket_folder, complete, capsys):
+    complete("figure-8", tmp_path / "figure-8")
     (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).unlink()
     (cell,) = (
         cell
@@ -141,8 +164,8 @@ def test_only_complete_runs_with_the_same_settings_are_reused(tmp_path, pocket_f
     assert "there is no such folder; name the --out of a study" in capsys.readouterr().err
 
 
-def test_a_cell_with_other_settings_is_not_continued(tmp_path, pocket_folder, capsys):
-    assert smoke("table-4", tmp_path, pocket_folder) == 0
+def test_a_cell_with_other_settings_is_not_continued(tmp_path, pocket_folder, complete, capsys):
+    complete("table-4", tmp_path)
     assert smoke("table-4", tmp_path, pocket_folder, "--set", "iterations=1") == 1
     assert "holds a cell with other settings: choose another --out" in capsys.readouterr().err
 
@@ -169,22 +192,24 @@ def test_a_cell_that_is_interrupted_after_its_end_is_complete(tmp_path, monkeypa
     assert len(messages) == 1
 
 
-def test_an_arm_that_plays_nothing_while_it_trains_is_drawn_by_its_evaluations(tmp_path, pocket_folder):
+def test_an_arm_that_plays_nothing_while_it_trains_is_drawn_by_its_evaluations(tmp_path, complete):
     for name, drawn in (("appendix-c", True), ("table-4", False)):
-        assert smoke(name, tmp_path / name, pocket_folder) == 0
+        complete(name, tmp_path / name)
         picture_text = (tmp_path / name / f"{name}.svg").read_text()
         assert ("Sokoban: success in evaluations" in picture_text) == drawn
         assert "Sokoban: success while training" in picture_text
 
 
-def test_a_study_names_all_machines_that_it_ran_on(tmp_path, pocket_folder, monkeypatch):
+def test_a_study_names_all_machines_that_it_ran_on(tmp_path, pocket_folder, complete, monkeypatch):
     def on(machine, *arguments):
         monkeypatch.setattr(command, "describe", lambda: f"{machine}, load before the start 0.1")
         assert smoke("table-4", tmp_path, pocket_folder, *arguments) == 0
         return json.loads((tmp_path / command.RECORD).read_text())["machine"]
 
-    first = on("a laptop")
-    assert first == "a laptop, load before the start 0.1"
+    complete("table-4", tmp_path)
+    first = "a laptop, load before the start 0.1"
+    record = json.loads((tmp_path / command.RECORD).read_text())
+    (tmp_path / command.RECORD).write_text(json.dumps(record | {"machine": first}))
     assert on("a laptop", "--seeds", "2") == first
     both = on("a GPU", "--seeds", "3")
     assert both == f"{first}; a GPU, load before the start 0.1"
@@ -425,8 +450,8 @@ def test_a_picture_is_valid_xml_for_any_text():
     assert {"<title> & more", "p<q", "a < b & c"} <= set(words)
 
 
-def test_the_page_is_made_from_the_records(tmp_path, pocket_folder):
-    assert smoke("figure-11", tmp_path, pocket_folder) == 0
+def test_the_page_is_made_from_the_records(tmp_path, complete):
+    complete("figure-11", tmp_path)
     record = json.loads((tmp_path / command.RECORD).read_text())
     assert f"{os.cpu_count()} cores" in record["machine"]
     text = (tmp_path / "figure-11.md").read_text()
