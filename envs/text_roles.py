@@ -27,6 +27,8 @@ class TextRole(Enum):
     """An address that the worker connects to; empty = none."""
     VARIABLE = "variable"
     """An environment variable of the worker."""
+    COMMAND = "command"
+    """A command that the worker runs; empty = none."""
     OPERATOR = "operator"
     """A place that only the operator of a site chooses, such as a folder that is written to."""
     ENVIRONMENT = "environment"

@@ -37,6 +37,8 @@ ECHOSCOPE_OPENENV_URLS = env.words("ECHOSCOPE_OPENENV_URLS", "")
 """OpenEnv servers that runs of this site may play on; the adapter lists them as its variants."""
 ECHOSCOPE_MCP_URLS = env.words("ECHOSCOPE_MCP_URLS", "")
 """MCP servers whose tools the environment ToolMCP may call in runs of this site."""
+ECHOSCOPE_MCP_COMMANDS = env.words("ECHOSCOPE_MCP_COMMANDS", "", separator=";")
+"""Commands with which a worker may start such a server."""
 ECHOSCOPE_MODEL_FOLDERS = env.words("ECHOSCOPE_MODEL_FOLDERS", "")
 """Folders below which `policy.model` may name a checkpoint (runs/inputs/folders.py)."""
 ECHOSCOPE_HUB_MODELS = env.words("ECHOSCOPE_HUB_MODELS", "")

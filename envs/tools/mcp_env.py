@@ -29,7 +29,7 @@ from envs.tools.tool_env import Task, ToolEnv, ToolSettings, read_tasks
 class McpSettings(ToolSettings):
     """Settings of server and questions."""
 
-    command: Annotated[str, TextRole.OPERATOR] = Field(
+    command: Annotated[str, TextRole.COMMAND] = Field(
         "",
         max_length=2000,
         description="Command that starts the server on stdio; without command and url, the example server, a shop.",

@@ -41,9 +41,9 @@ def number(name: str, default: int) -> int:
     return int(text)
 
 
-def words(name: str, default: str) -> list[str]:
-    """A comma-separated variable; an empty one has its default, as Compose passes on what is not set."""
-    return [word.strip() for word in (variable(name) or default).split(",") if word.strip()]
+def words(name: str, default: str, separator: str = ",") -> list[str]:
+    """The parts of a variable between commas; an empty one has its default, as Compose passes on what is not set."""
+    return [word.strip() for word in (variable(name) or default).split(separator) if word.strip()]
 
 
 def database(url: str) -> dict[str, Any]:

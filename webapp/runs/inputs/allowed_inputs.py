@@ -122,7 +122,12 @@ def _url_problem(environment: str, setting: TextSetting) -> str:
 
 def _environment_problem(environment: str, setting: TextSetting) -> str:
     """As _problem_anywhere, for settings of an environment."""
-    return _url_problem(environment, setting) if setting.role is TextRole.URL else _problem_anywhere(setting)
+    match setting.role:
+        case TextRole.URL:
+            return _url_problem(environment, setting)
+        case TextRole.COMMAND:
+            return endpoints.command_problem(setting.text) if setting.text else ""
+    return _problem_anywhere(setting)
 
 
 def _model_problem(model: str, readable: QuerySet[Run], stored: bool) -> str:

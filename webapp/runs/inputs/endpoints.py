@@ -1,4 +1,4 @@
-"""Addresses that runs of this site may connect to: hosted models with key variables, vLLM, OpenEnv and MCP servers.
+"""Servers that runs of this site may use: hosted models with key variables, vLLM, OpenEnv and MCP servers.
 
 Without these lists of the operator, users could make a worker send its secrets anywhere or reach hosts of its private
 network. The trainer's command line has no such restriction.
@@ -6,6 +6,7 @@ network. The trainer's command line has no such restriction.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,6 +18,7 @@ HOSTED = "ECHOSCOPE_HOSTED_URLS"
 ENGINES = "ECHOSCOPE_ENGINE_URLS"
 OPENENV = "ECHOSCOPE_OPENENV_URLS"
 MCP = "ECHOSCOPE_MCP_URLS"
+MCP_COMMANDS = "ECHOSCOPE_MCP_COMMANDS"
 _LIST_OF = {"ToolMCP": MCP}
 """Environment → variable with the servers that it may connect to; OPENENV for all others."""
 
@@ -51,6 +53,17 @@ def environment_problem(environment: str, url: str) -> str:
     return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{variable}={url}")
 
 
+def command_problem(command: str) -> str:
+    """Reason why an environment of this site may not start a server by a command; empty if it may.
+
+    A command is listed as a whole, with its arguments, in any spelling that a shell would split into the same words.
+    """
+    allowed = settings.ECHOSCOPE_MCP_COMMANDS
+    if _split(command) in map(_split, allowed):
+        return ""
+    return _refusal(command, allowed, f"{MCP_COMMANDS}={command}", separator="; ")
+
+
 def hosted_endpoints() -> dict[str, str]:
     """URL of each allowed endpoint → variable of its key, empty for endpoints without a key.
 
@@ -68,10 +81,17 @@ def engine_servers() -> set[str]:
     return {_normalised(entry.rstrip("/").removesuffix("/v1")) for entry in settings.ECHOSCOPE_ENGINE_URLS}
 
 
-def _refusal(url: str, allowed: Iterable[str], variable: str) -> str:
-    listed = ", ".join(sorted(allowed))
+def _refusal(named: str, allowed: Iterable[str], variable: str, separator: str = ", ") -> str:
+    listed = separator.join(sorted(allowed))
     choice = f" Allowed: {listed}." if listed else ""
-    return f"runs of this site may not use {url}.{choice} Its operator can allow it with {variable}"
+    return f"runs of this site may not use {named}.{choice} Its operator can allow it with {variable}"
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # an operator's entry with an open quotation mark allows itself alone
+        return [command]
 
 
 def _normalised(url: str) -> str:

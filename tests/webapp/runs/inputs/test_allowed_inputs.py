@@ -259,6 +259,26 @@ def test_tools_are_those_of_mcp_servers_that_the_operator_lists(settings: Settin
     assert list(found(config(environment=game))) == ["environment.settings.id"], "nor is it the other way round"
 
 
+@pytest.mark.django_db
+def test_mcp_servers_are_started_by_commands_that_the_operator_lists(settings: Settings) -> None:
+    def refused(command: str) -> dict[str, str]:
+        named = {"command": command, "questions": "/data/questions.jsonl"}
+        return found(config(environment={"name": "ToolMCP", "settings": named}))
+
+    settings.ECHOSCOPE_DATA_FOLDERS = ["/data"]
+    shop = "python '/srv/my shop.py' --quiet"
+    assert f"can allow it with ECHOSCOPE_MCP_COMMANDS={shop}" in refused(shop)["environment.settings.command"]
+    settings.ECHOSCOPE_MCP_COMMANDS = [shop, "npx -y @acme/search", 'python "open']
+    assert refused(shop) == refused('python "/srv/my shop.py"  --quiet') == refused("npx -y @acme/search") == {}
+    for command in ("python", f"{shop} --port 1", "npx -y @acme/search; rm x", "npx -y '@acme/search; rm x'"):
+        assert "Allowed: npx -y @acme/search; " in refused(command)["environment.settings.command"]
+    entry = {"name": "ToolMCP", "share": 0.2, "settings": {"command": "sh", "questions": "/data/questions.jsonl"}}
+    assert (
+        "settings.command: runs of this site may not" in found(config(environment={"mix": [entry]}))["environment.mix"]
+    )
+    assert allowed_inputs.names_files("ToolMCP", {"command": shop, "questions": "/data/q"}), "the site starts none"
+
+
 def test_mcp_servers_are_refused_by_form_api_and_worker_until_the_operator_lists_them(
     people: People, who: Visitors, callers: Callers, settings: Settings
 ) -> None:
