@@ -61,7 +61,7 @@ def rollout(settings: Settings, recorder: Recorder, rounds: int | None = None) -
     if chosen := [name for name in contenders if name in settings.variants]:
         contenders = {name: contenders[name] for name in chosen}
     with ExitStack() as stack:
-        if rounds is None and (not settings.variants or VLLM in settings.variants):
+        if rounds is None:
             _add_vllm(settings, recorder, stack, model, work, contenders)
         took = interleaved(contenders, rounds or settings.rounds, settings.device, recorder)
     for name, clocks in took.items():

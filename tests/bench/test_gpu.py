@@ -49,10 +49,9 @@ def test_it_runs_without_the_packages_of_the_site() -> None:
 
 
 def test_rollouts_of_all_samplers_are_compared(tmp_path: Path) -> None:
-    ours = rollout_part.OURS, rollout_part.EAGER, rollout_part.RAGGED, rollout_part.REPEATED
-    compared = *ours, rollout_part.GENERATE
-    rows = rows_of("rollout", tmp_path, variants=compared)  # vLLM takes minutes to start on a CPU
-    assert rows.keys() == set(compared)
+    rows = rows_of("rollout", tmp_path)
+    ours = {rollout_part.OURS, rollout_part.EAGER, rollout_part.RAGGED, rollout_part.REPEATED}
+    assert ours | {rollout_part.GENERATE, rollout_part.VLLM} == rows.keys()
     assert rows[rollout_part.GENERATE]["× generate"] == 1
     assert all(rows[name]["tokens/s"] > 0 for name in ours)
 

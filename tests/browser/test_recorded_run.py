@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from django.core.management import call_command
@@ -18,6 +19,10 @@ from tests.webapp.conftest import People, people
 from webapp.runs.models import Run
 
 __all__ = ["people", "tables_beside_the_browser"]
+
+Scheme = Literal["light", "dark"]
+LOOKS: tuple[tuple[str, Scheme, int], ...] = (("light", "light", 1280), ("dark", "dark", 1280), ("phone", "light", 390))
+"""Name, colours and width of each screenshot."""
 
 
 @pytest.fixture
@@ -62,8 +67,8 @@ def save_screenshot(page: Page, name: str) -> None:
     if not folder:
         return
     usual = page.viewport_size
-    for look, scheme, width in (("light", "light", 1280), ("dark", "dark", 1280), ("phone", "light", 390)):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    for look, scheme, width in LOOKS:
+        page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)
         page.screenshot(path=str(Path(folder) / f"{name}-{look}.png"), full_page=True)

@@ -91,19 +91,15 @@ def test_the_player_goes_through_what_the_explorer_found(
     filters = Filters.parse(QueryDict(query))[0]
     wanted = [item.slug for item in page(filter_trajectories(run, filters), filters.sort, None, 500).items]
     address, walked = f"/t/{wanted[0]}?found={quote(query)}", []
-    for place in range(1, 9):
+    while address:
         walked.append(re.search(r"/t/(\w+)", address)[1])  # type: ignore[index]
         words, links = steps(who.viewer, address)
-        assert words == f"{place} of {len(wanted)}"
-        assert ("prev" in links) == (place > 1)
-        before, address = address, links["next"]
-        if place == 2:
+        assert words == f"{len(walked)} of {len(wanted)}"
+        assert ("prev" in links) == (len(walked) > 1)
+        before, address = address, links.get("next", "")
+        if len(walked) == 2:
             assert steps(who.viewer, links["prev"])[1]["next"] == before
-    assert walked == wanted[:8]
-    words, links = steps(who.viewer, f"/t/{wanted[-1]}?found={quote(query)}")
-    assert words == f"{len(wanted)} of {len(wanted)}"
-    assert set(links) == {"prev"}
-    assert f"/t/{wanted[-2]}?" in links["prev"]
+    assert walked == wanted
 
 
 def test_a_trajectory_that_is_not_found_goes_through_its_group(trajectory: Trajectory, who: Visitors) -> None:
