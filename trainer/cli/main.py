@@ -261,7 +261,7 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
         return _failed(error)
     print(end.message)
     if config.kind == "evaluate":
-        print(table(results(folder, config).values()))
+        print(table(results(folder, config).values(), config.environment.labels))
     for name, value in end.summary.items():
         print(f"  {name}: {value:g}")
     return INTERRUPTED if end.reason == "interrupted" else COMPLETED

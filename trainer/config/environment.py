@@ -241,9 +241,9 @@ class EnvironmentConfig(Section):
         return (self.name, *(entry.name for entry in self.mix))
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Display names of all environments of the run: of an adapter with the variant that its settings choose."""
-        return (envs.label(self.name, self.settings), *(envs.label(entry.name, entry.settings) for entry in self.mix))
+    def labels(self) -> dict[str, str]:
+        """Display names of all environments, by name: of an adapter with the variant that its settings choose."""
+        return {entry.name: envs.label(entry.name, entry.settings) for entry in (self, *self.mix)}
 
     def effective_settings(self) -> dict[str, Any]:
         """The settings of the environment, with defaults of the recorded version."""

@@ -377,7 +377,7 @@ class RunConfig(Section):
         variant = {"train": starpo, "evaluate": "evaluation", "sft": "SFT"}[self.kind]
         model = "pocket policy" if self.policy.model == POCKET else Path(self.policy.model).name
         model = self.hosted.model if self.hosted.url else model
-        names = self.environment.labels
+        names = list(self.environment.labels.values())
         environments = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
         return f"{environments} · {variant} · {model}, seed {self.seed}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +100,13 @@ def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), host
     return RunConfig.model_validate(data)
 
 
-def table(evaluations: Iterable[Evaluation]) -> str:
-    """Results in Markdown, one line per suite; pass@k where it was measured."""
-    events = list(evaluations)
+def table(evaluations: Iterable[Evaluation], labels: Mapping[str, str] | None = None) -> str:
+    """Results in Markdown, one line per suite; pass@k where it was measured.
+
+    Args:
+        labels: display names of suites, as in `EnvironmentConfig.labels`; others are shown by their names.
+    """
+    events, shown = list(evaluations), labels or {}
     sizes = sorted({k for event in events for k in event.pass_at if k > 1})
     titles = ["suite", "prompts", "success", "95% interval", *(f"pass@{k}" for k in sizes)]
     titles += ["reward", "turns", "actions", "tokens a turn"]
@@ -112,7 +116,7 @@ def table(evaluations: Iterable[Evaluation]) -> str:
         means = (event.mean_reward, event.mean_turns, event.mean_actions)
         lines.append(
             [
-                event.suite,
+                shown.get(event.suite, event.suite),
                 f"{event.prompts} × {event.samples}" if event.samples > 1 else str(event.prompts),
                 f"{100 * event.success:.1f}%",
                 f"{100 * event.success_low:.1f} to {100 * event.success_high:.1f}%",

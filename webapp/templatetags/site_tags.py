@@ -9,6 +9,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from webapp.core import formatting
+from webapp.runs.models import Run
 from webapp.teams import access
 from webapp.teams.models import Membership
 from webapp.teams.undo_notice import undo_slug
@@ -33,6 +34,12 @@ register.filter("undo_slug", undo_slug)
 def state_word(state: str) -> str:
     """Display name of a run's state."""
     return formatting.STATES.get(state, state)
+
+
+@register.filter
+def suite_label(run: Run, suite: str) -> str:
+    """Display name of a suite of a run."""
+    return run.suite_label(suite)
 
 
 @register.filter

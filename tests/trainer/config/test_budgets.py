@@ -24,7 +24,7 @@ def test_an_adapter_without_a_default_variant_needs_an_id():
         with pytest.raises(ValueError, match="OpenEnv has no default variant: set id in its settings to the address"):
             EnvironmentConfig.model_validate(section)
     chosen = EnvironmentConfig(name="OpenEnv", settings={"id": "http://localhost:8000"})
-    assert chosen.labels == ("OpenEnv http://localhost:8000",)
+    assert chosen.labels == {"OpenEnv": "OpenEnv http://localhost:8000"}
 
 
 @pytest.mark.parametrize("left_open", [None, ""])

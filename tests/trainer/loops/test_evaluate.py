@@ -186,6 +186,12 @@ def test_the_table_shows_every_suite_and_pass_at_k(whole):
     assert "| 3 × 2 |" in lines[2]
 
 
+def test_the_table_names_the_variant_of_an_adapter(whole):
+    config, folder, _ = whole
+    shown = table(results(folder, config).values(), {"Sokoban": "Gymnasium Taxi-v4"}).splitlines()
+    assert [line.split(" | ")[0] for line in shown[2:]] == ["| Gymnasium Taxi-v4", "| Bandit", "| FrozenLake:size=5"]
+
+
 def test_an_evaluation_keeps_its_settings_and_uses_the_budgets_of_other_environments():
     base = RunConfig.model_validate(
         {"name": "mine", "environment": {"settings": {"size": 7}}, "rollout": {"max_turns": 9}, "seed": 4}

@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 from pydantic import ValidationError
 
+import envs
 from trainer.config.resources import ActorRequest, ClusterConfig
 from webapp.core import ids
 from webapp.runs.models.worker_models import Worker
@@ -243,6 +244,16 @@ class Run(models.Model):
     def task_noun(self) -> str:
         """What pages call an initial state: other trainers' tasks are no puzzles."""
         return "puzzle" if self.recorded is None else "task"
+
+    def suite_label(self, suite: str) -> str:
+        """Display name of a suite: one of the run's own environments with the variant that it is trained in."""
+        environment = self.config.get("environment")
+        if not isinstance(environment, dict):  # of another trainer
+            return suite
+        for own in (environment, *environment.get("mix", ())):
+            if own.get("name") == suite:
+                return envs.label(suite, own.get("settings"))
+        return suite
 
     @property
     def start_words(self) -> str:

@@ -82,6 +82,20 @@ def test_every_suite_shows_interval_pass_at_k_and_a_trajectories_link(run: Run, 
     assert "split=eval&amp;suite=large%20rooms&amp;iteration=4" in page
 
 
+def test_an_adapter_s_suite_shows_the_variant_that_the_run_was_trained_in(run: Run, who: Visitors) -> None:
+    run.environment = "Gymnasium"
+    run.config["environment"] |= {"name": "Gymnasium", "settings": {"id": "Taxi-v4"}}
+    run.save()
+    evaluated = recorded_journal.evaluated(4, 0.6, final=True).model_copy(update={"suite": "Gymnasium"})
+    start = recorded_journal.started(RunConfig())
+    journal_builder.write(run.folder, start, evaluated, large(4, 0.6))
+    JournalTailer(run).drain()
+    page = compact(who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode())
+    assert 'id="exam-1">Gymnasium Taxi-v4<' in page
+    assert 'id="exam-2">large rooms<' in page
+    assert "split=eval&amp;suite=Gymnasium&amp;iteration=4" in page
+
+
 def test_the_matrix_is_stored_and_shown_with_numbers_and_shades(run: Run, who: Visitors) -> None:
     config = RunConfig.model_validate(run.config)
     journal_builder.write(run.folder, recorded_journal.started(config), matrix(0.3), matrix())
