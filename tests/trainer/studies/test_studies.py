@@ -332,6 +332,12 @@ def test_the_pocket_study_of_figure_9_is_estimated_below_ninety_minutes_on_two_c
     assert sum(command.estimate(cell.config, "pocket") for cell in cells) / 2 < 90 * 60
 
 
+def test_adapters_are_estimated_to_take_longer():
+    study = find("appendix-d")
+    full, lora = (configuration(study, "pocket", "sokoban", arm, 0) for arm in study.arms)
+    assert command.estimate(lora, "pocket") > 1.2 * command.estimate(full, "pocket")
+
+
 def test_lora_uses_ten_times_the_learning_rate():
     study = find("appendix-d")
     full, lora = (configuration(study, "paper", "sokoban", arm, 0) for arm in study.arms)
