@@ -19,7 +19,7 @@ from trainer.cli import environments, estimate_memory, publish
 from trainer.cli.parser import current_arguments, parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
-from trainer.config.no_effect import ignored_changes
+from trainer.config.no_effect import notes
 from trainer.config.run import EnvironmentConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
 from trainer.journal import disk_space, run_log
@@ -154,7 +154,7 @@ def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | 
         return _refuse_torchrun
     count = getattr(arguments, "processes", None)
     several = config if count is None else config.with_processes(count)
-    for note in ignored_changes(config).values():
+    for note in notes(config):
         print(f"note: {note}", file=sys.stderr)
     _claim(arguments)
     (folder / CONFIG_FILE).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))

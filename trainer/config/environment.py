@@ -243,7 +243,8 @@ class EnvironmentConfig(Section):
     @property
     def labels(self) -> dict[str, str]:
         """Display names of all environments, by name: of an adapter with the variant that its settings choose."""
-        return {entry.name: envs.label(entry.name, entry.settings) for entry in (self, *self.mix)}
+        own: list[EnvironmentConfig | MixedEnvironment] = [self, *self.mix]
+        return {each.name: envs.label(each.name, each.settings) for each in own}
 
     def effective_settings(self) -> dict[str, Any]:
         """The settings of the environment, with defaults of the recorded version."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from trainer.config.base import Section, setting
@@ -74,6 +75,15 @@ WARMUP_COURSES: dict[Course, dict[str, float]] = {
     "calculator": {"copying_steps": 300, **_steps(0, 3000, batch=16, learning_rate=4e-3)},
 }
 """Courses of the warm-up, with the defaults of the settings in which they differ."""
+COURSE_ENVIRONMENTS: dict[Course, tuple[str, ...]] = {
+    "general": ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest"),
+    "frozen_lake": ("FrozenLake",),
+    "bandit": ("Bandit", "BanditRev", "BanditTest"),
+    "countdown": ("Countdown",),
+    "webshop": ("WebShop",),
+    "calculator": ("ToolCalculator",),
+}
+"""Environments whose words a course teaches."""
 
 
 class WarmupConfig(Section):
@@ -137,6 +147,10 @@ class WarmupConfig(Section):
         """These settings with the course's value for each that is empty."""
         values = {name: value for name, value in self.model_dump().items() if value is not None}
         return WarmupConfig(**{**WARMUP_COURSES[self.course], **values})
+
+    def unknown_among(self, environments: Iterable[str]) -> list[str]:
+        """Those of the environments whose words the course does not teach."""
+        return [name for name in environments if name not in COURSE_ENVIRONMENTS[self.course]]
 
     def stable_dump(self) -> dict[str, Any]:
         """See Section; empty settings count as the course's values."""

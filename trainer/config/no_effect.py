@@ -1,4 +1,4 @@
-"""Settings that have no effect beside others, with the reason: for the launch form, the site's notes and the trainer's.
+"""Settings that have no effect beside others, with the reason, and notes: for launch form, site and trainer.
 
 A setting without effect is valid: it keeps its value for the time when the other setting changes back.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.algorithms.estimators import ESTIMATORS
+from trainer.config.imitation import COURSE_ENVIRONMENTS
 from trainer.config.run import POCKET, RunConfig
 
 Data = Mapping[str, Any]
@@ -42,6 +43,31 @@ def ignored_changes(config: RunConfig) -> dict[str, str]:
     reason = settings_without_effect(config.model_dump()).get(name)
     keep = config.algorithm.group_filter_keep
     return {name: f"{name} = {keep:g} is ignored: {reason}"} if reason and keep < 1 and config.kind == "train" else {}
+
+
+def unknown_environments(config: RunConfig) -> str:
+    """The note that the pocket policy was not warmed up on an environment of a training run; empty if it was."""
+    unknown = config.warmup.unknown_among(config.environment.names)
+    if not unknown or config.kind != "train" or config.policy.model != POCKET or config.hosted.url:
+        return ""
+    courses = [course for course, taught in COURSE_ENVIRONMENTS.items() if unknown[0] in taught]
+    advice = (
+        f"warmup.course {courses[0]} teaches it"
+        if courses
+        else (
+            "if the environment has a solver, let the policy imitate it in a run of kind sft and train that checkpoint "
+            "(policy.model); or choose a larger language model"
+        )
+    )
+    return (
+        f"the pocket policy was not warmed up on {' and '.join(unknown)} and will hardly succeed, so that there is "
+        f"nothing to learn from: {advice}"
+    )
+
+
+def notes(config: RunConfig) -> list[str]:
+    """Notes about a valid configuration that is probably not what its author wants; sentences without a full stop."""
+    return [*ignored_changes(config).values(), *filter(None, [unknown_environments(config)])]
 
 
 def _expanded(names: tuple[str, ...]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from envs.webshop import generated
+from trainer.config.imitation import COURSE_ENVIRONMENTS
 from trainer.config.imitation import Course as CourseName
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
@@ -137,7 +138,7 @@ def _product_ids() -> list[str]:
 COURSES: dict[CourseName, Course] = {
     "general": Course(
         tasks=_general,
-        vocabulary=("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest"),
+        vocabulary=COURSE_ENVIRONMENTS["general"],
     ),
     "frozen_lake": Course(
         tasks=_only("FrozenLake", max_turns=10, max_actions_per_turn=1, max_actions=10),

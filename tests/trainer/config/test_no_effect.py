@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainer.config.files import load_preset, preset_names, with_overrides
-from trainer.config.no_effect import ignored_changes, settings_without_effect, value_at
+from trainer.config.no_effect import ignored_changes, notes, settings_without_effect, value_at
 from trainer.config.run import RunConfig
 
 
@@ -58,6 +58,33 @@ def test_a_text_that_is_no_number_hides_nothing():
 @pytest.mark.parametrize("preset", preset_names())
 def test_presets_ignore_nothing(preset: str):
     assert ignored_changes(load_preset(preset)) == {}
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_presets_need_no_note(preset: str):
+    assert notes(load_preset(preset)) == []
+
+
+def test_a_note_names_environments_that_the_pocket_policy_was_not_warmed_up_on():
+    own = {"name": "FrozenLake", "mix": [{"name": "Sudoku", "share": 0.2}, {"name": "Boxoban", "share": 0.2}]}
+    (note,) = notes(RunConfig.model_validate({"environment": own}))
+    assert "was not warmed up on Sudoku and Boxoban" in note
+    assert "kind sft" in note
+    (note,) = notes(RunConfig.model_validate({"environment": {"name": "Countdown"}}))
+    assert "warmup.course countdown teaches it" in note
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}},
+        {"kind": "sft"},
+        {"kind": "evaluate"},
+        {"environment": {"name": "BanditTest"}},
+    ],
+)
+def test_other_models_kinds_and_taught_environments_need_no_such_note(changes: dict[str, object]):
+    assert notes(RunConfig.model_validate({"environment": {"name": "Sudoku"}} | changes)) == []
 
 
 def test_settings_of_filter_and_dynamic_sampling_have_an_effect_only_together_with_others():

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from trainer.config.files import ordered_dump
-from trainer.config.no_effect import ignored_changes
+from trainer.config.no_effect import notes
 from trainer.config.run import RunConfig
 from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.fields import Setting, with_labels
@@ -73,7 +73,7 @@ def as_curl(
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
     """Warnings about surprising but valid settings."""
     rollout, algorithm = config.rollout, config.algorithm
-    messages = [f"{with_labels(note)}." for note in ignored_changes(config).values()]
+    messages = [f"{note[:1].upper()}{note[1:]}." for note in map(with_labels, notes(config))]
     served = bool(capacity.workers.get(queue))  # for an unserved queue, the text on capacity explains it
     if served and config.policy.device == "cuda" and all(device.startswith("CPU") for device in capacity.devices):
         messages.append("policy.device is cuda, but no running worker has a GPU: the run would fail.")
