@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -64,6 +64,15 @@ class Section(BaseModel):
                 continue
             result[former_names.former_name(type(self), name)] = value
         return result
+
+    def differences(self, other: Self, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+        """Dotted name, own and other value of each setting in which the two differ."""
+        for name in type(self).model_fields:
+            mine, its = getattr(self, name), getattr(other, name)
+            if isinstance(mine, Section):
+                yield from mine.differences(its, f"{prefix}{name}.")
+            elif mine != its:
+                yield f"{prefix}{name}", mine, its
 
 
 def is_hub_id(name: str) -> bool:

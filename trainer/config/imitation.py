@@ -38,6 +38,13 @@ class SftConfig(Section):
         le=100_000,
     )
     only_successes: bool = setting(True, "Leave out demonstrations that do not succeed.")
+    thoughts: Literal["auto", "course", "general"] = setting(
+        "auto",
+        "Demonstrated thoughts. course: in the words of warmup.course, always with its best strategy, where that "
+        "course teaches the environment alone; general: the environment's, with the solver's play; auto: course for "
+        "the built-in pocket policy, general for all others.",
+        added=True,
+    )
     batch: int = setting(
         128,
         "Demonstrations per optimiser step.",

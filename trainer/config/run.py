@@ -39,8 +39,9 @@ from trainer.config.resources import ParallelConfig as ParallelConfig
 from trainer.config.rollout import RolloutConfig as RolloutConfig
 
 POCKET = "pocket"
-MEANINGS = 1
-"""Version of what settings mean: 1 since `reinforce_plus_plus` gives turns credit for later ones."""
+MEANINGS = 2
+"""Version of what settings mean: 1 since `reinforce_plus_plus` gives turns credit for later ones, 2 since the built-in
+policy imitates demonstrations in the words of its course."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
 
 
@@ -367,6 +368,8 @@ class RunConfig(Section):
         if version < 1 and self.algorithm.estimator == "reinforce_plus_plus":
             algorithm = self.algorithm.model_copy(update={"estimator": "reinforce_plus_plus_verl"})
             return self.model_copy(update={"algorithm": algorithm})
+        if version < 2 and self.kind == "sft" and self.sft.thoughts == "auto":
+            return self.model_copy(update={"sft": self.sft.model_copy(update={"thoughts": "general"})})
         return self
 
     def title(self) -> str:

@@ -93,12 +93,12 @@ def plan_walk(
     return TurnPlan(f"{facts} {chosen}{reason}: {directions[chosen]}.", [directions[chosen]])
 
 
-def plan_either_arm(env: TextEnv, limit: int, *, rng: np.random.Generator) -> TurnPlan:
-    """Bandit: names both arms, and pulls either, chosen by chance: which one pays more is left to RL."""
+def plan_either_arm(env: TextEnv, limit: int, *, rng: np.random.Generator, best: bool = False) -> TurnPlan:
+    """Bandit: names both arms, and pulls either, chosen by chance: which one pays more is left to RL. Or the `best`."""
     board = env.board()
     assert isinstance(board, ArmsBoard)
     one, other = (arm.name for arm in board.arms)
-    taken = one if rng.random() < 0.5 else other
+    taken = (best_action(env) or one) if best else one if rng.random() < 0.5 else other
     return TurnPlan(f"{one} or {other}? I take {taken}.", [taken])
 
 

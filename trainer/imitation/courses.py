@@ -16,7 +16,7 @@ import numpy as np
 from envs.webshop import generated
 from trainer.config.imitation import COURSE_ENVIRONMENTS
 from trainer.config.imitation import Course as CourseName
-from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
+from trainer.config.run import POCKET, EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_PRACTICE,
     SHOPPING_PRACTICE,
@@ -37,6 +37,8 @@ from trainer.policy import pocket
 
 Tasks = Callable[[RolloutConfig], list[tuple[RunConfig, float]]]
 """Makes the run configurations to demonstrate and their shares, from the settings of rollouts they have in common."""
+MakeDemonstrator = Callable[[np.random.Generator], Demonstrator]
+"""Makes the demonstrator of one demonstration."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ class Course:
     """Environments whose words the tokenizer learns. Fixed, so that it is independent of installed packages."""
     words: Callable[[], Iterable[str]] = tuple
     """Makes the words that the tokenizer learns as one token each."""
-    demonstrator: Callable[[np.random.Generator], Demonstrator] | None = None
-    """Makes the demonstrator of the course's only environment for one demonstration; None: each environment's own."""
-    practice: Callable[[np.random.Generator], Demonstrator] | None = None
-    """Makes that of single states, if it is another."""
+    demonstrator: MakeDemonstrator | None = None
+    """Of the course's only environment; None: each environment's own."""
+    practice: MakeDemonstrator | None = None
+    """Of single states, if it is another."""
+    expert: MakeDemonstrator | None = None
+    """With the best strategy alone, for the SFT baseline."""
     vary: Callable[[np.random.Generator], dict[str, Any]] | None = None
     """Draws settings of the environment for each demonstration."""
     task_in_every_prompt: bool = False
@@ -71,6 +75,10 @@ class Course:
         """The demonstrator for the demonstration of this seed: of a dialogue or of a single state."""
         makes = self.practice if single_state and self.practice else self.demonstrator
         return makes and makes(np.random.default_rng([seed, 2]))
+
+    def expert_for(self, seed: int) -> Demonstrator | None:
+        """The demonstrator of the best strategy for the demonstration of this seed; None: each environment's own."""
+        return self.expert and self.expert(np.random.default_rng([seed, 2]))
 
     def varied(self, config: RunConfig, seed: int) -> RunConfig:
         """The configuration with the environment's settings drawn for the demonstration of this seed."""
@@ -135,6 +143,19 @@ def _product_ids() -> list[str]:
     return [product.asin.lower() for product in generated.catalogue(_WEBSHOP_PRODUCTS).products]
 
 
+def expert_of(config: RunConfig, seed: int) -> Demonstrator | None:
+    """The demonstrator that an SFT run imitates in its environment; None: the environment's own.
+
+    Args:
+        config: of the run, as if it had one environment.
+        seed: of the demonstration.
+    """
+    wanted, course = config.sft.thoughts, config.warmup.course
+    by_course = wanted == "course" or (wanted == "auto" and config.policy.model == POCKET)
+    taught = config.environment.name in COURSE_ENVIRONMENTS[course]
+    return COURSES[course].expert_for(seed) if by_course and taught else None
+
+
 COURSES: dict[CourseName, Course] = {
     "general": Course(
         tasks=_general,
@@ -145,6 +166,7 @@ COURSES: dict[CourseName, Course] = {
         vocabulary=("FrozenLake",),
         demonstrator=lambda rng: Demonstrator(partial(plan_walk, rng=rng), random_action),
         practice=lambda rng: Demonstrator(partial(plan_walk, rng=rng, strategies=LAKE_PRACTICE), random_action),
+        expert=lambda rng: Demonstrator(partial(plan_walk, rng=rng, strategies={"Safest": 1.0}), random_action),
         vary=lambda rng: {"frozen": float(rng.uniform(0.5, 0.9))},  # more holes, which are what has to be read
         distances=(1, 5),  # a row of the lake and its line break are five tokens
     ),
@@ -152,6 +174,7 @@ COURSES: dict[CourseName, Course] = {
         tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
         vocabulary=("Bandit", "BanditRev"),  # the names of BanditTest are spelled, as all unseen ones
         demonstrator=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng), random_action),
+        expert=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng, best=True), random_action),
         vary=_drawn_names,
         task_in_every_prompt=True,
         copies=True,
@@ -163,6 +186,7 @@ COURSES: dict[CourseName, Course] = {
         ),
         vocabulary=("Countdown",),
         demonstrator=lambda rng: Demonstrator(partial(plan_expression_search, rng=rng), shuffled_equation),
+        expert=lambda rng: Demonstrator(partial(plan_expression_search, rng=rng, patience=1.0), shuffled_equation),
         task_in_every_prompt=True,
     ),
     "webshop": Course(
@@ -171,6 +195,7 @@ COURSES: dict[CourseName, Course] = {
         words=_product_ids,
         demonstrator=lambda rng: Demonstrator(partial(plan_shopping, rng=rng), random_click),
         practice=lambda rng: Demonstrator(partial(plan_shopping, rng=rng, diligence=SHOPPING_PRACTICE), random_click),
+        expert=lambda rng: Demonstrator(partial(plan_shopping, rng=rng, diligence=1.0), random_click),
         task_in_every_prompt=True,
         tokens=1344,
         distances=(1, 5),  # from "next >" to the first result are five tokens
@@ -181,6 +206,7 @@ COURSES: dict[CourseName, Course] = {
         tasks=_only("ToolCalculator", max_turns=4, max_actions_per_turn=1, max_actions=4),
         vocabulary=("ToolCalculator",),
         demonstrator=lambda rng: Demonstrator(partial(plan_calculation, rng=rng), answer_to_another_question),
+        expert=lambda rng: Demonstrator(partial(plan_calculation, rng=rng, trust=1.0), answer_to_another_question),
         copies=True,
         shape={"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 3},
     ),

@@ -109,11 +109,8 @@ class RunSession:
     def _keep_meanings(self) -> None:
         """Have settings do what they did when the run began, where their meaning has changed since."""
         before, self.requested = self.requested, self.requested.with_meanings(self.progress.meanings)
-        if before != self.requested:
-            self.warn(
-                f"This run began when {before.algorithm.estimator} was what {self.requested.algorithm.estimator} is "
-                "now: it continues with that estimator."
-            )
+        for name, old, new in before.differences(self.requested):
+            self.warn(f"This run began when {old} was what {new} is now ({name}): it continues with that.")
 
     def _newest_checkpoint(self) -> int | None:
         """The newest sound checkpoint; damaged ones are set aside and reported. Raises ModelError if all are."""

@@ -10,6 +10,7 @@ import torch
 
 from trainer.config.run import RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.imitation.courses import expert_of
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.learner.groups.learner_group import ImitatorGroup
@@ -125,7 +126,15 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
         seed = derive(config.seed, Purpose.DEMONSTRATION, number)
         position = np.random.default_rng(seed).random() * ends[-1]
         task = tasks[min(int(np.searchsorted(ends, position, side="right")), len(tasks) - 1)]
-        demonstration = demonstrate(task.config, chat, seed, noise=0.0, mistake_rate=0.0, context=context)
+        demonstration = demonstrate(
+            task.config,
+            chat,
+            seed,
+            noise=0.0,
+            mistake_rate=0.0,
+            context=context,
+            demonstrator=expert_of(task.config, seed),
+        )
         if is_usable(demonstration, task.config):
             yielded += 1
             yield demonstration.trajectory

@@ -20,7 +20,7 @@ from trainer.imitation.course_plans import (
     risks,
     shortest_direction,
 )
-from trainer.imitation.courses import COUNTDOWN, COURSES
+from trainer.imitation.courses import COUNTDOWN, COURSES, expert_of
 from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
 from trainer.imitation.demonstrators import cells_of, grid_of
 from trainer.policy.chat_format import ChatFormat
@@ -44,6 +44,47 @@ def demonstrated(course_name: str, chat: ChatFormat, seed: int) -> Demonstration
 
 def success(course: str, chat: ChatFormat, episodes: int = 200) -> float:
     return float(np.mean([demonstrated(course, chat, seed).trajectory.success for seed in range(episodes)]))
+
+
+def imitated(course_name: str, chat: ChatFormat, seed: int, thoughts: str = "auto") -> Demonstration:
+    """The demonstration of an SFT run of the built-in policy."""
+    ((config, _),) = COURSES[course_name].tasks(RolloutConfig())
+    sft, warmup = {"thoughts": thoughts}, {"course": course_name}
+    config = RunConfig.model_validate(config.model_dump() | {"kind": "sft", "sft": sft, "warmup": warmup})
+    expert = expert_of(config, seed)
+    return demonstrate(config, chat, seed, noise=0.0, mistake_rate=0.0, context=8192, demonstrator=expert)
+
+
+def response(demonstration: Demonstration, chat: ChatFormat) -> str:
+    return chat.tokenizer.decode(demonstration.trajectory.response(0))
+
+
+@pytest.mark.parametrize(
+    ("course", "best", "least"),
+    [
+        ("frozen_lake", r"Safest of \d \d \d \d: ", 0.38),
+        ("bandit", r"I take ", 0.55),
+        ("countdown", r"(yes|no)\.", 0.95),
+        ("webshop", r"I search for it", 0.2),
+        ("calculator", r"I calculate it", 0.99),
+    ],
+)
+def test_sft_imitates_the_best_strategy_in_the_words_of_the_course(
+    course: str, best: str, least: float, chat: ChatFormat
+) -> None:
+    shown = [imitated(course, chat, seed) for seed in range(100)]
+    assert np.mean([each.trajectory.success for each in shown]) >= least
+    assert all(re.search(best, response(each, chat)) for each in shown)
+
+
+def test_other_policies_imitate_each_environment_s_own_demonstrator(chat: ChatFormat) -> None:
+    lake = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "warmup": {"course": "frozen_lake"}})
+    assert expert_of(lake, 0) is not None
+    qwen = {"model": "Qwen/Qwen2.5-0.5B-Instruct"}
+    assert expert_of(RunConfig.model_validate(lake.model_dump() | {"policy": qwen}), 0) is None
+    assert expert_of(RunConfig.model_validate(lake.model_dump() | {"warmup": {"course": "general"}}), 0) is None
+    assert expert_of(RunConfig.model_validate(lake.model_dump() | {"environment": {"name": "Sokoban"}}), 0) is None
+    assert "Go " in response(imitated("frozen_lake", chat, 0, thoughts="general"), chat)
 
 
 @pytest.mark.parametrize("course", SINGLE)

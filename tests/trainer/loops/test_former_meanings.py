@@ -63,6 +63,9 @@ def test_a_run_of_this_version_keeps_its_estimator(pocket_folder, tmp_path) -> N
 def test_only_the_changed_value_is_replaced() -> None:
     config = RunConfig.model_validate({"algorithm": {"estimator": "rloo"}})
     assert config.with_meanings(0) is config
+    imitation = RunConfig.model_validate({"kind": "sft"})
+    assert list(imitation.differences(imitation.with_meanings(1))) == [("sft.thoughts", "auto", "general")]
+    assert imitation.with_meanings(MEANINGS) is imitation
     changed = RunConfig.model_validate({"algorithm": {"estimator": "reinforce_plus_plus", "gamma": 0.9}})
     assert changed.with_meanings(0).algorithm.gamma == 0.9
     assert changed.with_meanings(MEANINGS) is changed
