@@ -36,8 +36,9 @@ STATE_WORDS = {NO_DATA: "No data yet", **dict.fromkeys((NO_SIGNAL, NOT_RECORDED,
 OUTCOME_METRICS = ("reward/mean", "success/rate")
 EARLY_METRICS = ("reward/in_group_std", "entropy/mean", "policy/grad_norm")
 """What another trainer's run must record to be judged: at least one of these; the outcomes tell what followed."""
-OUTCOME_SIGNALS = ("reward", "success", "template")
-"""Signals that raise nothing without one of the others: they cannot show that a run is healthy."""
+PARTIAL_SIGNALS = ("reward", "success", "template", "format")
+"""Signals that cannot show that a run is healthy: answers keep their format in runs that learn nothing, and the others
+raise nothing on their own."""
 MEANING = {
     NO_DATA: "The signals are judged once the first iterations have been trained.",
     NO_SIGNAL: "All trajectories of a group get the same reward, so that no group teaches the policy anything. Read "
@@ -166,10 +167,9 @@ def state_of(snapshot: Mapping[str, Any]) -> str:
     evidence = snapshot["evidence"]
     if (learning := evidence.get(LEARNING.key)) and LEARNING.crossed(*learning[-1][1:]):
         return NO_SIGNAL
-    other = snapshot["run"]["recorded"]
-    if state == "healthy" or any(points for key, points in evidence.items() if not (other and key in OUTCOME_SIGNALS)):
+    if state == "healthy" or any(points for key, points in evidence.items() if key not in PARTIAL_SIGNALS):
         return "healthy"
-    if other and not recorded(snapshot, EARLY_METRICS):
+    if snapshot["run"]["recorded"] and not recorded(snapshot, EARLY_METRICS):
         return NOT_RECORDED
     return TOO_SHORT if snapshot["state"] in Run.ENDED else NO_DATA
 
@@ -202,8 +202,6 @@ def message(snapshot: Mapping[str, Any], state: str) -> str:
             if other
             else "The first iterations will show whether thoughts and rewards stay different."
         )
-    if not other:
-        return "Reward spread within groups, entropy and gradient norm show no sign of collapse."
     judged = [sign.title.lower() for sign in SIGNALS if sign is not LEARNING and snapshot["evidence"].get(sign.key)]
     return f"No sign of a collapse in {in_words(judged or ['the learning signal'])}."
 

@@ -16,12 +16,11 @@ const WORDS = { unknown: "No data yet", no_signal: NOTHING, not_recorded: NOTHIN
 const ENDED = ["stopped", "finished", "failed", "cancelled"];
 const OUTCOME_METRICS = ["reward/mean", "success/rate"];
 const EARLY_METRICS = ["reward/in_group_std", "entropy/mean", "policy/grad_norm"];
-const OUTCOME_SIGNALS = ["reward", "success", "template"];
+const PARTIAL_SIGNALS = ["reward", "success", "template", "format"];
 const UNKNOWN = "The first iterations will show whether thoughts and rewards stay different.";
 const FEW = "There are too few iterations to compare yet.";
 const NO_SIGNAL = "The rewards within groups have not differed for a window of iterations: no group teaches anything.";
 const TOO_SHORT = "The run ended before there were enough iterations to compare.";
-const QUIET = "Reward spread within groups, entropy and gradient norm show no sign of collapse.";
 
 /** @type {Array<keyof Snapshot>} */
 const SHOWN = ["evidence", "curves", "alarms", "rewinds", "state"];
@@ -68,7 +67,7 @@ export function levelOf({ alarm, evidence, curves, run, state }) {
   if (alarm?.state === "watch" || alarm?.state === "trapped") return alarm.state;
   const learning = evidence.learning?.at(-1);
   if (learning && crossed("below", learning[1], learning[2])) return "no_signal";
-  const shown = (/** @type {[string, unknown[]]} */ [key, points]) => points.length > 0 && !(run.recorded && OUTCOME_SIGNALS.includes(key));
+  const shown = (/** @type {[string, unknown[]]} */ [key, points]) => points.length > 0 && !PARTIAL_SIGNALS.includes(key);
   if (alarm?.state === "healthy" || Object.entries(evidence).some(shown)) return "healthy";
   if (run.recorded && !recorded(curves, EARLY_METRICS).length) return "not_recorded";
   return ENDED.includes(state) ? "too_short" : "unknown";
@@ -95,7 +94,6 @@ export function messageOf({ alarm, evidence, curves, run }, level, titles) {
   }
   if (alarm) return alarm.message;
   if (level === "unknown") return run.recorded ? FEW : UNKNOWN;
-  if (!run.recorded) return QUIET;
   const judged = Object.keys(titles).filter((key) => key !== "learning" && evidence[key]?.length).map((key) => titles[key].toLowerCase());
   return `No sign of a collapse in ${listed(judged.length ? judged : ["the learning signal"])}.`;
 }

@@ -126,8 +126,9 @@ LEARNING = {"learning": [[9, 0.2, 0.1], [10, 0.0, 0.1]]}
     [
         (None, {}, "unknown"),
         (None, {"learning": [], "format": []}, "unknown"),
-        (None, {"reward": [[20, 0.1, 2.0]]}, "healthy"),
-        (None, {"format": [[4, 1.0, 0.75]]}, "healthy"),
+        (None, {"reward": [[20, 0.1, 2.0]]}, "unknown"),
+        (None, {"format": [[4, 1.0, 0.75]]}, "unknown"),
+        (None, {"spread": [[20, 0.9, 0.5]]}, "healthy"),
         (None, {"format": [[4, 1.0, 0.75]], "learning": [[10, 0.1, 0.1]]}, "healthy"),
         (None, {"template": [[10, 1.0, 0.7]]} | LEARNING, "no_signal"),
         ("healthy", LEARNING, "no_signal"),
@@ -140,6 +141,10 @@ def test_nothing_is_called_healthy_without_a_signal(alarm: str | None, evidence:
     assert shown(alarm, evidence, other_trainer=False) == state
 
 
+def test_a_short_run_that_only_kept_the_format_is_not_green() -> None:
+    assert shown(None, {"format": [[4, 1.0, 0.75]]}, state="finished", other_trainer=False) == "too_short"
+
+
 @pytest.mark.parametrize(
     ("evidence", "recorded", "run_state", "state"),
     [
@@ -149,6 +154,7 @@ def test_nothing_is_called_healthy_without_a_signal(alarm: str | None, evidence:
         ({}, ["entropy/mean"], "running", "unknown"),
         ({"reward": [[20, 0.1, 2.0]]}, ["entropy/mean"], "running", "unknown"),
         ({}, ["entropy/mean"], "failed", "too_short"),
+        ({"format": [[4, 1.0, 0.75]]}, ["format/valid_rate"], "running", "not_recorded"),
         ({"gradient": [[11, 0.0, 2.0]]}, ["policy/grad_norm"], "running", "healthy"),
         (LEARNING, ["reward/in_group_std"], "running", "no_signal"),
     ],
