@@ -75,6 +75,41 @@ class Section(BaseModel):
                 yield f"{prefix}{name}", mine, its
 
 
+def error_text(error: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says, in our words."""
+    context, given = error.get("ctx", {}), error.get("input")
+    match error["type"]:
+        case "extra_forbidden":
+            return "there is no setting of this name"
+        case "missing":
+            return "is required"
+        case "string_type":
+            return f"must be a text, not {given!r}"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return f"must be a whole number, not {given!r}"
+        case "float_parsing" | "float_type":
+            return f"must be a number, not {given!r}"
+        case "bool_parsing" | "bool_type":
+            return f"must be on or off, not {given!r}"
+        case "list_type":
+            return f"must be a list, not {given!r}"
+        case "model_type" | "dict_type":
+            return f"must be a mapping of settings, not {given!r}"
+        case "greater_than":
+            return f"must be greater than {context['gt']}"
+        case "greater_than_equal":
+            return f"must be at least {context['ge']}"
+        case "less_than":
+            return f"must be less than {context['lt']}"
+        case "less_than_equal":
+            return f"must be at most {context['le']}"
+        case "literal_error":
+            return f"must be {context['expected']}"
+        case "value_error":
+            return str(context["error"])
+    return str(error["msg"])
+
+
 def is_hub_id(name: str) -> bool:
     """Whether a name that is not a folder has the form of a hub id, OWNER/MODEL; no other name is looked up."""
     return name.count("/") == 1 and not name.startswith((".", "/", "~"))

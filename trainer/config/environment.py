@@ -10,7 +10,7 @@ from pydantic import ValidationError, ValidationInfo, field_validator, model_val
 
 import envs
 from envs.text_roles import TextRole
-from trainer.config.base import Section, setting
+from trainer.config.base import Section, error_text, setting
 from trainer.config.former_names import FormerParts
 
 BUDGETS = {"max_turns": 100, "max_actions_per_turn": 100, "max_actions": 1000}
@@ -88,7 +88,7 @@ def validated_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{where + ': ' if where else ''}{first['msg']}") from None
+        raise ValueError(f"{where + ': ' if where else ''}{error_text(first)}") from None
     return {key: validated[key] for key in settings}
 
 

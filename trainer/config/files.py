@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +12,9 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+import envs
 from trainer.config import former_names
+from trainer.config.base import error_text
 from trainer.config.environment import BUDGETS, recommended_budgets, with_defaults_version
 from trainer.config.run import RunConfig
 
@@ -91,8 +94,9 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
 def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) -> None:
     """Leave open the budgets that other settings of the environment change, but for those among the assigned names.
 
-    Budgets belong to an environment: those of `before` say nothing about the one that replaces it. Where only its
-    settings change, such as the variant of an adapter, the budgets follow that were those it recommended.
+    Budgets belong to an environment: those of `before` say nothing about the one that replaces it, and neither do
+    settings that it does not have, or the paper's wording where the paper has none. Where only its settings change,
+    such as the variant of an adapter, the budgets follow that were those it recommended.
     """
     environment, rollout = data.get("environment"), data.get("rollout")
     assigned = set(names)
@@ -101,9 +105,26 @@ def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) 
     replaced = environment.get("name") != before.environment.name
     if not replaced and environment.get("settings") == before.environment.settings:
         return
+    if replaced and isinstance(environment, dict) and "environment" not in assigned:
+        drop_unsuited(environment, assigned)
     for budget in BUDGETS if replaced else recommended_before(before):
         if f"rollout.{budget}" not in assigned:
             rollout.pop(budget, None)
+
+
+def drop_unsuited(environment: dict[str, Any], assigned: Collection[str] = ()) -> None:
+    """Drop what a replaced environment left behind and the new one cannot have, but for the assigned names."""
+    name, settings = environment.get("name"), environment.get("settings")
+    if name not in envs.names():
+        return  # reported when the settings are validated
+    if isinstance(settings, dict) and "environment.settings" not in assigned:
+        known = envs.settings_model(name).model_fields
+        for setting in [setting for setting in settings if setting not in known]:
+            if f"environment.settings.{setting}" not in assigned:
+                del settings[setting]
+    if environment.get("wording") == "paper" and "environment.wording" not in assigned:
+        with suppress(ValueError):  # reported when the settings are validated
+            environment["wording"] = "paper" if envs.spec(name, settings).paper_instruction else "own"
 
 
 def recommended_before(config: RunConfig) -> list[str]:
@@ -169,38 +190,8 @@ def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """(dotted field, message) for each of pydantic's errors."""
     problems = []
     for item in errors:
-        field = ".".join(str(part) for part in item["loc"])
-        context = item.get("ctx", {})
-        match item["type"]:
-            case "extra_forbidden":
-                text = "there is no setting of this name"
-            case "missing":
-                text = "is required"
-            case "int_parsing" | "int_type" | "int_from_float":
-                text = f"must be a whole number, not {item['input']!r}"
-            case "float_parsing" | "float_type":
-                text = f"must be a number, not {item['input']!r}"
-            case "bool_parsing" | "bool_type":
-                text = f"must be on or off, not {item['input']!r}"
-            case "list_type":
-                text = f"must be a list, not {item['input']!r}"
-            case "model_type" | "dict_type":
-                text = f"must be a mapping of settings, not {item['input']!r}"
-            case "greater_than":
-                text = f"must be greater than {context['gt']}"
-            case "greater_than_equal":
-                text = f"must be at least {context['ge']}"
-            case "less_than":
-                text = f"must be less than {context['lt']}"
-            case "less_than_equal":
-                text = f"must be at most {context['le']}"
-            case "literal_error":
-                text = f"must be {context['expected']}"
-            case "value_error":
-                field, text = _named_field(field, str(context["error"]))
-            case _:
-                text = item["msg"]
-        problems.append((field, text))
+        field, text = ".".join(str(part) for part in item["loc"]), error_text(item)
+        problems.append(_named_field(field, text) if item["type"] == "value_error" else (field, text))
     return problems
 
 

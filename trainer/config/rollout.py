@@ -109,7 +109,7 @@ class RolloutConfig(Section):
         "every day, so that a run continued tomorrow reads the same prompt.",
         added=True,
     )
-    tool_calls: CallFormat | Literal["auto", "native"] = setting(
+    tool_calls: Literal[CallFormat, "auto", "native"] = setting(
         "auto",
         "How tools are called, in environments that have some: in the format of a family of models (hermes: also Qwen "
         "and Granite 4), or as an answer. auto: the one that reads a trial call as the model's chat template writes "

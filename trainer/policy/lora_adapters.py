@@ -34,7 +34,7 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
     The global random generator is left unchanged.
 
     Raises:
-        ModelError: no layer of the model has a name of `settings.targets`.
+        ModelError: no layer of the model has a name of `settings.targets`, or experts cannot have the dropout.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,6 +43,11 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
             config.exclude_modules = _more_than_linear(model) or None
             peft.inject_adapter_in_model(config, model)
         except ValueError as error:
+            if settings.dropout and "dropout" in str(error):
+                raise ModelError(
+                    "lora.dropout: the experts of a mixture take adapters without dropout only: set it to 0, or name "
+                    "other layers in lora.targets"
+                ) from error
             raise ModelError(f"lora.targets: adapters cannot be put into this model: {error}") from error
     model.eval()  # new layers are in training mode
     for name, parameter in model.named_parameters():

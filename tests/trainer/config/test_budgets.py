@@ -64,6 +64,25 @@ def test_another_environment_on_the_command_line_brings_its_own_budgets():
     assert budgets(section) == recommended_budgets("WebShop") | {"max_turns": 3}
 
 
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("name", ["Sudoku", "ToolSearch", "Sokoban", "Countdown"])
+def test_another_environment_fits_every_preset(preset, name):
+    before = load_preset(preset)
+    changed = with_overrides(before, [f"environment.name={name}"])
+    assert changed.environment.settings.keys() <= before.environment.settings.keys()
+    assert changed.environment.wording in ("own", before.environment.wording)
+
+
+def test_settings_that_the_new_environment_lacks_are_refused_if_they_were_chosen():
+    preset = load_preset("countdown-starpo_s-pocket")
+    assert preset.environment.settings
+    assert with_overrides(preset, ["environment.name=Sudoku"]).environment.settings == {}
+    with pytest.raises(ValueError, match="largest"):
+        with_overrides(preset, ["environment.name=Sudoku", "environment.settings.largest=9"])
+    with pytest.raises(ValueError, match="the paper has no prompt for Sudoku"):
+        with_overrides(preset, ["environment.name=Sudoku", "environment.wording=paper"])
+
+
 def test_the_same_environment_on_the_command_line_keeps_the_budgets_of_the_preset():
     preset = load_preset("frozen_lake-starpo_s-pocket")
     assert budgets(with_overrides(preset, ["environment.name=FrozenLake"])) == budgets(preset)

@@ -120,7 +120,7 @@ def test_the_digest_is_the_same_in_every_process_and_differs_with_every_setting(
         ("x" * 4001, "must have at most 4000 characters, not 4001: a task belongs in environment.instruction"),
         ("a\0b", "must not contain the control character '\\x00': remove it"),
         ("a\x1b[0m", "must not contain the control character '\\x1b': remove it"),
-        (None, "Input should be a valid string"),
+        (None, "must be a text, not None"),
     ],
 )
 def test_an_unusable_system_message_is_refused(text, sentence):
@@ -254,3 +254,28 @@ def test_dates_and_revisions_are_read_as_yaml_reads_them_without_quotes():
         with_overrides(RunConfig(), ["rollout.template_date=2026-02-30"])
     with pytest.raises(ValueError, match="must be a date such as"):
         with_overrides(RunConfig(), ["rollout.template_date=tomorrow"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"policy": {"model": 5}}, [("policy.model", "must be a text, not 5")]),
+        (
+            {"evaluation": {"suites": ["FrozenLake:x=1"]}},
+            [("evaluation.suites", "'FrozenLake:x=1': x: there is no setting of this name")],
+        ),
+        (
+            {"environment": {"mix": [{"name": "FrozenLake", "share": 0.2, "settings": {"size": "big"}}]}},
+            [("environment.mix.0.settings", "FrozenLake: size: must be a whole number, not 'big'")],
+        ),
+    ],
+)
+def test_problems_are_described_in_our_words(settings, expected):
+    assert problems(settings) == expected
+
+
+def test_an_unknown_choice_is_one_problem_of_its_setting():
+    ((field, text),) = problems({"rollout": {"tool_calls": "foo"}})
+    assert field == "rollout.tool_calls"
+    assert text.startswith("must be 'answer', 'hermes'")
+    assert text.endswith("'auto' or 'native'")

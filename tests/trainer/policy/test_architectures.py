@@ -95,6 +95,15 @@ def test_adapters_are_merged_as_peft_merges_them(architecture: Architecture, fol
         assert torch.allclose(theirs[name], weight, atol=1e-6), name
 
 
+@named([one for one in SUPPORTED if one.name == "Qwen3-MoE"])
+def test_dropout_of_experts_is_refused_in_a_sentence_of_ours(architecture: Architecture, folder):
+    settings, model = LoraConfig(rank=2, alpha=4, dropout=0.1), load(folder, PolicyConfig()).model
+    with pytest.raises(ModelError, match="lora.dropout: the experts of a mixture take adapters without dropout only"):
+        lora_adapters.attach_adapters(model, settings, seed=0)
+    attention_alone = settings.model_copy(update={"targets": ["q_proj", "v_proj"]})
+    lora_adapters.attach_adapters(load(folder, PolicyConfig()).model, attention_alone, seed=0)
+
+
 @named(REFUSED)
 def test_others_are_refused_with_the_reason_and_what_to_choose(architecture: Architecture, folder):
     with pytest.raises(ModelError) as refusal:

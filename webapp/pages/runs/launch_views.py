@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 import envs
 from trainer.config.environment import recommended_budgets
-from trainer.config.files import load_preset, validation_errors
+from trainer.config.files import drop_unsuited, load_preset, validation_errors
 from trainer.config.run import RunConfig
 from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded
@@ -145,6 +145,7 @@ def _blank(request: HttpRequest) -> HttpResponse:
         settings = _variant_settings(request, environment, query.get("id", ""))
         values["environment"] |= {"name": environment, "settings": settings}
         values["rollout"] |= recommended_budgets(environment, settings)
+        drop_unsuited(values["environment"])
     elif environment and environment not in envs.names():
         missing = envs.missing_adapters().get(environment)
         messages.warning(request, missing or f"There is no environment “{environment[:100]}”: choose one below.")
