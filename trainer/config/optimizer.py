@@ -30,7 +30,7 @@ class OptimizerConfig(Section):
         "constant",
         "Course of both learning rates over the run's iterations, after the warm-up: constant, or a linear or cosine "
         "decay to lr_min_ratio. Steps that are noise move weights less towards the end.",
-        source="paper: constant",
+        source="RAGEN code: constant",
         added=True,
     )
     lr_warmup: int = setting(
