@@ -291,7 +291,7 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
     else:
         messages.success(
             request,
-            "Two runs launched: this one collapses within a few minutes; the one beside it differs by StarPO-S alone "
-            "and learns. Compare them by their group.",
+            "Two runs launched, which start as soon as a worker is free: this one collapses within a few minutes of "
+            "training; the one beside it differs by StarPO-S alone and learns. Compare them by their group.",
         )
     return redirect("run", collapsing.slug)

@@ -39,6 +39,11 @@ def test_only_those_who_may_launch_runs_may_click(who: Visitors) -> None:
     assert ADDRESS not in who.viewer.get("/").content.decode()
 
 
+def test_the_details_of_the_watch_lead_to_the_run_that_collapses(run: Run, who: Visitors) -> None:
+    assert f'action="{ADDRESS}"' in who.owner.get(f"/runs/{run.slug}/").content.decode()
+    assert ADDRESS not in who.viewer.get(f"/runs/{run.slug}/").content.decode()
+
+
 def test_another_user_gets_runs_of_their_own_team(who: Visitors) -> None:
     who.owner.post(ADDRESS)
     who.outsider.post(ADDRESS)
