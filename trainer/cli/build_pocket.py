@@ -1,4 +1,4 @@
-"""`build-pocket`: builds the shipped pocket policy and measures it (minutes)."""
+"""`build-pocket`: builds the shipped pocket policies and measures them (minutes each)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,22 @@ def success_rate(policy: Policy, config: RunConfig) -> float:
     return sum(trajectory.success for trajectory in trajectories) / len(trajectories)
 
 
-def build(settings: WarmupConfig, folder: Path | None, report: Callable[[str], None]) -> None:
+def plan(settings: WarmupConfig, folder: Path | None, *, every: bool) -> list[tuple[WarmupConfig, Path]]:
+    """Settings of each policy to build, and where to write it: below `folder` by course, or in place of the shipped one.
+
+    Args:
+        every: build the policies of all courses, with these settings otherwise; `folder` is then that above theirs.
+    """
+    if not every:
+        return [(settings, folder or shipped_folder(settings.course))]
+    return [
+        (settings.model_copy(update={"course": course}), folder / course if folder else shipped_folder(course))
+        for course in COURSES
+    ]
+
+
+def build(settings: WarmupConfig, target: Path, report: Callable[[str], None]) -> None:
     """Train, save and measure; the record beside the weights contains settings and success rates."""
-    target = folder or shipped_folder(settings.course)
     target.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
 

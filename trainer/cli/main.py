@@ -120,7 +120,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return partial(publish.export_dataset, arguments)
         case "build-pocket":
             settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
-            return partial(_build_pocket, settings, arguments.out)
+            return partial(_build_pocket, settings, arguments.out, every=arguments.all)
         case "demonstrate":
             return _prepare_demonstrations(arguments)
         case "study":
@@ -319,10 +319,11 @@ def _matrix(matrix: GeneralizationMatrix) -> int:
     return COMPLETED if result is not None else INTERRUPTED
 
 
-def _build_pocket(settings: WarmupConfig, folder: Path | None) -> int:
+def _build_pocket(settings: WarmupConfig, folder: Path | None, *, every: bool) -> int:
     from trainer.cli import build_pocket
 
-    build_pocket.build(settings, folder, report=lambda line: print(line, file=sys.stderr, flush=True))
+    for each, target in build_pocket.plan(settings, folder, every=every):
+        build_pocket.build(each, target, report=lambda line: print(line, file=sys.stderr, flush=True))
     return COMPLETED
 
 

@@ -64,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
             help="write cProfile statistics there, or a trace of the torch profiler if the name ends in .json",
         )
     _add_policy_commands(commands)
-    build = commands.add_parser("build-pocket", help="rebuild the shipped pocket policy (minutes)")
+    build = commands.add_parser("build-pocket", help="rebuild a shipped pocket policy, or all of them (minutes each)")
+    build.add_argument("--all", action="store_true", help="the policies of all courses, one after the other")
     build.add_argument("--out", type=Path, help="where to write it (default: the shipped checkpoint)")
     build.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a warm-up setting")
     _add_demonstrate(commands)
