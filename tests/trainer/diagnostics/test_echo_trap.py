@@ -210,10 +210,15 @@ def test_poor_initial_format_raises_no_alarm() -> None:
 
 
 def test_spikes_of_a_tiny_gradient_raise_no_alarm() -> None:
-    norms = [0.01 if t % 6 else 0.9 for t in range(60)]
+    norms = [0.01 if t % 4 else 0.9 for t in range(60)]
     hard, easy = ([steady(success) | {"policy/grad_norm": norm} for norm in norms] for success in (0.4, 0.97))
     assert watch(easy) == []
-    assert watch(hard)[0].message.startswith("The gradient spiked")
+    assert watch(hard)[0].message.startswith("The gradient spiked 3 times")
+
+
+def test_two_spikes_within_a_window_raise_no_alarm() -> None:
+    norms = [0.01 if t % 6 else 0.9 for t in range(60)]
+    assert watch([steady(0.4) | {"policy/grad_norm": norm} for norm in norms]) == []
 
 
 def test_a_checkpoint_that_predates_a_watched_metric_can_be_loaded() -> None:
