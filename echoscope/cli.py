@@ -14,7 +14,7 @@ from echoscope.client import Client
 from echoscope.errors import EchoscopeError, Invalid
 from echoscope.import_cli import add_import_command
 from echoscope.models import RunDetail
-from echoscope.output import changes_of, output, print_answer
+from echoscope.output import changes_of, config_of, output, print_answer
 from echoscope.study_cli import add_study_commands
 
 DONE, FAILED, MISUSED = 0, 1, 2
@@ -74,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     listing = command("runs", _runs, "List runs, newest first.")
     for name in ("state", "environment", "tag", "author", "text", "group"):
         listing.add_argument(f"--{name}")
+    listing.add_argument(
+        "--archived", action=argparse.BooleanOptionalAction, help="Only archived runs, or only others; default: all."
+    )
     listing.add_argument("--limit", type=int, default=30, help="Maximum number of runs (default 30; 0 = all).")
     command("show", _show, "Show one run.").add_argument("run")
     command("presets", _presets, "List the shipped presets.")
@@ -83,7 +86,6 @@ def _parser() -> argparse.ArgumentParser:
     launching.add_argument("--config", type=Path, help="JSON file with a configuration.")
     launching.add_argument("--arms", nargs="+", default=[], help="Algorithms to launch, as in starpo starpo_s.")
     launching.add_argument("--seeds", type=int, default=1, help="Number of seeds of each algorithm, 1 to 5.")
-    launching.add_argument("--group", default="", help="Name of the group of runs.")
     cloning = command("clone", _clone, "Launch a run like another, with some settings changed.")
     cloning.add_argument("run")
     for added in (launching, cloning):
@@ -99,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--queue", help="Device class, as in cpu or gpu; default: from the settings.")
         added.add_argument("--gpus", type=int, help="Number of GPUs on one worker; default: from the settings.")
         added.add_argument("--priority", choices=("low", "normal", "high"), default="normal")
+        added.add_argument("--group", default="", help="Name of the group of runs.")
         added.add_argument("--watch", action="store_true", help="Wait until the run ends.")
         added.add_argument("--key", help="Idempotency key: a repeated request launches nothing.")
     watching = command("watch", _watch, "Print the progress of a run until it ends.")
@@ -148,7 +151,8 @@ def _me(client: Client, args: argparse.Namespace) -> None:
 
 
 def _runs(client: Client, args: argparse.Namespace) -> None:
-    filters = {name: getattr(args, name) for name in ("state", "environment", "tag", "author", "text", "group")}
+    names = ("state", "environment", "tag", "author", "text", "group", "archived")
+    filters = {name: getattr(args, name) for name in names}
     for number, run in enumerate(client.runs(**filters), 1):
         planned = f"of {run.iterations}" if run.iterations else ""
         print_answer(args, run, f"{run.slug}  {run.state:<10} {run.iteration:>5} {planned:<8} {run.title}")
@@ -174,7 +178,7 @@ def _presets(client: Client, args: argparse.Namespace) -> None:
 
 
 def _launch(client: Client, args: argparse.Namespace) -> None:
-    config = json.loads(args.config.read_text(encoding="utf-8")) if args.config else None
+    config = config_of(args.config) if args.config else None
     if args.arms or args.seeds != 1:
         _launch_group(client, args, config)
         return
@@ -220,6 +224,7 @@ def _clone(client: Client, args: argparse.Namespace) -> None:
         queue=args.queue,
         gpus=args.gpus,
         priority=args.priority,
+        group=args.group,
         key=args.key,
     )
     _report_launch(client, args, run)

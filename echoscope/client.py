@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from echoscope import models
-from echoscope.image_upload import Report
-from echoscope.journal import push
+from echoscope.journal_uploads import JournalUploads
+from echoscope.launch_body import Priority, Visibility, requested, resource_fields
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from echoscope.transport import Transport
@@ -28,15 +28,18 @@ from echoscope.transport import Transport
 WINDOW = 5000
 """Maximum number of iterations in one request for single points."""
 Item = TypeVar("Item", bound=models.Answer)
-Visibility = Literal["private", "team", "link"]
 Action = Literal["pause", "resume", "stop", "cancel", "undo-cancel"]
-Priority = Literal["low", "normal", "high"]
 RunExport = Literal["parquet", "jsonl", "csv", "metrics.parquet", "metrics.csv", "journal"]
 TrajectoryExport = Literal["json", "txt", "webp", "gif"]
 
+__all__ = ["Action", "Client", "Priority", "RunExport", "TrajectoryExport", "Visibility"]
 
-class Client:
-    """One site, on behalf of one API token. Everything raises the exceptions of echoscope.errors."""
+
+class Client(JournalUploads):
+    """One site, on behalf of one API token. Everything raises the exceptions of echoscope.errors.
+
+    `url` begins with http:// or https://; anything else raises InvalidAddress at once.
+    """
 
     def __init__(
         self, url: str, token: str, *, timeout: float = 30.0, sleep: Callable[[float], None] = time.sleep
@@ -70,10 +73,14 @@ class Client:
         author: str | None = None,
         text: str | None = None,
         group: str | None = None,
+        archived: bool | None = None,
     ) -> Iterator[models.Run]:
-        """The team's runs, newest first, fetched page by page during iteration."""
+        """The team's runs, newest first, fetched page by page during iteration.
+
+        `archived`: only archived runs, or only others; None: all.
+        """
         filters = {"state": state, "environment": environment, "tag": tag, "author": author, "text": text}
-        query = {**filters, "group": group, "limit": 100}
+        query = {**filters, "group": group, "archived": archived, "limit": 100}
         return self._pages("/runs", query, models.Run)
 
     def run(self, run: str) -> models.RunDetail:
@@ -100,8 +107,8 @@ class Client:
         `key` is an idempotency key: a request repeated within a day returns the same run. By default a new key protects
         against a second launch after a broken connection.
         """
-        body = _requested(preset, config, overrides, visibility, group)
-        return self._make("/runs", body | _resource_fields(queue, gpus, priority), key)
+        body = requested(preset, config, overrides, visibility, group)
+        return self._make("/runs", body | resource_fields(queue, gpus, priority), key)
 
     def launch_group(
         self,
@@ -123,8 +130,8 @@ class Client:
         All runs are launched or none. `group` is the name of the group; empty: made from the experiment. For the other
         arguments see `launch`.
         """
-        body = _requested(preset, config, overrides, visibility, group)
-        body |= {"arms": list(arms), "seeds": seeds, **_resource_fields(queue, gpus, priority)}
+        body = requested(preset, config, overrides, visibility, group)
+        body |= {"arms": list(arms), "seeds": seeds, **resource_fields(queue, gpus, priority)}
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self.transport.send("POST", "/groups", body=body, headers=headers, repeatable=True)
         return models.Group.model_validate(answer.json())
@@ -138,10 +145,11 @@ class Client:
         queue: str | None = None,
         gpus: int | None = None,
         priority: Priority = "normal",
+        group: str = "",
         key: str | None = None,
     ) -> models.RunDetail:
-        """Launch a run like another, with some settings changed."""
-        body = {"overrides": dict(overrides or {}), "visibility": visibility, **_resource_fields(queue, gpus, priority)}
+        """Launch a run like another, with some settings changed. For the other arguments see `launch`."""
+        body = requested(None, None, overrides, visibility, group) | resource_fields(queue, gpus, priority)
         return self._make(f"/runs/{run}/clone", body, key)
 
     def update(
@@ -330,9 +338,9 @@ class Client:
     def environments(self) -> list[models.Environment]:
         return self._list("/environments", models.Environment)
 
-    def environment(self, name: str) -> models.EnvironmentDetail:
-        """An environment with its rules and the JSON Schema of its settings."""
-        return self._get(f"/environments/{name}", models.EnvironmentDetail)
+    def environment(self, name: str, *, id: str = "") -> models.EnvironmentDetail:
+        """An environment with its rules and the JSON Schema of its settings; `id` chooses a variant of an adapter."""
+        return self._get(f"/environments/{name}", models.EnvironmentDetail, {"id": id or None})
 
     def presets(self) -> list[models.Preset]:
         return self._list("/presets", models.Preset)
@@ -344,77 +352,8 @@ class Client:
     def workers(self) -> list[models.Worker]:
         return self._list("/workers", models.Worker)
 
-    # Runs trained elsewhere
-
-    def push_journal(
-        self,
-        path: str | Path,
-        *,
-        follow: bool = False,
-        run: str | None = None,
-        title: str = "",
-        visibility: Visibility = "team",
-        skip_bad_lines: bool = False,
-        skip_bad_images: Report | None = None,
-        progress: Callable[[models.RunDetail, int, int], None] | None = None,
-    ) -> models.RunDetail:
-        """Send a run's journal (its folder, or the file), from the last byte received by the site.
-
-        `follow` continues while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
-        it cleanly. `progress` receives the run, the bytes received by the site and the size of the file.
-        `skip_bad_images` receives what is wrong with an image that is missing or refused; without it, that ends the
-        upload.
-        """
-        return push(
-            self,
-            Path(path),
-            follow=follow,
-            run=run,
-            title=title,
-            visibility=visibility,
-            skip_bad_lines=skip_bad_lines,
-            skip_bad_images=skip_bad_images,
-            progress=progress,
-            sleep=self._sleep,
-        )
-
-    def import_journal(self, data: bytes, *, packed: bool, key: str, **query: Any) -> models.RunDetail:
-        """Create a run from the beginning of a journal; `packed`: compressed with gzip."""
-        headers = {"Content-Type": _media(packed), "Idempotency-Key": key}
-        answer = self.transport.send(
-            "POST", "/runs/import", query=query, content=data, headers=headers, repeatable=True
-        )
-        return models.RunDetail.model_validate(answer.json())
-
-    def append_journal(self, run: str, offset: int, data: bytes, *, packed: bool, **query: Any) -> models.Journal:
-        """Send the next part of a journal. Raises Conflict with the expected offset in details["offset"]."""
-        answer = self.transport.send(
-            "PUT",
-            f"/runs/{run}/journal",
-            query={"offset": offset, **query},
-            content=data,
-            headers={"Content-Type": _media(packed)},
-            repeatable=True,
-        )
-        return models.Journal.model_validate(answer.json())
-
-    def put_image(self, run: str, sha256: str, media_type: str, data: bytes) -> models.ObservationImage:
-        """Send an image that turns refer to, before these turns. The same one again changes nothing."""
-        answer = self.transport.send(
-            "PUT",
-            f"/runs/{run}/images/{sha256}",
-            content=data,
-            headers={"Content-Type": media_type},
-            repeatable=True,
-        )
-        return models.ObservationImage.model_validate(answer.json())
-
-    def image(self, trajectory: str, sha256: str, path: Path) -> Path:
-        """Save an image that a turn of the trajectory refers to at `path`."""
-        return self.transport.download(f"/trajectories/{trajectory}/images/{sha256}", path)
-
-    def _get(self, path: str, kind: type[Item]) -> Item:
-        return kind.model_validate(self.transport.send("GET", path).json())
+    def _get(self, path: str, kind: type[Item], query: Mapping[str, Any] | None = None) -> Item:
+        return kind.model_validate(self.transport.send("GET", path, query=query).json())
 
     def _list(self, path: str, kind: type[Item]) -> list[Item]:
         return [kind.model_validate(item) for item in self.transport.send("GET", path).json()]
@@ -426,26 +365,3 @@ class Client:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self.transport.send("POST", path, body=body, headers=headers, repeatable=True)
         return models.RunDetail.model_validate(answer.json())
-
-
-def _requested(
-    preset: str | None,
-    config: Mapping[str, Any] | None,
-    overrides: Mapping[str, Any] | None,
-    visibility: Visibility,
-    group: str,
-) -> dict[str, Any]:
-    """Body of a launch, without fields that are not given."""
-    given = {"preset": preset, "config": None if config is None else dict(config), "group": group or None}
-    body = {name: value for name, value in given.items() if value is not None}
-    return {"overrides": dict(overrides or {}), "visibility": visibility, **body}
-
-
-def _resource_fields(queue: str | None, gpus: int | None, priority: Priority) -> dict[str, Any]:
-    """Request fields that differ from their defaults, since older sites reject unknown fields."""
-    fields = {"queue": queue, "gpus": gpus, "priority": None if priority == "normal" else priority}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _media(packed: bool) -> str:
-    return "application/gzip" if packed else "application/x-ndjson"

@@ -9,6 +9,10 @@ class EchoscopeError(Exception):
     """Base class of all errors of the client."""
 
 
+class InvalidAddress(EchoscopeError, ValueError):
+    """An address that is not that of any site: without http:// or https://, or without a host."""
+
+
 class Unreachable(EchoscopeError):
     """No response, or none of an Echoscope site."""
 

@@ -6,13 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from pydantic import BaseModel
 
 from echoscope.errors import EchoscopeError
+
+YAML_ADVICE = (
+    "Convert it where PyYAML is installed: python -c 'import json, sys, yaml; "
+    "json.dump(yaml.safe_load(sys.stdin), sys.stdout)' < FILE.yaml > FILE.json. To launch a run like another one of "
+    "the site, no file is needed: echoscope clone RUN."
+)
 
 
 def print_answer(args: argparse.Namespace, answer: BaseModel, text: str) -> None:
@@ -31,6 +37,21 @@ def changes_of(pairs: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
+def config_of(path: Path) -> dict[str, Any]:
+    """The configuration in a JSON file. Raises EchoscopeError."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EchoscopeError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        if path.suffix.lower() in (".yaml", ".yml"):  # as sites export configurations; this client cannot read YAML
+            raise EchoscopeError(f"{path} is YAML, and --config takes JSON. {YAML_ADVICE}") from None
+        raise EchoscopeError(f"{path} is not JSON: {error}.") from None
+    if not isinstance(config, dict):
+        raise EchoscopeError(f"{path} holds no configuration: that is a JSON object of settings by section.")
+    return config
+
+
 def value_of(text: str) -> Any:
     """A value as JSON, or plain text."""
     try:
@@ -41,11 +62,17 @@ def value_of(text: str) -> Any:
 
 @contextmanager
 def output(path: Path | None) -> Iterator[TextIO]:
-    """The file, which appears only when complete; standard output without a path."""
+    """The file, which appears only when complete; standard output without a path. Raises EchoscopeError."""
     if path is None:
         yield sys.stdout
         return
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as out:
-        yield out
-    part.replace(path)
+    part = path.parent / f"{path.name}.part"
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            yield out
+        part.replace(path)
+    except OSError as error:
+        raise EchoscopeError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        with suppress(OSError):  # there is none where it could not be made
+            part.unlink(missing_ok=True)

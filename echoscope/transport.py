@@ -10,11 +10,23 @@ from typing import Any
 
 import httpx
 
-from echoscope.errors import Unreachable, refusal
+from echoscope.errors import InvalidAddress, Unreachable, refusal
 
 RETRY_STATUSES = (429, 502, 503, 504)
 MAX_ATTEMPTS = 5
 MIN_BACKOFF, MAX_BACKOFF = 0.5, 15.0
+
+
+def check_address(url: str) -> None:
+    """Raise InvalidAddress unless it is one of HTTP: requests to it would be retried as if the site were away."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise InvalidAddress(f"{url!r} is no address of a site: {error}.") from None
+    if parts.scheme not in ("http", "https") or not parts.host:
+        raise InvalidAddress(
+            f"{url!r} is no address of a site: it must begin with http:// or https://, as in http://localhost:8000."
+        )
 
 
 class Transport:
@@ -23,6 +35,7 @@ class Transport:
     def __init__(
         self, url: str, token: str, *, timeout: float = 30.0, sleep: Callable[[float], None] = time.sleep
     ) -> None:
+        check_address(url)
         self.url = url.rstrip("/")
         self._sleep = sleep
         self._http = httpx.Client(

@@ -33,7 +33,7 @@ class LiveUpload:
         self._thread.join(max(0.0, end - time.monotonic()))
         if self._thread.is_alive():
             self._stop.set()
-            self._warn(f"{timeout:.0f} s were not enough to send it")
+            self._warn(f"The journal could not be sent within {timeout:.0f} s.")
 
     def _send(self) -> None:
         while not self._stop.is_set():

@@ -29,6 +29,7 @@ from echoscope.recording.journal_writer import JournalWriter, finite
 from echoscope.recording.live_upload import LiveUpload
 from echoscope.recording.task_seed import task_seed
 from echoscope.recording.trajectory import Trajectory
+from echoscope.transport import check_address
 
 Split = Literal["train", "eval"]
 MAX_MEMBERS = 4096
@@ -60,12 +61,15 @@ def init(
             run in the folder already.
         url, token: of a site, to which the journal is sent while it grows; omitted: nothing is sent.
     Raises:
-        ValueError: settings that are not JSON, one of `url` and `token` without the other, or iterations below 0.
+        ValueError: settings that are not JSON, one of `url` and `token` without the other, a `url` without http:// or
+            https://, or iterations below 0.
     """
     if from_iteration is not None and from_iteration < 0:
         raise ValueError(f"from_iteration is a number of finished iterations, from 0 on, not {from_iteration}")
     if (url is None) != (token is None):
         raise ValueError("give both url and token of a site, or neither to record without one")
+    if url is not None:
+        check_address(url)
     place = Path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
     writer = JournalWriter(place)
     settings: dict[str, Any] = {"name": title, "tags": list(tags), "recorded": finite(dict(config or {}))}

@@ -18,6 +18,9 @@ from webapp.core.env import FORMER_NAMES
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "settings.md"})
 """Without the generated page, which also lists former names."""
+EXAMPLES = sorted(
+    path for path in (ROOT / "docs" / "examples").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+)
 VARIABLE = re.compile(r"\bECHOSCOPE_[A-Z_]+\b")
 COMMAND = re.compile(r"python -m trainer ([a-z][a-z-]+)")
 YAML = re.compile(r"^ *```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -72,8 +75,10 @@ def test_settings_named_in_a_page_exist_under_their_current_names(page: Path) ->
     assert unknown == set()
 
 
-def test_environment_variables_named_in_pages_are_read_by_the_code() -> None:
-    names = {name for page in PAGES for name in VARIABLE.findall(page.read_text(encoding="utf-8"))}
+def test_environment_variables_named_in_pages_and_examples_are_read_by_the_code() -> None:
+    files = [*PAGES, *EXAMPLES]
+    names = {name for file in files for name in VARIABLE.findall(file.read_text(encoding="utf-8"))}
+    assert "ECHOSCOPE_RAY_ADDRESS" in names, "the example of Slurm is read, too"
     code = source()
     ours = {name for name in names - COMPOSE - set(FORMER_NAMES.values()) if not name.startswith(PREFIXES)}
     assert {name for name in ours if name not in code} == set()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 import echoscope
 from echoscope.cli import main
+from echoscope.output import YAML_ADVICE, config_of
 from tests.webapp import journal_builder
 from tests.webapp.page_requests import play
 from webapp.runs.models import Run
@@ -44,8 +48,8 @@ def test_a_run_is_launched_listed_shown_and_controlled(shell: Any) -> None:
     assert "by ada" in shell("show", slug)[1]
     assert json.loads(shell("--json", "show", slug)[1])["slug"] == slug
     assert shell("watch", slug)[1].startswith("From the shell: paused")
-    assert shell("clone", slug, "--set", "seed=4")[0] == 0
-    assert Run.objects.count() == 2
+    assert shell("clone", slug, "--set", "seed=4", "--group", "Seeds")[0] == 0
+    assert list(Run.objects.values_list("group", flat=True).order_by("created_at")) == ["", "Seeds"]
 
 
 def test_invalid_settings_are_reported_by_field_on_standard_error(shell: Any) -> None:
@@ -53,6 +57,72 @@ def test_invalid_settings_are_reported_by_field_on_standard_error(shell: Any) ->
     assert (status, out) == (1, "")
     assert "  iterations: must be greater than 0" in err
     assert shell("launch", "bandit-starpo_s-pocket", "--set", "iterations")[0] == 1
+
+
+def test_archived_runs_are_listed_or_left_out(shell: Any, run_on_site: Run) -> None:
+    assert shell("runs", "--archived")[1] == ""
+    assert run_on_site.slug in shell("runs", "--no-archived")[1]
+    Run.objects.update(archived_at=timezone.now())
+    assert run_on_site.slug in shell("runs", "--archived")[1]
+    assert shell("runs", "--no-archived")[1] == ""
+
+
+def test_a_run_is_launched_from_a_configuration_file(shell: Any, run_on_site: Run, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(run_on_site.config | {"name": "From a file"}), encoding="utf-8")
+    status, out, err = shell("launch", "--config", str(file))
+    assert (status, err) == (0, "")
+    assert Run.objects.get(slug=out.split()[0]).title == "From a file"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("missing.json", None, "cannot be read: No such file or directory."),
+        ("run.json", "iterations: 3", "is not JSON: Expecting value: line 1 column 1 (char 0)."),
+        ("run.json", "[1]", "holds no configuration"),
+        ("run.yaml", "iterations: 3", "is YAML, and --config takes JSON. Convert it"),
+        ("run.yml", "iterations: 3", "is YAML, and --config takes JSON. Convert it"),
+    ],
+)
+def test_a_file_without_a_readable_configuration_is_refused_with_a_reason(
+    shell: Any, tmp_path: Path, name: str, text: str | None, problem: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    status, out, err = shell("launch", "--config", str(tmp_path / name))
+    assert (status, out) == (1, "")
+    assert err.startswith(f"error: {tmp_path / name} {problem}")
+    assert not Run.objects.exists()
+
+
+def test_the_advice_about_yaml_is_a_command_that_converts_it(tmp_path: Path) -> None:
+    """A configuration as a site exports it."""
+    (tmp_path / "FILE.yaml").write_text("name: Mine\nrollout:\n  groups: 4\n", encoding="utf-8")
+    command = YAML_ADVICE.partition(": ")[2].partition(". To launch")[0].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    assert config_of(tmp_path / "FILE.json") == {"name": "Mine", "rollout": {"groups": 4}}
+
+
+def test_an_export_to_a_place_that_cannot_be_written_is_refused_with_a_reason(
+    shell: Any, run_on_site: Run, tmp_path: Path
+) -> None:
+    place = tmp_path / "nowhere" / "all.jsonl"
+    status, _, err = shell("export", run_on_site.slug, "--out", str(place))
+    assert (status, err) == (1, f"error: {place} cannot be written: No such file or directory.\n")
+    status, _, err = shell("export", run_on_site.slug, "config", "--out", str(tmp_path))
+    assert (status, err) == (1, f"error: {tmp_path} cannot be written: Is a directory.\n")
+
+
+def test_a_failed_export_leaves_no_file_behind(shell: Any, tmp_path: Path) -> None:
+    status, _, err = shell("export", "missing", "--out", str(tmp_path / "all.jsonl"))
+    assert (status, "missing" in err) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_without_a_scheme_is_refused_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--url", "localhost:8000", "--token", "es_x", "me"]) == 1
+    assert "must begin with http:// or https://, as in http://localhost:8000" in capsys.readouterr().err
 
 
 def test_a_missing_site_or_token_is_reported_with_what_to_set(

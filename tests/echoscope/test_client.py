@@ -16,7 +16,17 @@ from pytest_django.live_server_helper import LiveServer
 
 import echoscope
 from echoscope.client import Client
-from echoscope.errors import Conflict, Forbidden, Invalid, NotAuthenticated, NotFound, ServerError, Unreachable
+from echoscope.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    InvalidAddress,
+    NotAuthenticated,
+    NotFound,
+    ServerError,
+    Unreachable,
+)
+from echoscope.journal_uploads import JournalUploads
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from tests.webapp.conftest import People
@@ -38,9 +48,13 @@ def test_a_run_is_launched_listed_updated_controlled_cloned_and_deleted(client: 
     assert client.update(run.slug, title="Mine", visibility="private").title == "Mine"
     assert client.control(run.slug, "pause").state == "paused"
     assert [shown.state for shown in client.watch(run.slug)] == ["paused"]
-    clone = client.clone(run.slug, {"seed": 5})
+    clone = client.clone(run.slug, {"seed": 5}, group="Seeds")
     assert clone.config == run.config | {"seed": 5}
+    assert [found.slug for found in client.runs(group="Seeds")] == [clone.slug]
     client.control(run.slug, "cancel")
+    client.update(run.slug, archived=True)
+    assert [found.slug for found in client.runs(archived=True)] == [run.slug]
+    assert [found.slug for found in client.runs(archived=False)] == [clone.slug]
     client.delete(run.slug)
     with pytest.raises(NotFound, match=run.slug):
         client.run(run.slug)
@@ -115,6 +129,9 @@ def test_environments_presets_and_workers_are_listed(client: Client, people_on_s
     assert (client.me().username, client.me().teams[0].role) == ("ada", "admin")
     assert "Sokoban" in [environment.name for environment in client.environments()]
     assert client.environment("Bandit").settings_schema["type"] == "object"
+    assert client.environment("Gymnasium", id="Taxi-v4").spec["title"] != client.environment("Gymnasium").spec["title"]
+    with pytest.raises(NotFound, match="Taxi-v4"):
+        client.environment("Gymnasium", id="Taxi-v44")
     assert PRESET in [preset.name for preset in client.presets()]
     assert client.preset(PRESET).config["environment"]["name"] == "Bandit"
     assert client.workers() == []
@@ -122,7 +139,8 @@ def test_environments_presets_and_workers_are_listed(client: Client, people_on_s
 
 def test_the_client_has_a_method_for_every_operation() -> None:
     """Each path and method of the API occurs in the client's source."""
-    source = "".join(map(inspect.getsource, (Client, Studies, TrajectoryAnnotations, AlertRules)))
+    classes = (Client, JournalUploads, Studies, TrajectoryAnnotations, AlertRules)
+    source = "".join(map(inspect.getsource, classes))
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/")))
     for path in document["paths"]:
         fixed = [part for part in path.split("/") if part and "{" not in part]
@@ -213,3 +231,14 @@ def test_an_address_without_a_site_is_reported(flaky: str) -> None:
     Flaky.answers.append((404, {}, b"<html>not found</html>"))
     with pytest.raises(Unreachable, match="is no Echoscope site"):
         Client(flaky, "es_x").me()
+
+
+@pytest.mark.parametrize("address", ["localhost:8000", "echoscope.example", "ftp://echoscope.example", "http://", ""])
+def test_an_address_without_http_is_refused_before_any_request(address: str) -> None:
+    with pytest.raises(InvalidAddress, match="must begin with http:// or https://"):
+        Client(address, "es_x")
+
+
+def test_an_address_with_an_invalid_port_is_refused() -> None:
+    with pytest.raises(InvalidAddress, match="Invalid port: 'eight'"):
+        Client("http://localhost:eight", "es_x")

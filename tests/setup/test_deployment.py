@@ -100,6 +100,17 @@ def test_variables_that_compose_passes_on_empty_have_their_defaults() -> None:
         assert done.stdout.startswith("['80', '443', '8443'] 256.0"), done.stderr
 
 
+def test_compose_passes_the_address_of_the_hub_to_site_and_workers() -> None:
+    passed = compose()["web"]["environment"]["HF_ENDPOINT"]
+    assert compose()["worker"]["environment"]["HF_ENDPOINT"] == passed
+    address = passed.removeprefix("${HF_ENDPOINT:-").removesuffix("}")
+    known = {name: value for name, value in os.environ.items() if name != "HF_ENDPOINT"}
+    code = "from huggingface_hub.constants import ENDPOINT; print(ENDPOINT)"
+    done = subprocess.run([sys.executable, "-c", code], env=known, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == address, "an empty address would be used as it is"
+    assert "`HF_ENDPOINT`" in (ROOT / "docs/deploy.md").read_text()
+
+
 def test_required_secrets_are_in_the_example() -> None:
     lines = (FOLDER / "secrets.env.example").read_text().splitlines()
     known = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}

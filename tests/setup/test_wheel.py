@@ -35,9 +35,10 @@ CHAT = {"messages": [{"role": "user", "content": "Guess the word."}, {"role": "a
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's wheel, built from a copy of the files in its repository."""
+    """The project's wheel, built from a copy of the files in its repository, new ones before their commit included."""
     folder = tmp_path_factory.mktemp("wheel")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    list_files = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(list_files, cwd=ROOT, capture_output=True, check=True).stdout
     packages = ("envs/", "trainer/", "echoscope/", "pyproject.toml", "README.md", "LICENSE")
     for name in filter(None, listed.decode().split("\0")):
         if name.startswith(packages) and (ROOT / name).exists():
@@ -108,6 +109,19 @@ class Environment:
         done = subprocess.run([program, *command[1:]], cwd=cwd, env=clean, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+
+def test_a_wheel_holds_three_packages_and_links_to_addresses_only(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.split("/")[0] for name in archive.namelist()}
+        about = next(name for name in top if name.endswith(".dist-info"))
+        described = archive.read(f"{about}/METADATA").decode()
+    packages = top - {about}
+    assert packages == {"echoscope", "envs", "trainer"}
+    page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    assert "three importable packages: `echoscope`, `trainer` and `envs`" in page
+    links = [line for line in described.splitlines() if line.startswith("Project-URL:")]
+    assert [line for line in links if ", https://" not in line] == [], "PyPI refuses them"
 
 
 def test_a_plain_install_records_runs_and_imports_chats(wheel: Path, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.core.files.storage import Storage
 from django.db import DatabaseError, connection
 
-from trainer.journal.events import Notice
+from trainer.journal.events import CheckpointRemoved, Notice
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER
 from webapp.runs import object_storage
 from webapp.runs.models import EventBatch, Run
@@ -156,30 +157,41 @@ def first_line(error: Exception) -> str:
 def journal_after(run: Run, lines: int) -> Iterator[bytes]:
     """The journal's lines after the first `lines`, rebuilt from the stored websocket frames.
 
-    Token arrays, which the database already has, and pruned frames are replaced by notices, so that every line keeps
-    its number.
+    Every line keeps its number. Token arrays, which the database already has, and pruned frames are replaced by one
+    notice with the number of these lines, and by events that readers pass over (docs/journal.md, "Restored journals").
     """
+    lost = sum(event is None for _, event in _stored_events(run, lines))
+    noticed = False
+    for seq, event in _stored_events(run, lines):
+        if event is not None:
+            yield (json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+            continue
+        placeholder = _filler(seq) if noticed else _notice(seq, lost)
+        noticed = True
+        yield (placeholder.model_dump_json(exclude_none=True) + "\n").encode()
+
+
+def _stored_events(run: Run, lines: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """(seq, event) of each line after the first `lines`; None for those that the frames do not hold."""
     expected = lines + 1
     batches = EventBatch.objects.filter(run=run, last_seq__gt=lines).order_by("last_seq")
     for frame in batches.values_list("frame", flat=True).iterator():
         for event in json.loads(frame)["events"]:
             if event["seq"] < expected:
                 continue
-            while expected < event["seq"]:
-                yield _placeholder(expected)
-                expected += 1
+            yield from ((seq, None) for seq in range(expected, event["seq"]))
+            expected = event["seq"] + 1
             event.pop("slugs", None)
-            if event["type"] == "trajectory_tokens":
-                yield _placeholder(expected)
-            else:
-                yield (json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
-            expected += 1
-    while expected <= run.seq:
-        yield _placeholder(expected)
-        expected += 1
+            yield event["seq"], None if event["type"] == "trajectory_tokens" else event
+    yield from ((seq, None) for seq in range(expected, run.seq + 1))
 
 
-def _placeholder(seq: int) -> bytes:
-    message = "This event is only in the database: its worker was lost before the journal was copied."
-    notice = Notice(seq=seq, time=time.time(), level="info", message=message)
-    return (notice.model_dump_json(exclude_none=True) + "\n").encode()
+def _notice(seq: int, lost: int) -> Notice:
+    events = "1 event of the journal is" if lost == 1 else f"{lost:,} events of the journal are"
+    message = f"{events} only in the database: the worker was lost before the journal was copied."
+    return Notice(seq=seq, time=time.time(), level="info", message=message)
+
+
+def _filler(seq: int) -> CheckpointRemoved:
+    """Neither a log line nor a change of state: no checkpoint has this iteration."""
+    return CheckpointRemoved(seq=seq, time=time.time(), iteration=-1)
