@@ -36,7 +36,7 @@ def success_rate(policy: Policy, config: RunConfig) -> float:
 
 
 def plan(settings: WarmupConfig, folder: Path | None, *, every: bool) -> list[tuple[WarmupConfig, Path]]:
-    """Settings of each policy to build, and where to write it: below `folder` by course, or in place of the shipped one.
+    """Settings of each policy to build, and where to write it: by course below `folder`, or over the shipped one.
 
     Args:
         every: build the policies of all courses, with these settings otherwise; `folder` is then that above theirs.

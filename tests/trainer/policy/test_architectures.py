@@ -98,7 +98,7 @@ def test_adapters_are_merged_as_peft_merges_them(architecture: Architecture, fol
 @named([one for one in SUPPORTED if one.name == "Qwen3-MoE"])
 def test_dropout_of_experts_is_refused_in_a_sentence_of_ours(architecture: Architecture, folder):
     settings, model = LoraConfig(rank=2, alpha=4, dropout=0.1), load(folder, PolicyConfig()).model
-    with pytest.raises(ModelError, match="lora.dropout: the experts of a mixture take adapters without dropout only"):
+    with pytest.raises(ModelError, match=r"lora\.dropout: the experts of a mixture take adapters without dropout only"):
         lora_adapters.attach_adapters(model, settings, seed=0)
     attention_alone = settings.model_copy(update={"targets": ["q_proj", "v_proj"]})
     lora_adapters.attach_adapters(load(folder, PolicyConfig()).model, attention_alone, seed=0)
