@@ -48,7 +48,7 @@ def add_study_commands(parser: argparse.ArgumentParser) -> None:
     launching.add_argument("--search", choices=("random", "bayesian"), help="Search instead of a grid.")
     launching.add_argument("--trials", type=int, default=20, help="Trials of a search (default 20).")
     launching.add_argument("--parallel", type=int, default=4, help="Trials in the queue at a time (default 4).")
-    launching.add_argument("--seeds", type=int, help="Seeds of each arm; default: 3, of a search 1.")
+    launching.add_argument("--seeds", type=int, help="Seeds of each arm; default: the study's own, 3 or 1 (search).")
     launching.add_argument("--metric", help="Metric of a grid or a search; default: success/rate.")
     launching.add_argument(
         "--stop-early",

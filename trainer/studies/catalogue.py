@@ -220,7 +220,7 @@ _ALL = (
     Study(
         "table-3",
         "Actions per turn",
-        "How many actions should one turn execute, with ten in the whole episode?",
+        "How many actions may one turn execute, with five turns and at most ten actions in the whole episode?",
         ("sokoban",),
         tuple(
             Arm(f"actions-{number}", f"{number} a turn", "starpo_s", {"rollout.max_actions_per_turn": number})

@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -25,6 +26,8 @@ from trainer.studies.catalogue import configuration
 from trainer.studies.study import Arm, Scale, Study
 
 COST, SETTINGS = "cost.json", "settings.yaml"
+SESSION = datetime.now(UTC).isoformat(timespec="seconds")
+"""Start of this process. Cells that ran in the same sessions of a study had the same machine and neighbours."""
 _ENDED = ("completed", "echo_trap", "no_signal")
 
 
@@ -171,16 +174,27 @@ def run_in_process(cell: Cell, stop: Callable[[], bool]) -> None:
     _add_cost(cell.folder, time.monotonic() - began, 0)
 
 
+@dataclass
+class Cost:
+    """What a cell took: wall-clock seconds of all attempts, peak memory of the process in MiB, its sessions."""
+
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    sessions: list[str] = field(default_factory=list)
+
+
 def _add_cost(folder: Path, seconds: float, kilobytes: int) -> None:
     """Add an attempt's time and memory to the cost of the cell."""
     cost = read_cost(folder)
     if sys.platform == "darwin":
         kilobytes //= 1024  # macOS counts bytes
-    cost = {"seconds": cost["seconds"] + seconds, "megabytes": max(cost["megabytes"], kilobytes / 1024)}
-    (folder / COST).write_text(json.dumps(cost) + "\n")
+    cost.seconds += seconds
+    cost.megabytes = max(cost.megabytes, kilobytes / 1024)
+    cost.sessions = list(dict.fromkeys([*cost.sessions, SESSION]))
+    (folder / COST).write_text(json.dumps(asdict(cost)) + "\n")
 
 
-def read_cost(folder: Path) -> dict[str, float]:
-    """Wall-clock seconds of all attempts, and peak memory of the process in MiB."""
+def read_cost(folder: Path) -> Cost:
+    """The recorded cost of a cell; nothing before its first attempt ends."""
     path = folder / COST
-    return dict(json.loads(path.read_text())) if path.exists() else {"seconds": 0.0, "megabytes": 0.0}
+    return Cost(**json.loads(path.read_text())) if path.exists() else Cost()

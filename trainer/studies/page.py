@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, stdev
-from typing import Any
 
 from trainer.metrics.registry import spec_of
 from trainer.studies.catalogue import environment_title, label
 from trainer.studies.drawing import Panel, PlotSeries, picture
 from trainer.studies.grid import Cell
-from trainer.studies.paper import REPORTED
-from trainer.studies.results import Outcome
+from trainer.studies.limits import limits
+from trainer.studies.method import ArmConfig, differing_settings, shared_settings
+from trainer.studies.paper import REPORTED, other_estimators
+from trainer.studies.results import Outcome, puzzle_note
 from trainer.studies.significance import MIN_SEEDS
 from trainer.studies.study import SUCCESS, Arm, Scale, Study
 from trainer.studies.verdicts import FindingVerdict
@@ -21,8 +22,9 @@ from trainer.studies.verdicts import FindingVerdict
 NONE = "–"
 _SCALE_WORDS: dict[Scale, str] = {
     "smoke": "This is a smoke test: it shows only that the study runs.",
-    "pocket": "The paper's policy has half a billion parameters and is trained for 200 iterations; here the pocket "
-    "policy, with one million, starts from a warm-up on a solver's play. Shapes can be compared, numbers cannot.",
+    "pocket": "The paper's policy has half a billion parameters and is trained for 200 iterations; here a pocket "
+    "policy, with at most a million parameters, starts from a warm-up on a solver's play, or in the bandit on arms "
+    "pulled at random. Shapes can be compared, numbers cannot.",
     "paper": "Settings are those of the paper as far as it states them (sources are in docs/settings.md).",
 }
 
@@ -49,9 +51,10 @@ def write(
     record: StudyRecord,
 ) -> str:
     """The complete page. It shows the picture STUDY.svg from the same folder."""
+    of_arms = _of_arms(cells)
     parts = [
         f"# {label(study.name)}: {study.title}",
-        f"{study.question} {_SCALE_WORDS[record.scale]}",
+        " ".join(filter(None, [study.question, _SCALE_WORDS[record.scale], limits(study.name, record.scale)])),
         f"![{study.title}, curves of all arms]({study.name}.svg)",
         "Bold lines are means over seeds, faint lines single seeds." if record.seeds > 1 else "",
         "## Results",
@@ -59,17 +62,25 @@ def write(
         _suites_table(study, outcomes),
         "Success is that of the last evaluation on the fixed prompts, as the mean over seeds ± standard deviation. "
         "Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
-        "iteration at which the Echo Trap detector reported a collapse. Time and memory are those of a whole run.",
+        "iteration at which the Echo Trap detector reported a collapse. A rewind takes iterations back: they count "
+        "for what was detected and for steps and time, not for success. Steps are those of the optimiser. Minutes are "
+        "those of a whole run; memory is the peak of the device that learns, the GPU's where there is one, else the "
+        "process's. Steps, time and memory are means over seeds."
+        + (" Runs of other studies were timed in other sessions: do not compare their times." if record.reused else ""),
         "## Findings of the paper",
         _findings_table(verdicts),
         f"Figures are followed by their 95 % intervals. A verdict needs at least {MIN_SEEDS} seeds of each arm and a "
         "two-sided p value of at most 0.05 after Holm's correction for all tested claims of this page; otherwise these "
-        "runs are inconclusive. Seeds that could settle it are planned for a chance of 80 % if the difference is "
-        "as large as measured; for a collapse they are the fewest with which the exact test could speak at all.",
+        "runs are inconclusive. Seeds that could settle a claim suppose that the p values of the other claims stay as "
+        "they are. They are planned for a chance of 80 % if the difference is as large as measured; for a collapse "
+        "they are the fewest with which the exact test can reach its level, if all seeds of one arm collapse before "
+        "those of the other.",
+        puzzle_note(outcomes),
         "## Figures of the paper",
         _paper_table(study),
+        other_estimators(study.name, of_arms),
         "## Method",
-        _method(study, cells, record),
+        _method(of_arms, len(cells), record),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -130,9 +141,10 @@ def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
         "by seed",
         "collapsed",
         "detected",
+        "steps",
         "updates",
         "minutes",
-        "MiB",
+        "peak MiB",
         "paper",
     )
     rows = []
@@ -156,10 +168,11 @@ def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
                     _spread(finals),
                     " ".join(f"{100 * value:.1f}" for value in finals) or NONE,
                     _each(o.collapse for o in own),
-                    _each(o.trapped for o in own),
+                    _each(o.trapped for o in own) + _rewinds(own),
+                    f"{fmean(o.steps for o in own):,.0f}" if any(o.steps for o in own) else NONE,
                     f"{fmean(o.update_seconds for o in own):.0f} s" if own else NONE,
                     f"{fmean(o.seconds for o in own) / 60:.1f}" if own else NONE,
-                    f"{max(o.megabytes for o in own):,.0f}" if own else NONE,
+                    f"{fmean(o.learner_megabytes for o in own):,.0f}" if own else NONE,
                     "; ".join(f"{r.what}: {r.value}" for r in reported) or NONE,
                 )
             )
@@ -190,6 +203,12 @@ def _each(iterations: Iterable[int | None]) -> str:
     listed = list(iterations)
     present = [str(value) for value in listed if value is not None]
     return f"{len(present)} of {len(listed)}{': ' + ', '.join(present) if present else ''}"
+
+
+def _rewinds(outcomes: Sequence[Outcome]) -> str:
+    """How often the runs of an arm went back to a checkpoint, in parentheses."""
+    count = sum(outcome.rewinds for outcome in outcomes)
+    return f" ({count} rewind{'s' if count > 1 else ''})" if count else ""
 
 
 def _findings_table(verdicts: Sequence[FindingVerdict]) -> str:
@@ -226,25 +245,31 @@ def _paper_table(study: Study) -> str:
     return table(("quantity", "environment", "arm", "paper"), rows)
 
 
-def _method(study: Study, cells: Sequence[Cell], record: StudyRecord) -> str:
-    config = cells[0].config
-    rollout = config.rollout
-    facts = [
-        ("command", f"`{record.command}`"),
-        ("machine", record.machine),
-        ("wall-clock time", _wall_clock_time(len(cells) - record.reused, record)),
-        ("seeds", f"0 to {record.seeds - 1}" if record.seeds > 1 else "0"),
-        ("date", record.date),
-        ("policy", config.policy.model),
-        ("iterations, P × N", f"{config.iterations}, {rollout.groups} × {rollout.group_size}"),
-        ("policy learning rate", f"{config.optimizer.policy_lr:g}"),
-        ("evaluation", f"{config.evaluation.prompts} fixed prompts, T = {config.evaluation.temperature:g}"),
-    ]
+def _of_arms(cells: Sequence[Cell]) -> list[ArmConfig]:
+    """The settings of each arm in each environment."""
+    first: dict[tuple[str, str], ArmConfig] = {}
+    for cell in cells:
+        first.setdefault(
+            (cell.environment, cell.arm.name), ArmConfig(cell.environment, cell.arm.title, cell.arm.name, cell.config)
+        )
+    return list(first.values())
+
+
+def _method(configs: Sequence[ArmConfig], runs: int, record: StudyRecord) -> str:
+    facts = {
+        "command": f"`{record.command}`",
+        "machine": record.machine,
+        "wall-clock time": _wall_clock_time(runs - record.reused, record),
+        "seeds": f"0 to {record.seeds - 1}" if record.seeds > 1 else "0",
+        "date": record.date,
+        **shared_settings(configs),
+    }
     arms = [
-        (arm.title, ", ".join(f"`{name}`: {value}" for name, value in _own_settings(arm, cells).items()))
-        for arm in study.arms
+        (title, ", ".join(f"`{name}`: {value}" for name, value in own.items()))
+        for title, own in differing_settings(configs).items()
     ]
-    return table(("", ""), facts) + "\n\nThe arms differ in these settings:\n\n" + table(("arm", "settings"), arms)
+    words = "The arms differ in these settings:"
+    return table(("", ""), facts.items()) + f"\n\n{words}\n\n" + table(("arm", "settings"), arms)
 
 
 def _wall_clock_time(runs: int, record: StudyRecord) -> str:
@@ -252,26 +277,6 @@ def _wall_clock_time(runs: int, record: StudyRecord) -> str:
     if record.reused:
         words += f"; {record.reused} runs are those of other studies with the same settings"
     return words
-
-
-def _own_settings(arm: Arm, cells: Sequence[Cell]) -> dict[str, Any]:
-    """The arm's values of the settings in which arms differ (in the first environment)."""
-    first = [cell for cell in cells if cell.environment == cells[0].environment and cell.seed == cells[0].seed]
-    settings = {cell.arm.name: dict(_leaves(cell.config.model_dump(mode="json"))) for cell in first}
-    own = settings[arm.name]
-    return {
-        name: value
-        for name, value in own.items()
-        if name != "name" and any(other.get(name) != value for other in settings.values())
-    }
-
-
-def _leaves(data: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in data.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from trainer.studies.method import ESTIMATORS, ArmConfig, estimator
 
 
 @dataclass(frozen=True)
 class Reported:
-    """One figure of the paper, with environment and arm of the corresponding cell, if any."""
+    """One figure of the paper, with environment and arm of the corresponding cell, if any.
+
+    `estimator` is the one that it was measured with, PPO for all but a few; empty if it is of several.
+    """
 
     what: str
     value: str
     environment: str = ""
     arm: str = ""
+    estimator: str = "gae"
 
 
 REPORTED: dict[str, tuple[Reported, ...]] = {
     "figure-5": (
-        Reported("collapse", "iteration 20", "bandit", "grpo"),
+        Reported("collapse", "iteration 20", "bandit", "grpo", "grpo"),
         Reported("collapse", "iteration 100", "bandit", "ppo"),
-        Reported("collapse", "iteration 10", "sokoban", "grpo"),
+        Reported("collapse", "iteration 10", "sokoban", "grpo", "grpo"),
         Reported("collapse", "iteration 50", "sokoban", "ppo"),
         Reported("the spread within groups drops", "iteration 40", "frozen_lake", "ppo"),
         Reported("collapse", "iteration 90", "frozen_lake", "ppo"),
-        Reported("the gradient spikes", "iteration 170", "bandit"),
-        Reported("the gradient spikes", "iteration 110", "sokoban"),
-        Reported("the gradient spikes", "iteration 90", "frozen_lake"),
+        Reported("the gradient spikes", "iteration 170", "bandit", estimator=""),
+        Reported("the gradient spikes", "iteration 110", "sokoban", estimator=""),
+        Reported("the gradient spikes", "iteration 90", "frozen_lake", estimator=""),
     ),
     "figure-7": (
         Reported("collapse", "iteration 100", "frozen_lake", "keep-100"),
@@ -72,7 +79,24 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         Reported("final success", "the same", "", "lora"),
     ),
     "echo-trap": (
-        Reported("collapse of GRPO", "iteration 20", "bandit", "starpo"),
-        Reported("StarPO-S against StarPO", "collapses later, ends higher"),
+        Reported("collapse of GRPO", "iteration 20", "bandit", "starpo", "grpo"),
+        Reported("StarPO-S against StarPO", "collapses later, ends higher", "", "starpo_s"),
     ),
 }
+
+
+def other_estimators(study: str, configs: Sequence[ArmConfig]) -> str:
+    """Which arms learn with another estimator than the one that the paper's figures beside them are of."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    arms = {one.arm for one in configs}
+    for one in configs:
+        for reported in REPORTED.get(study, ()):
+            beside = reported.arm in ("", one.name) and reported.environment in ("", one.environment)
+            differs = reported.estimator not in ("", one.config.algorithm.estimator)
+            if one.config.kind == "train" and beside and differs:
+                pair = (estimator(one.config), ESTIMATORS[reported.estimator])
+                found.setdefault(pair, {})[one.arm] = None
+    return " ".join(
+        f"{'All arms' if set(own) == arms else ', '.join(own)}: {here}; the paper's figures are of {there}."
+        for (here, there), own in found.items()
+    )

@@ -1,6 +1,8 @@
 """Statistical tests of a study's claims over seeds. Pure functions; p values are two-sided throughout.
 
-* Means of two arms: Welch's t test (B. L. Welch, 1947, Biometrika 34) with its degrees of freedom.
+* Means of two arms: Welch's t test (B. L. Welch, 1947, Biometrika 34) with its degrees of freedom. For success, the
+  puzzles are a second sample, the same for all seeds, as the cases are that several readers judge (D. D. Dorfman,
+  K. S. Berbaum and C. E. Metz, 1992, Investigative Radiology 27).
 * Changes within one arm: Student's t test over seeds.
 * Times until a collapse: the exact permutation distribution of the log-rank statistic (R. Peto and J. Peto, 1972,
   Journal of the Royal Statistical Society A 135), censored where a run ended without one.
@@ -16,6 +18,7 @@ from itertools import combinations
 from statistics import fmean, variance
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 LEVEL = 0.05
@@ -25,6 +28,7 @@ MIN_SEEDS = 3
 MAX_SEEDS = 1000
 """More seeds than this are not planned for."""
 _MAX_PERMUTATIONS = 200_000
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,49 @@ class Difference:
     p: float
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Squared error of a difference that all seeds have in common, and the degrees of freedom of its estimate."""
+
+    square: float = 0.0
+    freedom: int = 1
+
+
+NOTHING_SHARED = Shared()
+
+
+def shared_error(arm: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> Shared:
+    """What the choice of puzzles adds to the error of a difference in success.
+
+    All seeds play the same puzzles. Where one arm solves other puzzles than the other arm does, its seeds agree on
+    that, so that the spread between seeds does not contain it. It is the variance between puzzles of the difference of
+    the arms' means, without the part that chance within each seed explains.
+
+    Args:
+        arm: for each of at least two seeds, the share of successes on each of at least two puzzles.
+        other: the same puzzles in the same order.
+    """
+    sides = [np.asarray(side, dtype=float) for side in (arm, other)]
+    puzzles = sides[0].shape[1]
+    between = float(np.var(sides[0].mean(axis=0) - sides[1].mean(axis=0), ddof=1)) / puzzles
+    within = math.fsum(map(_residual_square, sides))
+    return Shared(max(0.0, between - within), puzzles - 1)
+
+
+def _residual_square(rates: NDArray[np.float64]) -> float:
+    """Squared error of an arm's mean (seeds × puzzles) from what neither seed nor puzzle explains."""
+    seeds, puzzles = rates.shape
+    rest = rates - rates.mean(axis=0) - rates.mean(axis=1, keepdims=True) + rates.mean()
+    return float(np.sum(rest**2) / ((seeds - 1) * (puzzles - 1)) / (seeds * puzzles))
+
+
 def success_estimate(rates: Sequence[float], prompts: int) -> Estimate:
     """Mean success of an arm from the rate of each seed (0 to 1), each on `prompts` puzzles.
 
-    The spread between seeds contains that of sampling on the puzzles. Where the seeds happen to agree, the spread that
-    the puzzles alone would have is the least that is assumed, with one success and one failure added (A. Agresti and
-    B. Caffo, 2000), so that 0 % and 100 % are not certain either. Raises ValueError without a rate.
+    The spread between seeds contains that of chance on each puzzle, and not that of the choice of puzzles, which are
+    the same for all seeds: see `shared_error`. Where the seeds happen to agree, binomial noise is the least that is
+    assumed, with one success and one failure added (A. Agresti and B. Caffo, 2000), so that 0 % and 100 % are not
+    certain either. Raises ValueError without a rate.
     """
     if not rates:
         raise ValueError("an estimate needs at least one seed")
@@ -68,18 +109,20 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), variance(values) / len(values) if len(values) > 1 else 0.0, len(values))
 
 
-def welch(arm: Estimate, other: Estimate, shift: float = 0.0) -> Difference:
+def welch(arm: Estimate, other: Estimate, shift: float = 0.0, shared: Shared = NOTHING_SHARED) -> Difference:
     """Difference arm − other. The p value is for a difference of −`shift`: that of non-inferiority by that margin.
+
+    Args:
+        shared: further error that all seeds have in common.
 
     Raises:
         ValueError: an arm with a single seed, whose spread is unknown.
     """
     if min(arm.seeds, other.seeds) < 2:
         raise ValueError("the spread of a single seed is unknown")
-    square = arm.square + other.square
-    freedom = (
-        square**2 / (arm.square**2 / (arm.seeds - 1) + other.square**2 / (other.seeds - 1)) if square else math.inf
-    )
+    parts = [(arm.square, arm.seeds - 1), (other.square, other.seeds - 1), (shared.square, shared.freedom)]
+    square = sum(part for part, _ in parts)
+    freedom = square**2 / sum(part**2 / own for part, own in parts) if square else math.inf
     return _t_test(arm.value - other.value, math.sqrt(square), freedom, shift)
 
 
@@ -152,39 +195,52 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def seeds_for_difference(value: float, spread: float, *, arms: int, claims: int) -> int | None:
+def level_beside(others: Sequence[float]) -> float:
+    """The largest p value with which a claim holds after Holm's correction, if the other claims have these ones."""
+    claims = len(others) + 1
+    levels = (LEVEL / (claims - before) for before in range(claims))
+    return max(level for level in levels if holm([level, *others])[0] <= LEVEL + _ROUNDING)
+
+
+def seeds_for_difference(
+    value: float, spread: float, *, arms: int, level: float = LEVEL, shared: float = 0.0
+) -> int | None:
     """Seeds per arm with which a true difference of that size is found with a chance of 80 %; None above 1,000.
 
-    `spread` is the standard deviation between seeds of one arm, `arms` 2 for a difference and 1 for a change, `claims`
-    the number of claims tested together (Bonferroni's bound, which is slightly more than Holm needs).
+    Args:
+        spread: standard deviation between seeds of one arm.
+        arms: 2 for a difference, 1 for a change.
+        level: the largest p value with which the claim holds.
+        shared: squared error that no number of seeds reduces.
     """
+
+    def power(seeds: int) -> float:
+        error = math.sqrt(spread**2 * arms / seeds + shared)
+        if not error:
+            return 1.0
+        freedom = arms * (seeds - 1)
+        critical = special.stdtrit(freedom, 1 - level / 2)
+        return 1 - float(special.nctdtr(freedom, abs(value) / error, critical))
+
     if not value:
         return None
     low, high = MIN_SEEDS, MIN_SEEDS
-    while _power(abs(value), spread, high, arms, claims) < POWER:
+    while power(high) < POWER:
         low, high = high + 1, 2 * high
         if low > MAX_SEEDS:
             return None
     while low < high:
         middle = (low + high) // 2
-        if _power(abs(value), spread, middle, arms, claims) < POWER:
+        if power(middle) < POWER:
             low = middle + 1
         else:
             high = middle
     return low if low <= MAX_SEEDS else None
 
 
-def _power(value: float, spread: float, seeds: int, arms: int, claims: int) -> float:
-    if not spread:
-        return 1.0
-    freedom = arms * (seeds - 1)
-    critical = special.stdtrit(freedom, 1 - LEVEL / claims / 2)
-    return 1 - float(special.nctdtr(freedom, value / (spread * math.sqrt(arms / seeds)), critical))
-
-
-def seeds_for_log_rank(claims: int) -> int:
-    """Fewest seeds per arm with which the exact test can give a verdict at all, if all of one arm collapse first."""
+def seeds_for_log_rank(level: float = LEVEL) -> int:
+    """Fewest seeds per arm whose exact test reaches that level at all: if all of one arm collapse before the other."""
     seeds = MIN_SEEDS
-    while 2 / math.comb(2 * seeds, seeds) > LEVEL / claims:
+    while 2 / math.comb(2 * seeds, seeds) > level:
         seeds += 1
     return seeds

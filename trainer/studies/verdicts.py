@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from trainer.studies import significance
-from trainer.studies.results import WINDOW, Outcome
-from trainer.studies.significance import LEVEL, MIN_SEEDS, Difference, Survival
+from trainer.studies.results import WINDOW, EvaluationResult, Outcome
+from trainer.studies.significance import LEVEL, MIN_SEEDS, NOTHING_SHARED, Difference, Shared, Survival
 from trainer.studies.study import Finding, Study
 
 UNSETTLED = "inconclusive"
+_UPDATE_UNIT = "s of updates"
+_TIMED_APART = "timed in different sessions or on different devices"
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Evidence:
     p: float | None = None
     supports: bool = False
     opposite: str = "the opposite"
-    seeds: Callable[[int], int | None] = lambda claims: None
-    """Seeds per arm that could settle it, by the number of claims; None if no number up to 1,000 could."""
+    needed: Callable[[float], str] = lambda level: ""
+    """How many seeds could settle it, by the largest p value with which the claim would hold."""
 
 
 def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[FindingVerdict]:
@@ -53,26 +55,36 @@ def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[FindingVerdict]:
             arm = [o for o in results if (o.environment, o.arm) == (environment, finding.arm)]
             other = [o for o in results if (o.environment, o.arm) == (environment, finding.other)]
             named.append((finding, environment, _CLAIMS[finding.claim](finding, arm, other)))
-    p_values = [evidence.p for _, _, evidence in named if evidence.p is not None]
-    corrected = iter(significance.holm(p_values))
+    tested = [at for at, (_, _, evidence) in enumerate(named) if evidence.p is not None]
+    p_values = [p for _, _, evidence in named if (p := evidence.p) is not None]
+    corrected = dict(zip(tested, significance.holm(p_values), strict=True))
+    others = {at: p_values[:rank] + p_values[rank + 1 :] for rank, at in enumerate(tested)}
     return [
-        _verdict(finding, environment, evidence, None if evidence.p is None else next(corrected), len(p_values))
-        for finding, environment, evidence in named
+        _verdict(finding, environment, evidence, corrected.get(at), others.get(at, []))
+        for at, (finding, environment, evidence) in enumerate(named)
     ]
 
 
 def _verdict(
-    finding: Finding, environment: str, evidence: Evidence, corrected: float | None, claims: int
+    finding: Finding, environment: str, evidence: Evidence, corrected: float | None, others: Sequence[float]
 ) -> FindingVerdict:
+    """The verdict, where `others` are the p values of the page's other tested claims."""
+    word, figures = UNSETTLED, evidence.figures
     if corrected is not None and corrected <= LEVEL:
-        word, figures = "yes" if evidence.supports else evidence.opposite, evidence.figures
-    else:
-        word, figures = UNSETTLED, evidence.figures
-        if corrected is not None:
-            seeds = evidence.seeds(claims)
-            needed = f"{seeds:,} seeds could settle it" if seeds else "no number of seeds up to 1,000 could settle it"
-            figures = f"{figures}; {needed}"
+        word = "yes" if evidence.supports else evidence.opposite
+    elif corrected is not None and (needed := evidence.needed(significance.level_beside(others))):
+        figures = f"{figures}; {needed}"
     return FindingVerdict(finding.words, environment, word, figures, evidence.p, corrected)
+
+
+def _needed(value: float, spread: float, arms: int, shared: float = 0.0) -> Callable[[float], str]:
+    """How many seeds could settle whether a difference of this size is one."""
+
+    def words(level: float) -> str:
+        seeds = significance.seeds_for_difference(value, spread, arms=arms, level=level, shared=shared)
+        return f"{seeds:,} seeds could settle it" if seeds else "no number of seeds up to 1,000 could settle it"
+
+    return words
 
 
 def _too_few(*arms: Sequence[object]) -> str:
@@ -103,14 +115,23 @@ def _success(finding: Finding, arm: list[Outcome], other: list[Outcome], shift: 
     if reason := _too_few(*rates):
         return Evidence(f"{points:+.1f} points; {reason}")
     first, second = (significance.success_estimate(values, prompts) for values in rates)
-    difference = significance.welch(first, second, shift)
+    shared = _shared_error(*sides)
+    difference = significance.welch(first, second, shift, shared)
     spread = math.sqrt((first.square * first.seeds + second.square * second.seeds) / 2)
     return Evidence(
         f"{points:+.1f} points ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})",
         difference.p,
         supports=difference.value + shift > 0,
-        seeds=lambda claims: significance.seeds_for_difference(difference.value + shift, spread, arms=2, claims=claims),
+        needed=_needed(difference.value + shift, spread, 2, shared.square),
     )
+
+
+def _shared_error(arm: list[EvaluationResult], other: list[EvaluationResult]) -> Shared:
+    """Of the difference in success, from the puzzles; none where the result of each puzzle is not known."""
+    counts = {len(evaluation.puzzles) for evaluation in [*arm, *other]}
+    if len(counts) > 1 or max(counts) < 2:
+        return NOTHING_SHARED
+    return significance.shared_error([one.puzzles for one in arm], [one.puzzles for one in other])
 
 
 def _collapses_later(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
@@ -122,7 +143,12 @@ def _collapses_later(finding: Finding, arm: list[Outcome], other: list[Outcome])
     if reason := _too_few(arm, other):
         return Evidence(f"{figures}; {reason}")
     excess, p = significance.log_rank([_survival(o) for o in arm], [_survival(o) for o in other])
-    return Evidence(figures, p, supports=excess < 0, seeds=significance.seeds_for_log_rank)
+
+    def needed(level: float) -> str:
+        fewest = significance.seeds_for_log_rank(level)
+        return f"{fewest} seeds could settle it" if fewest > min(len(arm), len(other)) else ""
+
+    return Evidence(figures, p, supports=excess < 0, needed=needed)
 
 
 def _survival(outcome: Outcome) -> Survival:
@@ -133,6 +159,21 @@ def _collapses(outcomes: list[Outcome]) -> str:
     listed = ", ".join(str(o.collapse) for o in outcomes if o.collapse)
     count = sum(o.collapse is not None for o in outcomes)
     return f"{count} of {len(outcomes)} collapsed{f' (iteration {listed})' if listed else ''}"
+
+
+def _less_time(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
+    """Update time; not tested unless the two runs of each seed were timed side by side."""
+    evidence = _less(lambda outcome: outcome.update_seconds, _UPDATE_UNIT)(finding, arm, other)
+    if evidence.p is None or _timed_together(arm, other):
+        return evidence
+    means = [fmean(outcome.update_seconds for outcome in side) for side in (arm, other)]
+    return Evidence(f"{means[0]:,.0f} {_UPDATE_UNIT} against {means[1]:,.0f}; {_TIMED_APART}")
+
+
+def _timed_together(arm: list[Outcome], other: list[Outcome]) -> bool:
+    """Whether load and machine, which differ between sessions, were the same for the two arms of each seed."""
+    places = {outcome.seed: outcome.timed_in for outcome in other}
+    return all(places.get(outcome.seed, outcome.timed_in) == outcome.timed_in for outcome in arm)
 
 
 def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, list[Outcome], list[Outcome]], Evidence]:
@@ -154,7 +195,7 @@ def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, lis
             f"{figures}, {math.exp(ratio.value):.0%} ({math.exp(ratio.low):.0%} to {math.exp(ratio.high):.0%})",
             ratio.p,
             supports=ratio.value < 0,
-            seeds=lambda claims: significance.seeds_for_difference(ratio.value, spread, arms=2, claims=claims),
+            needed=_needed(ratio.value, spread, 2),
         )
 
     return judge
@@ -179,7 +220,7 @@ def _falls(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Eviden
         f"{figures}, change {_interval(change)}",
         change.p,
         supports=change.value < 0,
-        seeds=lambda claims: significance.seeds_for_difference(change.value, stdev(changes), arms=1, claims=claims),
+        needed=_needed(change.value, stdev(changes), 1),
     )
 
 
@@ -191,7 +232,7 @@ _CLAIMS: dict[str, Callable[[Finding, list[Outcome], list[Outcome]], Evidence]] 
     "higher": _higher,
     "not_lower": _not_lower,
     "collapses_later": _collapses_later,
-    "less_update_time": _less(lambda outcome: outcome.update_seconds, "s of updates"),
-    "less_memory": _less(lambda outcome: outcome.learner_megabytes, "MiB"),
+    "less_update_time": _less_time,
+    "less_memory": _less(lambda outcome: outcome.learner_megabytes, "MiB at the learner's peak"),
     "falls": _falls,
 }

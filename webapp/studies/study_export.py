@@ -34,7 +34,7 @@ def markdown(results: StudyResults, address: Address, picture: str = "") -> str:
     study = results.study
     parts = [
         f"# {_cell(study.title)}",
-        results.plan.question,
+        " ".join(filter(None, [results.plan.question, results.limits])),
         f"{study.get_state_display()}: {results.counts_words}.",
         f"![Curves of the arms, mean ± standard deviation]({picture})" if picture else "",
         "## Results",
@@ -42,9 +42,9 @@ def markdown(results: StudyResults, address: Address, picture: str = "") -> str:
         _suites(results),
         "Success is that of the last evaluation of each run on fixed prompts, as the mean over seeds ± standard "
         "deviation. Collapsed: the mean success of five iterations fell below half of its best and stayed there. "
-        "Detected: iteration at which the Echo Trap detector reported a collapse.",
+        "Detected: iteration at which the Echo Trap detector reported a collapse, also if a rewind took it back.",
         *_verdicts(results),
-        *(["## Figures of the paper", _paper(results)] if results.reported else []),
+        *(["## Figures of the paper", _paper(results), results.paper_note] if results.reported else []),
         "## Settings",
         _settings(results),
         "## Runs",
@@ -112,6 +112,7 @@ def _verdicts(results: StudyResults) -> list[str]:
         "Tested over the complete runs, all claims together with Holm's correction, at least three seeds of each arm "
         "and a two-sided p value of at most 0.05. A verdict is provisional until all planned seeds are complete: "
         "looking earlier makes chance findings more likely.",
+        results.puzzle_note,
     ]
 
 

@@ -15,7 +15,7 @@ from trainer.config.run import RunConfig
 from webapp.runs.launch.overrides import with_changes
 from webapp.runs.models import Run, RunQuerySet
 from webapp.studies.study_plan import StudyPlan, StudyRefused, launchable
-from webapp.studies.study_spec import MAX_AXES, Spec, read_spec
+from webapp.studies.study_spec import DEFAULT_SEEDS, MAX_AXES, Spec, default_seeds, read_spec
 
 ROWS = range(1, MAX_AXES + 1)
 KINDS = ("catalogue", "grid", "random", "bayesian")
@@ -75,19 +75,15 @@ def _data(post: Mapping[str, str], readable: RunQuerySet) -> dict[str, Any]:
         raise StudyRefused("kind", f"must be one of {', '.join(KINDS)}")
     shared = _assignments(post.get("shared", ""))
     if kind == "catalogue":
-        return {
-            "kind": kind,
-            "study": post.get("study", ""),
-            "scale": post.get("scale", "pocket"),
-            "seeds": _whole(post, "seeds", 3),
-            "overrides": shared,
-        }
+        study, scale = post.get("study", ""), post.get("scale", "pocket")
+        seeds = _whole(post, "seeds", default_seeds(study, scale))
+        return {"kind": kind, "study": study, "scale": scale, "seeds": seeds, "overrides": shared}
     config, preset = _common(post, shared, readable)
     data: dict[str, Any] = {
         "kind": kind,
         "config": config.model_dump(mode="json"),
         "preset": preset,
-        "seeds": _whole(post, "seeds", 3 if kind == "grid" else 1),
+        "seeds": _whole(post, "seeds", DEFAULT_SEEDS if kind == "grid" else 1),
         "metric": post.get("metric", "").strip() or "success/rate",
     }
     if post.get("early_stopping"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Q
 
 from trainer.studies.results import GPU_MEMORY, EvaluationResult, Outcome
@@ -13,9 +15,9 @@ from trainer.studies.study import SUCCESS
 from webapp.runs import curves
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.studies.models import Study, StudyArm, StudyRun
+from webapp.trajectories.models import Trajectory
 
 MEMORY = "system/memory_bytes"
-UPDATE = "time/update"
 CLOCK = "reward/mean"
 """A metric logged in every training iteration: its last point holds the seconds used by the run."""
 
@@ -67,11 +69,8 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
         result = EvaluationResult(row.iteration, row.prompts, row.success, row.success_low, row.success_high)
         evaluations[row.run_id][row.suite].append(result)
     alarms: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for key, iteration, state in (
-        Alarm.objects.filter(run__in=keys, undone=False)
-        .order_by("seq", "pk")
-        .values_list("run_id", "iteration", "state")
-    ):
+    found_alarms = Alarm.objects.filter(run__in=keys).order_by("seq", "pk")  # also those that a rewind took back
+    for key, iteration, state in found_alarms.values_list("run_id", "iteration", "state"):
         alarms[key].append((iteration, state))
     cells = []
     for member in members:
@@ -90,6 +89,7 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
             evaluations=dict(evaluations[key]),
             suite=run.environment,
             alarms=alarms[key],
+            timed_in=(run.device,),
             seconds=float(run.summary.get("seconds") or (clock.seconds if clock else 0.0)),
             megabytes=memory.highest / 2**20 if memory else 0.0,
         )
@@ -97,3 +97,51 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
             outcome.curves[GPU_MEMORY] = {gpu.highest_at: gpu.highest}
         cells.append(CellResult(member.arm, run, member.environment, member.seed, outcome))
     return cells
+
+
+def with_puzzles(cells: Sequence[CellResult]) -> list[Outcome]:
+    """Outcomes of these runs, whose last evaluation of each suite has the result of each puzzle. One query."""
+    last = {
+        (cell.run.pk, suite): results[-1]
+        for cell in cells
+        for suite, results in cell.outcome.evaluations.items()
+        if results
+    }
+    rows = (
+        Trajectory.objects.filter(
+            run__in={key for key, _ in last},
+            split="eval",
+            iteration__in={result.iteration for result in last.values()},
+            superseded=False,
+            status__in=Trajectory.COUNTED,
+        )
+        .order_by()
+        .values_list("run_id", "iteration", "group__suite")
+        .annotate(
+            numbers=ArrayAgg("group__number", order_by=("group__number", "member")),
+            statuses=ArrayAgg("status", order_by=("group__number", "member")),
+        )
+    )
+    for key, iteration, suite, numbers, statuses in rows:
+        result = last.get((key, suite))
+        if result is not None and result.iteration == iteration:
+            last[key, suite] = replace(result, puzzles=_shares(numbers, statuses))
+    return [
+        replace(
+            cell.outcome,
+            evaluations={
+                suite: [*results[:-1], last[cell.run.pk, suite]]
+                for suite, results in cell.outcome.evaluations.items()
+                if results
+            },
+        )
+        for cell in cells
+    ]
+
+
+def _shares(numbers: Sequence[int], statuses: Sequence[str]) -> tuple[float, ...]:
+    """Share of successes on each puzzle, in the order of their numbers."""
+    played: dict[int, list[bool]] = defaultdict(list)
+    for number, status in zip(numbers, statuses, strict=True):
+        played[number].append(status == Trajectory.Status.SUCCESS)
+    return tuple(fmean(successes) for successes in played.values())

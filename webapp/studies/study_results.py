@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean, stdev
-from typing import Any
+
+from pydantic import ValidationError
 
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
 from trainer.studies import catalogue
-from trainer.studies.paper import REPORTED, Reported
-from trainer.studies.results import Outcome
+from trainer.studies.limits import limits
+from trainer.studies.method import ArmConfig, across_environments, shared_settings
+from trainer.studies.paper import REPORTED, Reported, other_estimators
+from trainer.studies.results import UPDATE, Outcome, puzzle_note
 from trainer.studies.study import SUCCESS, Arm, Finding
 from trainer.studies.study import Study as Plan
 from webapp.core import formatting
-from webapp.explorer.compare import DifferenceGroup, differences
+from webapp.explorer.compare import Difference, DifferenceGroup, differences
 from webapp.runs.curves import Point, value_words
 from webapp.runs.models import Run
 from webapp.studies.models import Study, StudyArm, StudyRun
 from webapp.studies.progress import better_of, value_at, window_of
-from webapp.studies.study_outcomes import UPDATE, CellResult, read_cells
+from webapp.studies.study_outcomes import CellResult, read_cells, with_puzzles
 from webapp.studies.study_plan import short_label, shown_value
 from webapp.studies.study_spec import CatalogueSpec, SearchSpec, Spec, read_spec
 
@@ -233,14 +236,23 @@ class StudyResults:
         ]
 
     @cached_property
+    def judged(self) -> list[Outcome]:
+        """Outcomes of the runs that are complete, on which verdicts rest. One query."""
+        return with_puzzles([cell for cell in self.cells if cell.complete])
+
+    @property
+    def puzzle_note(self) -> str:
+        """For which puzzles verdicts on success hold, where it is for these only."""
+        return puzzle_note(self.judged) if self.plan.findings else ""
+
+    @cached_property
     def verdicts(self) -> list[VerdictSoFar]:
         """Claims of the study, tested over the runs that are complete."""
         if not self.plan.findings:
             return []
         from trainer.studies.verdicts import verdicts  # scipy: tens of megabytes that other pages do without
 
-        complete = [cell.outcome for cell in self.cells if cell.complete]
-        found = verdicts(self.plan, complete)
+        found = verdicts(self.plan, self.judged)
         sides = [
             (finding, environment)
             for finding in self.plan.findings
@@ -254,28 +266,73 @@ class StudyResults:
                 one.figures,
                 one.p,
                 one.corrected,
-                min(_count(complete, environment, name) for name in (finding.arm, finding.other) if name),
+                min(_count(self.judged, environment, name) for name in (finding.arm, finding.other) if name),
                 self.spec.seeds,
             )
             for one, (finding, environment) in zip(found, sides, strict=True)
         ]
 
+    @cached_property
+    def firsts(self) -> dict[tuple[int, str], Run]:
+        """The first run of each arm in each environment, with its settings. One query."""
+        found: dict[tuple[int, str], int] = {}
+        for cell in self.cells:
+            found.setdefault((cell.arm.pk, cell.environment), cell.run.pk)
+        runs = Run.objects.in_bulk(list(found.values()))
+        return {place: runs[key] for place, key in found.items()}
+
     def setting_groups(self) -> tuple[list[StudyArm], list[DifferenceGroup]]:
-        """Arms of a study of the catalogue, and the settings in which their first runs differ. One query."""
+        """Arms of a study of the catalogue, and the settings in which their first runs differ in some environment."""
         if not isinstance(self.spec, CatalogueSpec):
             return [], []
-        first: dict[int, CellResult] = {}
-        for cell in self.cells:
-            if cell.environment == self.cells[0].environment:
-                first.setdefault(cell.arm.pk, cell)
-        chosen = list(first.values())[:MAX_DIFFERENCES]
-        runs = Run.objects.in_bulk([cell.run.pk for cell in chosen])
-        return [cell.arm for cell in chosen], differences([runs[cell.run.pk] for cell in chosen])
+        present = {arm for arm, _ in self.firsts}
+        arms = [arm for arm in self.arms if arm.pk in present][:MAX_DIFFERENCES]
+        places = [place for place in self.firsts if place[0] in {arm.pk for arm in arms}]
+        groups = []
+        for group in differences([self.firsts[place] for place in places]):
+            between_arms = [
+                replace(one, values=values)
+                for one in group.differences
+                if (values := _values_of_arms(one, places, arms)) is not None
+            ]
+            if between_arms:
+                groups.append(DifferenceGroup(group.title, between_arms))
+        return arms, groups
 
     @cached_property
-    def common_config(self) -> RunConfig | None:
-        """Configuration of the first run."""
-        return RunConfig.model_validate(self.cells[0].run.config) if self.cells else None
+    def arm_configs(self) -> list[ArmConfig]:
+        """Settings of each arm in each environment, without runs of another version whose settings do not fit."""
+        arms, found = {arm.pk: arm for arm in self.arms}, []
+        for (key, environment), run in self.firsts.items():
+            try:
+                config = RunConfig.model_validate(run.config)
+            except ValidationError:
+                continue
+            found.append(ArmConfig(environment, arms[key].title, arms[key].name, config))
+        return found
+
+    @property
+    def limits(self) -> str:
+        """What the study cannot show at its scale."""
+        return limits(self.plan.name, self.spec.scale) if isinstance(self.spec, CatalogueSpec) else ""
+
+    @property
+    def paper_note(self) -> str:
+        """Where arms learn with another estimator than in the paper."""
+        return other_estimators(self.plan.name, self.arm_configs) if self.reported else ""
+
+
+def _values_of_arms(one: Difference, places: Sequence[tuple[int, str]], arms: Sequence[StudyArm]) -> list[str] | None:
+    """A setting of each arm, across environments; None if arms differ in no environment."""
+    values: dict[str, dict[int, str]] = {}
+    for (arm, environment), value in zip(places, one.values, strict=True):
+        values.setdefault(environment, {})[arm] = value
+    if all(len(set(own.values())) == 1 for own in values.values()):
+        return None
+    return [
+        across_environments({environment: own[arm.pk] for environment, own in values.items() if arm.pk in own})
+        for arm in arms
+    ]
 
 
 def results_of(study: Study, members: Sequence[StudyRun], hidden: int = 0) -> StudyResults:
@@ -330,15 +387,6 @@ def _each(iterations: Sequence[int | None]) -> str:
     return f"{len(present)} of {len(iterations)}{': ' + ', '.join(present) if present else ''}"
 
 
-def settings_of(results: StudyResults) -> dict[str, Any]:
-    """What all runs have in common, for the method of an export."""
-    config = results.common_config
-    if config is None:
-        return {}
-    rollout = config.rollout
-    return {
-        "policy": config.policy.model,
-        "iterations, P × N": f"{config.iterations}, {rollout.groups} × {rollout.group_size}",
-        "policy learning rate": f"{config.optimizer.policy_lr:g}",
-        "evaluation": f"{config.evaluation.prompts} fixed prompts, T = {config.evaluation.temperature:g}",
-    }
+def settings_of(results: StudyResults) -> dict[str, str]:
+    """Settings of the runs, for the method of an export."""
+    return shared_settings(results.arm_configs)

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, TypeAdapter, model_validator
 
+from trainer.studies.catalogue import STUDIES
+
 MAX_SEEDS = 20
 MAX_AXES = 6
 MAX_VALUES = 50
@@ -15,6 +17,8 @@ MAX_PARALLEL = 50
 WINDOW = 5
 """Iterations whose mean counts as the value of a metric at their end, as for collapses (trainer/studies/results.py)."""
 DEFAULT_METRIC = "success/rate"
+DEFAULT_SEEDS = 3
+"""Of a grid, and of a study that is not in the catalogue."""
 
 SettingName = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_.]*$", max_length=100)]
 Seeds = Annotated[int, Field(strict=True, ge=1, le=MAX_SEEDS, description="Number of seeds of each arm.")]
@@ -72,13 +76,19 @@ class EarlyStopping(_Strict):
     reduction: int = Field(default=3, strict=True, ge=2, le=10, description="One in so many goes on.")
 
 
+def default_seeds(study: str, scale: str) -> int:
+    """Seeds of each arm that a study of the catalogue has unless others are chosen."""
+    found = STUDIES.get(study)
+    return next((seeds for of, seeds in found.seeds.items() if of == scale), DEFAULT_SEEDS) if found else DEFAULT_SEEDS
+
+
 class CatalogueSpec(_Strict):
     """A study of the paper, at a scale."""
 
     kind: Literal["catalogue"] = "catalogue"
     study: str = Field(max_length=40, description="Name of the study, as in figure-9.")
     scale: Literal["smoke", "pocket", "paper"] = "pocket"
-    seeds: Seeds = 3
+    seeds: Seeds = Field(default_factory=lambda given: default_seeds(given.get("study", ""), given.get("scale", "")))
     overrides: dict[str, JsonValue] = Field(
         default_factory=dict, max_length=50, description="Dotted setting → its value, in all runs."
     )
@@ -91,7 +101,7 @@ class GridSpec(_Strict):
     config: dict[str, Any]
     preset: str = Field(default="", max_length=100)
     axes: list[Axis] = Field(min_length=1, max_length=MAX_AXES)
-    seeds: Seeds = 3
+    seeds: Seeds = DEFAULT_SEEDS
     metric: Metric = DEFAULT_METRIC
     early_stopping: EarlyStopping | None = None
 

@@ -95,15 +95,34 @@ def test_many_seeds_are_permuted_at_random():
 
 
 def test_seeds_that_could_settle_a_claim():
-    assert significance.seeds_for_log_rank(1) == 4  # 2 of 70 assignments; with three seeds 2 of 20
-    assert significance.seeds_for_log_rank(9) > 4
-    few, many = (significance.seeds_for_difference(d, 0.05, arms=2, claims=1) for d in (0.2, 0.05))
+    assert significance.seeds_for_log_rank() == 4  # 2 of 70 assignments; with three seeds 2 of 20
+    assert significance.seeds_for_log_rank(0.05 / 9) == 6  # 2 of 924 assignments; with five seeds 2 of 252
+    few, many = (significance.seeds_for_difference(d, 0.05, arms=2) for d in (0.2, 0.05))
     assert few is not None
     assert many is not None
     assert 3 <= few < many
     assert many == pytest.approx(17, abs=1), "Cohen's d = 1 needs 17 for each arm"
-    assert significance.seeds_for_difference(0.0, 0.05, arms=2, claims=1) is None
-    assert significance.seeds_for_difference(1e-6, 0.5, arms=2, claims=1) is None
+    assert significance.seeds_for_difference(0.0, 0.05, arms=2) is None
+    assert significance.seeds_for_difference(1e-6, 0.5, arms=2) is None
+
+
+def test_more_seeds_do_not_make_up_for_few_puzzles():
+    alone = significance.seeds_for_difference(0.1, 0.05, arms=2)
+    beside = significance.seeds_for_difference(0.1, 0.05, arms=2, shared=0.02**2)
+    assert alone is not None
+    assert beside is not None
+    assert alone < beside
+    assert significance.seeds_for_difference(0.1, 0.05, arms=2, shared=0.1**2) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "level"),
+    [([], 0.05), ([0.001, 0.002], 0.05), ([0.001, 0.9], 0.025), ([0.9, 0.8], 0.05 / 3), ([0.03], 0.025)],
+)
+def test_the_level_of_a_claim_follows_from_the_p_values_beside_it(others, level):
+    assert significance.level_beside(others) == pytest.approx(level)
+    assert holm([level * 0.999, *others])[0] <= significance.LEVEL
+    assert holm([level * 1.001, *others])[0] > significance.LEVEL
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -117,6 +136,50 @@ def test_equal_arms_are_rarely_called_different(seeds, spread):
         arms = random.binomial(256, rates) / 256
         called += welch(*(success_estimate(list(arm), 256) for arm in arms)).p <= significance.LEVEL
     assert called / 2000 <= 0.065, "5 % and three standard errors of this simulation"
+
+
+def played(random, seeds, count, preference, spread=0.03, puzzles=256):
+    """Successes (pairs × arms × seeds × puzzles) of equal arms, each better at some puzzles that its seeds share."""
+    shape = (count, 2, 1, puzzles)
+    difficulty = 0.2 * random.standard_normal((count, 1, 1, puzzles))
+    own = preference * random.standard_normal(shape)
+    seed = spread * random.standard_normal((count, 2, seeds, 1))
+    return random.uniform(size=(count, 2, seeds, puzzles)) < 0.4 + difficulty + own + seed
+
+
+def share_called_different(pairs, shared_error):
+    called = 0
+    for pair in pairs:
+        arms = [success_estimate(list(arm.mean(axis=1)), arm.shape[1]) for arm in pair]
+        called += welch(*arms, shared=shared_error(*pair)).p <= significance.LEVEL
+    return called / len(pairs)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("preference", [0.0, 0.15, 0.3])
+def test_arms_that_prefer_other_puzzles_are_rarely_called_different(seeds, preference):
+    pairs = played(np.random.default_rng(seeds + int(100 * preference)), seeds, 1000, preference)
+    assert share_called_different(pairs, significance.shared_error) <= 0.071, "5 % and three standard errors"
+
+
+def test_the_error_that_seeds_share_is_not_in_their_spread():
+    pairs = played(np.random.default_rng(5), 12, 400, 0.3, spread=0.0)
+    without = share_called_different(pairs, lambda arm, other: significance.NOTHING_SHARED)
+    assert without > 0.1
+    assert share_called_different(pairs, significance.shared_error) <= 0.083
+
+
+def test_the_shared_error_is_that_of_the_preferences():
+    pairs = played(np.random.default_rng(9), 4, 200, 0.2, spread=0.0)
+    found = np.mean([significance.shared_error(*pair).square for pair in pairs])
+    assert found == pytest.approx(2 * 0.2**2 / 256, rel=0.3), "a little less, as rates end at 0 and 1"
+
+
+def test_arms_that_solve_the_same_puzzles_share_no_error():
+    same = [[1.0, 0.0, 1.0, 0.0]] * 3
+    assert significance.shared_error(same, same) == significance.Shared(0.0, 3)
+    opposite = [[0.0, 1.0, 0.0, 1.0]] * 3
+    assert significance.shared_error(same, opposite).square == pytest.approx(4 / 3 / 4)
 
 
 @pytest.mark.parametrize("chance", [0.2, 0.5, 1.0])

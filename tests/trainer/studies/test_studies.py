@@ -9,7 +9,6 @@ from dataclasses import replace
 from io import StringIO
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -27,7 +26,6 @@ from trainer.studies import command, grid, page, results
 from trainer.studies.catalogue import STUDIES, configuration, find
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
-from trainer.studies.results import collapse
 from trainer.studies.reuse import reuse
 from trainer.studies.significance import MIN_SEEDS
 from trainer.studies.study import SCALES
@@ -145,6 +143,8 @@ def test_a_run_of_another_study_with_the_same_settings_is_not_repeated(tmp_path,
     text = (tmp_path / "figure-5" / "figure-5.md").read_text()
     assert "for 4 runs, 1 at a time; 2 runs are those of other studies with the same settings" in text
     assert "a quantum abacus" in text
+    assert "do not compare their times" in text
+    assert "do not compare their times" not in (tmp_path / "figure-8" / "figure-8.md").read_text()
 
 
 def test_only_complete_runs_with_the_same_settings_are_reused(tmp_path, pocket_folder, complete, capsys):
@@ -344,97 +344,6 @@ def test_lora_uses_ten_times_the_learning_rate():
     assert (lora.lora.rank, lora.lora.alpha) == (64, 64)
     assert lora.optimizer.policy_lr == pytest.approx(10 * full.optimizer.policy_lr)
     assert lora.optimizer.critic_lr == pytest.approx(10 * full.optimizer.critic_lr)
-
-
-# -- results ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "success, at",
-    [
-        ([0.5] * 20, None),
-        ([0.0] * 20, None),
-        ([0.05] * 10 + [0.0] * 10, None),
-        ([0.6] * 10 + [0.0] * 10, 13),
-        ([0.6] * 10 + [0.0] * 10 + [0.6] * 10, None),
-        ([0.6] * 10 + [0.0] * 3, None),
-        ([], None),
-    ],
-)
-def test_a_collapse_is_a_lasting_fall_below_half_of_the_best(success, at):
-    assert collapse(success) == at
-
-
-@given(st.lists(st.floats(0, 1), max_size=60), st.floats(0.5, 1))
-def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor):
-    at = collapse(success)
-    assert at is None or (5 < at + 4 <= len(success) and max(success) >= 0.1)
-
-
-def simulated(course, groups, size, rng):
-    """Success of each iteration: groups of equally hard attempts, puzzles of very different difficulty."""
-    difficulty = [rng.beta(3 * rate, 3 * (1 - rate), groups) for rate in course]
-    return [float(rng.binomial(size, rates).mean()) / size for rates in difficulty]
-
-
-@pytest.mark.parametrize("rate", [0.08, 0.12, 0.2])
-@pytest.mark.parametrize("iterations", [40, 200])
-def test_flat_runs_are_rarely_called_collapsed(rate, iterations):
-    rng = np.random.default_rng([int(100 * rate), iterations])
-    runs = [collapse(simulated([rate] * iterations, 8, 16, rng)) for _ in range(150)]
-    assert sum(at is not None for at in runs) / len(runs) < 0.06
-    fallen = [rate] * (iterations // 2) + [rate / 8] * (iterations - iterations // 2)
-    runs = [collapse(simulated(fallen, 8, 16, rng)) for _ in range(50)]
-    assert sum(at is not None for at in runs) / len(runs) > 0.5
-
-
-def test_the_first_iterations_alone_are_no_best():
-    """One good iteration at the start is a fifth of a window, not a mean of its own."""
-    assert collapse([0.45] + [0.06] * 39) is None
-    assert collapse([0.9, 0.9] + [0.01] * 3 + [0.02] * 35) == 7, "two of five are"
-
-
-def test_the_last_attempt_at_an_iteration_counts(tmp_path):
-    cell = replace(grid.cells(find("table-4"), "smoke", 1, tmp_path)[0], folder=tmp_path / "cell")
-    journal = Journal(cell.folder)
-
-    def start(attempt, done, evaluated):
-        return events.RunStarted(
-            attempt=attempt,
-            from_iteration=done,
-            evaluated_iteration=evaluated,
-            iterations=3,
-            title="",
-            config={},
-            device="",
-            parameters=1,
-            versions={},
-        )
-
-    def evaluation(iteration, success):
-        return events.Evaluation(
-            iteration=iteration,
-            suite="Bandit",
-            prompts=2,
-            success=success,
-            success_low=0,
-            success_high=1,
-            mean_reward=0,
-            mean_turns=1,
-            mean_actions=1,
-        )
-
-    def metrics(iteration, value):
-        return events.Metrics(iteration=iteration, tokens=1, seconds=1, values={"success/rate": value})
-
-    alarm = events.Alarm(iteration=2, state="trapped", message="gone")
-    journal.write(start(1, 0, -1), evaluation(0, 0.5), metrics(1, 0.1), metrics(2, 0.2), evaluation(2, 0.9), alarm)
-    journal.write(start(2, 1, 0), metrics(2, 0.3), metrics(3, 0.4), evaluation(3, 0.75))
-    read = results.read(cell)
-    assert read.curves["success/rate"] == {1: 0.1, 2: 0.3, 3: 0.4}
-    assert [(result.iteration, result.success) for result in read.evaluations["Bandit"]] == [(0, 0.5), (3, 0.75)]
-    assert read.trapped is None
-    assert read.final().success == 0.75
 
 
 # -- plots and pages ------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from trainer.journal import events as journal
 from trainer.studies import results
 from trainer.studies.catalogue import STUDIES
 from trainer.studies.grid import Cell
+from trainer.studies.results import UPDATE
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
-from webapp.studies.study_outcomes import UPDATE, members_of, read_cells
+from webapp.studies.study_outcomes import members_of, read_cells, with_puzzles
 from webapp.studies.study_plan import planned
 from webapp.studies.study_spec import CatalogueSpec
 
@@ -87,3 +88,43 @@ def test_outcomes_equal_those_of_the_journal(people: People) -> None:
     assert here.outcome.update_seconds == there.update_seconds == pytest.approx(19 * 1.5)
     assert here.outcome.final() == there.final()
     assert (here.success, here.before, here.outcome.seconds) == (0.125, 0.25, 38.0)
+
+
+def rewound(suite: str) -> Iterator[journal.Event]:
+    """A collapse at iteration 3, a rewind to iteration 1, and no collapse after it."""
+    yield journal_builder.started()
+    for number in range(1, 4):
+        yield metrics(number, 0.5)
+    yield journal.Alarm(iteration=3, state="trapped", message="The rewards are equal.", evidence={})
+    yield journal.Rewound(number=1, from_iteration=3, to_iteration=1)
+    yield journal_builder.started(attempt=2, from_iteration=1, evaluated=0)
+    for number in range(2, 5):
+        yield metrics(number, 0.75)
+    for number, success in enumerate((True, False, True, True)):
+        name = f"e00004-p{number}"
+        yield journal_builder.group(4, number, [name], "eval").model_copy(update={"suite": suite})
+        yield journal_builder.turn(name, 0)
+        yield journal_builder.end(name, 1, success)
+    yield evaluation(4, suite, 0.75)
+    yield journal.RunFinished(reason="completed", iteration=4, message="Done.", summary={"seconds": 8.0})
+
+
+def test_a_collapse_that_a_rewind_took_back_was_detected_all_the_same(people: People) -> None:
+    spec = CatalogueSpec(study="echo-trap", scale="smoke", seeds=1)
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    run = next(run for run in runs_of(study, "rewind"))
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    journal_builder.write(run.folder, *rewound(run.environment))
+    JournalTailer(Run.objects.get(pk=run.pk)).drain()
+    here = next(cell for cell in read_cells(members_of(study), [UPDATE]) if cell.run.pk == run.pk)
+    arm = next(arm for arm in STUDIES["echo-trap"].arms if arm.name == "rewind")
+    there = results.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))
+    assert here.outcome.trapped == there.trapped == 3
+    assert here.outcome.collapse is None
+    assert here.outcome.timed_in == ("CPU, 1 thread",)
+    (known,) = with_puzzles([here])
+    assert known.final() == there.final()
+    assert [evaluation.puzzles for evaluation in known.evaluations[run.environment]] == [(1.0, 0.0, 1.0, 1.0)]
+    last = here.outcome.final()
+    assert last is not None
+    assert last.puzzles == (), "the outcome itself is left as it was"

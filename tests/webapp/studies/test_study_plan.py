@@ -44,6 +44,14 @@ def test_a_study_of_the_catalogue_has_the_cells_of_the_trainers_grid() -> None:
     assert needs_gpu(planned(CatalogueSpec(study="figure-9", scale="paper", seeds=1)))
 
 
+def test_a_study_of_the_catalogue_has_its_own_seeds_by_default() -> None:
+    assert CatalogueSpec(study="echo-trap").seeds == 6
+    assert CatalogueSpec(study="echo-trap", scale="paper").seeds == 3
+    assert CatalogueSpec(study="echo-trap", seeds=2).seeds == 2
+    assert read_spec({"kind": "catalogue", "study": "echo-trap", "scale": "smoke"}).seeds == 1
+    assert CatalogueSpec(study="none").seeds == 3, "refused when it is planned"
+
+
 def test_changes_to_all_runs_of_a_catalogue_study() -> None:
     plan = planned(CatalogueSpec(study="figure-5", scale="smoke", seeds=1, overrides={"iterations": 3}))
     assert {cell.config.iterations for cell in plan.cells} == {3}

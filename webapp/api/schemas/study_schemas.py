@@ -111,7 +111,7 @@ class NewStudy(StrictSchema):
     title: str = Field(default="", pattern=r"^[^\x00]*$", max_length=80)
     team: Slug | None = Field(default=None, description="Required only with a session whose user is in several teams.")
     visibility: StudyVisibility = "team"
-    seeds: int | None = Field(default=None, description="Of each arm; default: 3, for a search 1.")
+    seeds: int | None = Field(default=None, description="Of each arm; default: the study's own, 3 or 1 (search).")
     study: Text = Field(default="", description="catalogue: its name, as in figure-9.")
     scale: Literal["smoke", "pocket", "paper"] = Field(default="pocket", description="catalogue: its scale.")
     config: RunConfig | None = Field(default=None, description="Otherwise: what all arms have in common.")

@@ -14,6 +14,7 @@ from pytest_django import Settings
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.studies.played import evaluate, finish, play_until, runs_of
+from trainer.studies.limits import POCKET
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import Study
@@ -79,6 +80,7 @@ def test_a_grid_from_the_form_to_its_verdict(who: Visitors) -> None:
     assert "50.5 ± 1.3 %" in text
     assert "yes (provisional)" in text
     assert "3 of 4 seeds" in text
+    assert "verdicts on success hold for them only." in text, "no puzzle was recorded"
     finish(runs_of(study, "arm-2")[3], 0.79)
     do_advance()
     study.refresh_from_db()
@@ -252,6 +254,7 @@ def test_exports_hold_the_page_the_charts_and_the_runs(study: Study, who: Visito
     assert text.startswith(f"# {study.title}\n")
     for heading in ("## Results", "## Verdicts", "## Figures of the paper", "## Settings", "## Runs"):
         assert heading in text
+    assert "verdicts on success hold for them only." in text
     assert "| final success | Sokoban | StarPO-S | 20.3 % |" in text
     assert f"http://testserver/runs/{runs_of(study)[0].slug}/" in text
     picture = who.owner.get(f"/studies/{study.slug}/export/svg")
@@ -262,6 +265,41 @@ def test_exports_hold_the_page_the_charts_and_the_runs(study: Study, who: Visito
     assert [row["success"] for row in rows] == ["0.5", "0.51", "0.52", "0.53", "0.54", "0.55"]
     assert rows[0]["run"] == runs_of(study)[0].slug
     assert who.owner.get(f"/studies/{study.slug}/export/pdf").status_code == 404
+
+
+def test_a_study_of_the_paper_has_its_own_seeds_by_default(who: Visitors) -> None:
+    for name, scale, seeds in (("echo-trap", "pocket", 6), ("echo-trap", "smoke", 1), ("figure-9", "pocket", 3)):
+        fields = {"kind": "catalogue", "study": name, "scale": scale}
+        assert f"× {seeds} seed" in words(who.owner.post("/studies/new/check", fields).content.decode())
+    study = launch(who.owner, kind="catalogue", study="echo-trap", scale="pocket")
+    assert len(runs_of(study)) == 3 * 6
+    assert "18 runs: 3 arms × 6 seeds" in words(who.owner.get("/studies/new?study=echo-trap").content.decode())
+    chosen = {"kind": "catalogue", "study": "echo-trap", "seeds": "4"}
+    assert "× 4 seeds" in words(who.owner.post("/studies/new/check", chosen).content.decode())
+
+
+def test_a_study_shows_settings_of_each_environment_and_what_it_cannot_show(people: People, who: Visitors) -> None:
+    spec = CatalogueSpec(study="appendix-d", scale="pocket", seeds=1)
+    lora = do_create_study(people.team, people.owner, spec, planned(spec))
+    text = words(page(who.owner, lora))
+    assert "0.0002; FrozenLake: 0.0004" in text
+    assert "0.002; FrozenLake: 0.004" in text
+    assert POCKET["appendix-d"] in text
+    assert "LoRA: GRPO; the paper&#x27;s figures are of PPO." in text
+    assert "Decay" not in text, "a schedule that differs between environments alone"
+    exported = who.owner.get(f"/studies/{lora.slug}/export/markdown").content.decode()
+    assert "| policy learning rate | 0.0002 (LoRA: 0.002); FrozenLake: 0.0004 (LoRA: 0.004) |" in exported
+    assert "| estimator | GRPO |" in exported
+    assert POCKET["appendix-d"] in exported
+    assert "LoRA: GRPO; the paper's figures are of PPO." in exported
+
+
+def test_settings_of_another_version_do_not_keep_a_study_from_being_read(study: Study, who: Visitors) -> None:
+    first = runs_of(study)[0]
+    Run.objects.filter(pk=first.pk).update(config=first.config | {"iterations": "as many as it takes"})
+    assert "StarPO-S" in page(who.owner, study)
+    exported = who.owner.get(f"/studies/{study.slug}/export/markdown").content.decode()
+    assert "| policy learning rate |" in exported
 
 
 def test_a_page_of_many_runs_takes_as_many_queries_as_one_of_few(

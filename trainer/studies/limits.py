@@ -1,0 +1,20 @@
+"""What a study cannot show with a pocket policy, by study; others have only the limits of the scale."""
+
+from __future__ import annotations
+
+from trainer.studies.study import Scale
+
+POCKET: dict[str, str] = {
+    "figure-11": "Its thoughts are the short lines of its warm-up, which name what stands where and the next moves: "
+    "their length says little about reasoning.",
+    "table-4": "This policy knows no words: it copies the names of the arms and has no idea of their meaning, so that "
+    "a thought cannot help it as it helps a language model.",
+    "appendix-c": "Both arms start from a policy that has imitated a solver already: SFT continues its warm-up.",
+    "appendix-d": "Adapters of rank 64 are hardly smaller than the matrices of this policy, and most of the memory is "
+    "not for weights: half the memory cannot be expected.",
+}
+
+
+def limits(study: str, scale: Scale) -> str:
+    """Sentences on what the study cannot show at that scale; empty if nothing is known."""
+    return POCKET.get(study, "") if scale == "pocket" else ""
