@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from echoscope import models
-from echoscope.journal_uploads import JournalUploads
+from echoscope.journal import JournalUploads
 from echoscope.launch_body import Priority, Visibility, requested, resource_fields
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations

@@ -26,7 +26,7 @@ from echoscope.errors import (
     ServerError,
     Unreachable,
 )
-from echoscope.journal_uploads import JournalUploads
+from echoscope.journal import JournalUploads
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from tests.webapp.conftest import People
