@@ -167,13 +167,18 @@ def _less_time(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Ev
     if evidence.p is None or _timed_together(arm, other):
         return evidence
     means = [fmean(outcome.update_seconds for outcome in side) for side in (arm, other)]
-    return Evidence(f"{means[0]:,.0f} {_UPDATE_UNIT} against {means[1]:,.0f}; {_TIMED_APART}")
+    return Evidence(f"{_number(means[0])} {_UPDATE_UNIT} against {_number(means[1])}; {_TIMED_APART}")
 
 
 def _timed_together(arm: list[Outcome], other: list[Outcome]) -> bool:
     """Whether load and machine, which differ between sessions, were the same for the two arms of each seed."""
     places = {outcome.seed: outcome.timed_in for outcome in other}
     return all(places.get(outcome.seed, outcome.timed_in) == outcome.timed_in for outcome in arm)
+
+
+def _number(value: float) -> str:
+    """Whole numbers from 10 on, two significant digits below: a smoke test's updates take less than a second."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, list[Outcome], list[Outcome]], Evidence]:
@@ -185,7 +190,7 @@ def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, lis
             return Evidence("no runs")
         if not all(value > 0 for side in sides for value in side):
             return Evidence("nothing was measured")
-        figures = f"{fmean(sides[0]):,.0f} {unit} against {fmean(sides[1]):,.0f}"
+        figures = f"{_number(fmean(sides[0]))} {unit} against {_number(fmean(sides[1]))}"
         if reason := _too_few(*sides):
             return Evidence(f"{figures}; {reason}")
         logs = [[math.log(value) for value in side] for side in sides]

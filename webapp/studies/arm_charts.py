@@ -143,7 +143,10 @@ def _chart(environment: str, name: str, drawn: Sequence[ArmCurve], *, several: b
                 ],
             )
         )
-    title = f"{environment_title(environment)}: {spec.title.lower()}" if several else spec.title
+    # The title of an evaluation's metric names the suite, which here is the environment itself.
+    evaluated = name.startswith("eval/")
+    title = "Success on the fixed prompts" if evaluated else spec.title
+    title = f"{environment_title(environment)}: {title[0].lower()}{title[1:]}" if several else title
     chart = Chart(name, title, ChartSpec(spec).unit_words, lines, axes.up, axes.across, axes.grid)
     return ArmChart(title, spec, shown, chart, len(drawn) - len(shown))
 

@@ -163,6 +163,8 @@ def test_times_of_different_sessions_are_not_compared():
     verdict = verdict_on("less_update_time", *apart)
     assert (verdict.word, verdict.p, verdict.corrected) == (UNSETTLED, None, None)
     assert verdict.figures == "11 s of updates against 21; timed in different sessions or on different devices"
+    short = timed("a", 0, 0.1, "here"), timed("b", 0, 0.25, "elsewhere")
+    assert verdict_on("less_update_time", *short).figures.startswith("0.1 s of updates against 0.25")
     together = [timed(arm, n, s, "here", str(n)) for arm, s in (("a", 10.0), ("b", 20.0)) for n in THREE]
     assert word("less_update_time", *together) == "yes", "each seed in a session of its own"
     assert word("less_update_time", *together, timed("b", 3, 20.0, "alone")) == "yes", "a seed that has no counterpart"

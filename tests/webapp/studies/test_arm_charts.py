@@ -11,6 +11,7 @@ from pytest_django import Settings
 from tests.webapp.conftest import People
 from tests.webapp.studies.played import play_until, runs_of
 from webapp.runs.curves import Point
+from webapp.runs.models import MetricPoint
 from webapp.studies.actions import do_create_study
 from webapp.studies.arm_charts import BandPoint, band, charts_of, picture
 from webapp.studies.study_outcomes import members_of
@@ -50,8 +51,12 @@ def test_charts_and_picture_of_a_study(people: People, tmp_path: Path, settings:
     study = do_create_study(people.team, people.owner, spec, planned(spec))
     for number, run in enumerate(runs_of(study)):
         play_until(run, [number / 20, number / 15])
+    first = runs_of(study)[0]
+    name = f"eval/{first.environment}/success"
+    MetricPoint.objects.create(run=first, name=name, iteration=0, value=0.5, tokens=0, seconds=0.0)
     results = results_of(study, members_of(study))
-    charts = charts_of(results)
+    evaluated, *charts = charts_of(results)
+    assert evaluated.title == "Sokoban: success on the fixed prompts"
     assert [chart.title for chart in charts] == [
         "Sokoban: success while training",
         "FrozenLake: success while training",
