@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from trainer.config.files import preset_names
@@ -33,7 +34,10 @@ def report(config: RunConfig, options: argparse.Namespace) -> str:
         raise ValueError(f"--processes must be at least 1, not {options.processes}")
     if config.hosted.url:
         raise ValueError("hosted.url names a model that runs elsewhere: it needs no memory here")
-    shape = shape_of(config.policy.model) or hub_shape(config.policy.model, config.policy.revision)
+    shape = shape_of(config.policy.model)
+    if shape is None:
+        sys.stderr.write(f"Reading the config.json of {config.policy.model} from the Hugging Face Hub …\n")
+        shape = hub_shape(config.policy.model, config.policy.revision)
     if shape is None:
         raise ValueError(
             f"policy.model: the dimensions of {config.policy.model} are unknown, and the hub has no config.json of it "

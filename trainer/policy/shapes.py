@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
@@ -352,8 +353,13 @@ def hub_shape(model: str, revision: str = "") -> ModelShape | None:
 
     if not is_hub_id(model):
         return None
+    library = logging.getLogger("huggingface_hub")
+    level = library.level
+    library.setLevel(logging.ERROR)  # it warns of each attempt, six of them without a network
     try:
         file = hf_hub_download(model, "config.json", revision=revision or None)
     except (HfHubHTTPError, OSError, ValueError):
         return None
+    finally:
+        library.setLevel(level)
     return read_folder(Path(file).parent)

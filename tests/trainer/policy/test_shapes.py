@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,19 @@ def test_a_downloaded_model_is_known_by_its_configuration(tmp_path: Path, monkey
     monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_CACHE", str(tmp_path))
     assert shapes.shape_of("some/model") == shapes.read(QWEN3_30B)
     assert shapes.shape_of("some/other-model") is None
+
+
+def test_attempts_to_reach_the_hub_are_not_printed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreachable(*_: Any, **__: Any) -> str:
+        library.warning("Retrying in 1s")
+        raise OSError("name resolution")
+
+    library = logging.getLogger("huggingface_hub.utils._http")
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+    assert shapes.hub_shape("someone/some-model") is None
+    assert not caplog.records
+    library.warning("Retrying in 1s")
+    assert len(caplog.records) == 1, "its level is restored"

@@ -141,12 +141,14 @@ def _blank(request: HttpRequest) -> HttpResponse:
     origin = launch_base(request, query)
     environment = query.get("environment", "")
     values, question = origin.base.model_dump(), ""
-    if environment in envs.names() and values["environment"]["name"] != environment:
+    if environment in envs.names():
         settings = _variant_settings(request, environment, query.get("id", ""))
-        values["environment"] |= {"name": environment, "settings": settings}
-        values["rollout"] |= recommended_budgets(environment, settings)
-        drop_unsuited(values["environment"])
-    elif environment and environment not in envs.names():
+        other = values["environment"]["name"] != environment
+        if other or (settings and settings["id"] != values["environment"]["settings"].get("id")):
+            values["environment"] |= {"name": environment, "settings": settings}
+            values["rollout"] |= recommended_budgets(environment, settings)
+            drop_unsuited(values["environment"])
+    elif environment:
         missing = envs.missing_adapters().get(environment)
         messages.warning(request, missing or f"There is no environment “{environment[:100]}”: choose one below.")
     if origin.source is not None:
@@ -162,7 +164,10 @@ def _blank(request: HttpRequest) -> HttpResponse:
 
 def _variant_settings(request: HttpRequest, environment: str, variant: str) -> dict[str, Any]:
     """Settings of an adapter that choose the variant of that id; none, with a message, if it cannot be played."""
-    if not variant or not envs.variants(environment):
+    if not variant:
+        return {}
+    if "id" not in envs.settings_model(environment).model_fields:
+        messages.warning(request, f"{environment} has no variants: the id “{variant[:100]}” is left out.")
         return {}
     try:
         envs.spec(environment, {"id": variant})

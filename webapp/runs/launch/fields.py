@@ -185,13 +185,14 @@ def _settings(
         if is_model(info.annotation) or name == SETTINGS:
             continue
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-        default = base[key] if key in base else info.get_default(call_default_factory=True)
+        own = info.get_default(call_default_factory=True)
+        default = base.get(key, own)
         kind = kind_of(info, name)
         yield Setting(
             name=name,
             label=_label(name),
             kind=kind,
-            value=data_to_text(values.get(key, default), lines=kind == "long"),
+            value=data_to_text(values.get(key, own), lines=kind == "long"),
             default=data_to_text(default, lines=kind == "long"),
             help=help_with_limits(info),
             unit=str(extra.get("unit", "")),

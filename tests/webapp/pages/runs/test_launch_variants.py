@@ -45,6 +45,16 @@ def test_an_environment_of_our_own_offers_none(who: Visitors) -> None:
     page = page_of(who, "/runs/new?environment=Sokoban&id=Taxi")
     assert "variant-choice" not in page
     assert VARIANT not in page
+    assert "Sokoban has no variants: the id “Taxi” is left out." in html.unescape(page)
+
+
+def test_an_address_of_a_server_that_is_not_listed_is_kept_and_refused_at_its_field(who: Visitors) -> None:
+    address = "http://games.example:8000"
+    page = html.unescape(page_of(who, f"/runs/new?environment=OpenEnv&id={address}"))
+    assert fields_of(page)[VARIANT] == address
+    assert "ECHOSCOPE_OPENENV" in state_of(page)["errors"]["f-environment-settings-id"]
+    page = html.unescape(page_of(who, "/runs/new?environment=OpenEnv&id=Taxi"))
+    assert "is not the address of a server" in page
 
 
 def test_a_variant_in_the_address_brings_its_budgets_and_is_kept(who: Visitors) -> None:
@@ -60,6 +70,17 @@ def test_a_variant_in_the_address_brings_its_budgets_and_is_kept(who: Visitors) 
     assert run.config["environment"]["settings"] == {"id": TAXI}
     assert run.config["rollout"]["max_actions"] == 200
     assert run.title.startswith(f"Gymnasium {TAXI} · ")
+
+
+def test_another_variant_in_the_address_replaces_that_of_a_cloned_run(who: Visitors) -> None:
+    fields = fields_of(page_of(who, f"/runs/new?environment=Gymnasium&id={TAXI}"))
+    assert who.owner.post("/runs/new", fields).status_code == 302
+    clone = f"/runs/new?clone={Run.objects.order_by('-pk')[0].slug}&environment=Gymnasium"
+    assert fields_of(page_of(who, clone))[VARIANT] == TAXI
+    other = fields_of(page_of(who, f"{clone}&id=FrozenLake-v1"))
+    assert other[VARIANT] == "FrozenLake-v1"
+    assert other["rollout.max_turns"] == "20"
+    assert fields_of(page_of(who, f"{clone}&id=Taxi-v0"))[VARIANT] == TAXI, "an unknown one changes nothing"
 
 
 def test_an_unknown_variant_is_refused_with_near_matches(who: Visitors) -> None:
