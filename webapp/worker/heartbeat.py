@@ -15,9 +15,10 @@ from django.conf import settings
 from django.db import connection
 
 from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_now
-from webapp.runs import actions
+from webapp.runs import actions, object_storage
+from webapp.runs.models import Worker
 from webapp.runs.queue import device_classes
-from webapp.runs.queue.order import CLOCK_TOLERANCE
+from webapp.runs.queue.order import ALIVE, CLOCK_TOLERANCE
 from webapp.worker import liveness, ray_cluster, run_limits, trainer_environment
 from webapp.worker.files import data_folder
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
@@ -75,6 +76,8 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
         self._trusted_since = time.monotonic()
+        self._apart: set[str] = set()
+        """Names of the workers with another data folder that the log already has."""
 
     def start(self) -> None:
         if self._cluster is not None:
@@ -113,6 +116,7 @@ class Heartbeat:
                 if abs(offset) > CLOCK_TOLERANCE:
                     logger.warning("The clock of this machine is %+.1f s off that of the database: set it.", offset)
                 actions.do_record_heartbeat(self.name, database_now(), **self.description)
+                self._warn_of_other_folders()
             except DATABASE_UNAVAILABLE as error:
                 logger.warning("The database does not answer: %s", str(error).strip())
                 # once it is back, supervisors renew their leases first
@@ -122,6 +126,22 @@ class Heartbeat:
             if self._end:
                 return
             self._wake.wait(HEARTBEAT_INTERVAL)
+
+    def _warn_of_other_folders(self) -> None:
+        """Once for each live worker that sees another data folder, unless journals also go to object storage."""
+        own = self.description["data_folder"]
+        if not own or object_storage.configured_storage() is not None:
+            return
+        alive = Worker.objects.filter(last_seen_at__gte=database_now() - ALIVE)
+        apart = dict(alive.exclude(data_folder__in=("", own)).values_list("name", "host"))
+        if new := sorted(apart.keys() - self._apart):
+            logger.warning(
+                "%s (%s) has another data folder than this worker: neither can continue a run of the other one. Give "
+                "both the same shared folder as ECHOSCOPE_DATA_DIR, or set up object storage (docs/deploy.md).",
+                ", ".join(new),
+                ", ".join(sorted({apart[name] for name in new})),
+            )
+        self._apart |= apart.keys()
 
     def _show_alive(self) -> None:
         """Apart from the heartbeat, which a database that hangs instead of refusing can hold up for minutes."""

@@ -43,6 +43,21 @@ def test_a_worker_renews_its_heartbeat(beating: Heartbeat) -> None:
     eventually(lambda: Worker.objects.get().last_seen_at > first.last_seen_at)
 
 
+def test_a_worker_with_another_data_folder_is_logged_once(beating: Heartbeat, caplog: pytest.LogCaptureFixture) -> None:
+    eventually(lambda: Worker.objects.filter(name="worker@here").exclude(data_folder="").exists())
+    own = Worker.objects.get().data_folder
+    now = timezone.now()
+    for name, folder, seen in (("twin", own, now), ("lost", "other", now - timedelta(days=1)), ("apart", "other", now)):
+        times = {"started_at": seen, "last_seen_at": seen}
+        Worker.objects.create(name=f"worker@{name}", host=name, data_folder=folder, **times)
+    eventually(lambda: "worker@apart (apart) has another data folder" in caplog.text)
+    beats = Worker.objects.get(name="worker@here").last_seen_at
+    eventually(lambda: Worker.objects.get(name="worker@here").last_seen_at > beats + timedelta(seconds=0.2))
+    assert caplog.text.count("another data folder") == 1
+    assert "worker@lost" not in caplog.text
+    assert "worker@twin" not in caplog.text
+
+
 def test_a_worker_shows_that_it_lives_while_its_database_hangs(
     beating: Heartbeat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
