@@ -7,7 +7,12 @@ import sys
 # another busy program (the site, a browser) that made rollouts on two cores seven to ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from trainer.cli.broken_pipe import until_reader_gone
-from trainer.cli.main import main
+try:
+    from trainer.cli.broken_pipe import until_reader_gone
+    from trainer.cli.main import main
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] in ("envs", "trainer"):
+        raise  # of this package itself, which no installation would bring
+    sys.exit(f"error: {missing.name} is not installed; the trainer needs: pip install 'echoscope[train]'")
 
 sys.exit(until_reader_gone(main))

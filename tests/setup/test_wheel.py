@@ -103,12 +103,16 @@ class Environment:
 
     def run(self, *command: str, cwd: Path) -> str:
         """What a program of the environment prints; nothing is seen of the repository and its environment."""
+        done = self.attempt(*command, cwd=cwd)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def attempt(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """The same for a program that may fail."""
         program = str(self.folder / "bin" / command[0])
         clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         clean |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(cwd / "cache")}
-        done = subprocess.run([program, *command[1:]], cwd=cwd, env=clean, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return subprocess.run([program, *command[1:]], cwd=cwd, env=clean, capture_output=True, text=True)
 
 
 def test_a_wheel_holds_three_packages_and_links_to_addresses_only(wheel: Path) -> None:
@@ -134,6 +138,10 @@ def test_a_plain_install_records_runs_and_imports_chats(wheel: Path, tmp_path: P
     plain.run("echoscope", "import", "--help", cwd=tmp_path)
     plain.run("echoscope", "import", "chats.jsonl", "--out", "imported", cwd=tmp_path)
     assert "CRANE" in (tmp_path / "imported" / "journal.jsonl").read_text(encoding="utf-8")
+    missing = plain.attempt("python", "-m", "trainer", "train", "--preset", "bandit-starpo-pocket", cwd=tmp_path)
+    assert missing.returncode == 1
+    assert "not installed; the trainer needs: pip install 'echoscope[train]'" in missing.stderr
+    assert "Traceback" not in missing.stderr
 
 
 def test_the_environments_play_without_torch(wheel: Path, tmp_path: Path) -> None:

@@ -165,6 +165,10 @@ class RolloutConfig(Section):
     @classmethod
     def normalize_kwargs(cls, value: Any) -> Any:
         """Numbers and switches from texts, as forms send them."""
+        if isinstance(value, str):
+            name, sign, given = value.partition("=")
+            example = f"{name.strip()}: {given.strip()}" if sign else "enable_thinking: false"
+            raise ValueError(f"must be a mapping of variables, as in {{{example}}}, not {value[:100]!r}")
         if not isinstance(value, Mapping):
             return value
         return {str(name): _scalar(given) for name, given in value.items()}

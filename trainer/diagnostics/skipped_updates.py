@@ -15,7 +15,10 @@ _REASONS: dict[SkipReason, str] = {
     "filter": "the filter kept no group, since too few rewards within groups differ",
     "no_signal": "all trajectories of each group got the same reward",
 }
-_FINE_TUNE = "fine-tune the policy on demonstrations first (python -m trainer sft), then train its checkpoint"
+_FINE_TUNE = (
+    "if the environment has a solver, fine-tune the policy on its demonstrations first (python -m trainer sft), then "
+    "train its checkpoint; otherwise start from a model that can already play"
+)
 
 
 def skipped_update_notice(
@@ -46,7 +49,7 @@ def _advice(trajectories: Sequence[Trajectory], metrics: Mapping[str, float]) ->
         share = 1 - (acting if valid > HARDLY_ANY else valid)
         return f"{share:.0%} of the turns {problem}, so the policy cannot play yet: {_FINE_TUNE}."
     if success == 0:
-        return f"No trajectory succeeded: choose easier puzzles, larger groups (rollout.group_size), or {_FINE_TUNE}."
+        return f"No trajectory succeeded: choose easier puzzles or larger groups (rollout.group_size). Or {_FINE_TUNE}."
     return (
         "Larger groups (rollout.group_size), a higher rollout.temperature, or puzzles of medium difficulty make the "
         "trajectories of a group differ."

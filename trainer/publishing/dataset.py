@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from trainer.journal.events import ActionRecord
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
+from trainer.publishing.model_card import environment_tags
 from trainer.publishing.origin import Origin, read_origin
 from trainer.publishing.trajectories import RecordedTrajectory, read_trajectories
 
@@ -203,8 +204,9 @@ def row(trajectory: RecordedTrajectory) -> dict[str, Any]:
             turn.model_dump(include=set(TURN) - {"terms", "actions"})
             | {
                 "terms": [{"name": name, "value": value} for name, value in turn.terms.items()],
-                "actions": [_action(action) for action in turn.actions],
+                "actions": [_action(action) | ({} if turn.terms else {"reward": None}) for action in turn.actions],
             }
+            | ({} if turn.terms else {"reward": None})  # none was recorded
             for turn in trajectory.turns
         ],
     }
@@ -264,7 +266,7 @@ def metadata(origin: Origin, sizes: dict[str, Size], download: int, licence: str
     return data | {
         "pretty_name": f"Trajectories of {origin.title}",
         "task_categories": ["reinforcement-learning", "text-generation"],
-        "tags": ["echoscope", "agent", "trajectories", *(f"env:{name}" for name in sorted(origin.environments))],
+        "tags": ["echoscope", "agent", "trajectories", *environment_tags(origin.environments)],
         "size_categories": [size_category(sum(size.rows for size in sizes.values()))],
         "configs": [
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from trainer.config.files import ordered_dump
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
-from trainer.publishing.run_facts import RunFacts, base_model, command, public_settings
+from trainer.publishing.run_facts import RunFacts, base_model, command, environment_labels, public_settings
 from trainer.publishing.trajectories import RecordedTrajectory, read_trajectories
 from trainer.studies import drawing
 
@@ -50,20 +51,32 @@ def metadata(facts: RunFacts, *, licence: str = "", adapter: bool = False) -> di
     data: dict[str, Any] = {"license": licence} if licence else {}
     if base:
         data |= {"base_model": base, "base_model_relation": "adapter" if adapter else "finetune"}
-    environments = [config.environment.name, *(part.name for part in config.environment.mix)]
+    environments = environment_labels(config)
     methods = ["sft"] if config.kind == "sft" else ["starpo", "reinforcement-learning"]
     data |= {
         "library_name": "peft" if adapter else "transformers",
         "pipeline_tag": "text-generation",
-        "tags": ["echoscope", "agent", *methods, *sorted({f"env:{name}" for name in environments})],
+        "tags": ["echoscope", "agent", *methods, *environment_tags(environments)],
     }
     if facts.measured:
-        data["model-index"] = [{"name": facts.start.title, "results": [_result(e) for e in facts.measured]}]
+        data["model-index"] = [{"name": facts.start.title, "results": [_result(facts, e) for e in facts.measured]}]
     return data
 
 
-def _result(evaluation: events.Evaluation) -> dict[str, Any]:
+def environment_tags(labels: Iterable[str]) -> list[str]:
+    """Tags of environments: env:Sokoban, env:Gymnasium/Taxi-v4."""
+    return sorted({f"env:{label.replace(' ', '/', 1)}" for label in labels})
+
+
+def _suite_label(facts: RunFacts, suite: str) -> str:
+    """Display name of a suite: that of the run's own environment with its variant, as a benchmark of its own."""
+    environment = facts.config.environment
+    return environment_labels(facts.config)[0] if suite == environment.name else suite
+
+
+def _result(facts: RunFacts, evaluation: events.Evaluation) -> dict[str, Any]:
     """A result of the model index; the interval and the counts are arguments of the metric."""
+    suite = _suite_label(facts, evaluation.suite)
     measured = {
         "confidence": 0.95,
         "low": _rounded(evaluation.success_low),
@@ -83,7 +96,7 @@ def _result(evaluation: events.Evaluation) -> dict[str, Any]:
     ]
     return {
         "task": {"type": "reinforcement-learning", "name": "Multi-turn agent"},
-        "dataset": {"type": evaluation.suite, "name": evaluation.suite, "split": "eval"},
+        "dataset": {"type": suite.replace(" ", "/", 1), "name": suite, "split": "eval"},
         "metrics": metrics,
     }
 
@@ -96,10 +109,11 @@ def body(facts: RunFacts, sample: RecordedTrajectory | None, *, curve: bool) -> 
     """The card's text."""
     config, base = facts.config, base_model(facts.config)
     start = f"[{base}](https://huggingface.co/{base})" if base else _own_start(config.policy.model)
+    trained_on = environment_labels(config)[0]
     method = "the SFT baseline" if config.kind == "sft" else f"StarPO (estimator `{config.algorithm.estimator}`)"
     parts = [
         f"# {link_text(facts.start.title)}",
-        f"A language-model agent for **{link_text(config.environment.name)}**, trained from {start} with {method} in "
+        f"A language-model agent for **{link_text(trained_on)}**, trained from {start} with {method} in "
         f"Echoscope. These are the weights after iteration {facts.iteration} of {facts.start.iterations}.",
         "## Evaluation",
         evaluation_table(facts),
@@ -130,7 +144,7 @@ def evaluation_table(facts: RunFacts) -> str:
         passed = [evaluation.pass_at.get(k) for k in ks]
         rows.append(
             [
-                evaluation.suite,
+                _suite_label(facts, evaluation.suite),
                 str(evaluation.iteration),
                 f"{evaluation.prompts}{samples}",
                 f"{evaluation.success:.1%}",

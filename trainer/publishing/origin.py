@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.publishing.run_facts import base_model, read_facts, started_elsewhere
+from trainer.publishing.run_facts import base_model, environment_labels, read_facts, started_elsewhere
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,8 @@ def read_origin(run: Path) -> Origin:
     if started_elsewhere(run):
         return _of_another_trainer(run)
     facts = read_facts(run)
-    environment = facts.config.environment
-    names = dict.fromkeys([environment.name, *(part.name for part in environment.mix)])
     policy = base_model(facts.config) or Path(facts.config.policy.model).name
-    return Origin(facts.start.title, facts.iteration, tuple(names), policy)
+    return Origin(facts.start.title, facts.iteration, environment_labels(facts.config), policy)
 
 
 def _of_another_trainer(run: Path) -> Origin:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import yaml
 
+import envs
 from trainer.config.base import Section, is_hub_id
 from trainer.config.files import current_settings, load_preset, preset_names
 from trainer.config.run import RunConfig
@@ -20,6 +22,11 @@ _OWN_FIELDS = ("name", "tags", "trackers")
 """Settings that name a run, and change nothing in what it learns."""
 _UNPUBLISHED = ("engine.urls", "engine.weights_dir", "hosted.url", "hosted.api_key_env", "cluster.address", "tags")
 """Settings with addresses, folders or variables of the machine; cards and published settings omit them."""
+
+PRIVATE_ADDRESS = "ADDRESS"
+"""What stands in cards for the address of a server that others may not reach."""
+
+_PRIVATE_DOMAINS = (".local", ".internal", ".lan", ".home", ".corp", ".localhost", ".intranet")
 
 
 @dataclass
@@ -118,7 +125,45 @@ def public_settings(config: RunConfig) -> dict[str, Any]:
         section.pop(last, None)
     if base_model(config) is None:
         data["policy"]["model"] = Path(config.policy.model).name
+    for each in (data["environment"], *data["environment"]["mix"]):
+        each["settings"] = {name: _published(value) for name, value in each["settings"].items()}
     return data
+
+
+def environment_labels(config: RunConfig) -> tuple[str, ...]:
+    """Display names of the run's environments, the main one first, with variants: "Gymnasium Taxi-v4"."""
+    settings = public_settings(config)["environment"]
+    return tuple(_label(each["name"], each["settings"]) for each in (settings, *settings["mix"]))
+
+
+def _label(name: str, settings: Mapping[str, Any]) -> str:
+    return name if settings.get("id") == PRIVATE_ADDRESS else envs.label(name, settings)
+
+
+def _published(value: Any) -> Any:
+    """An environment's setting: of files and commands the names, of addresses those that anyone can reach."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith(("http://", "https://")):
+        return _published_address(value)
+    if Path(value).is_absolute() and Path(value).exists():
+        return Path(value).name
+    words = [Path(word).name if Path(word).is_absolute() else word for word in value.split(" ")]
+    return " ".join(words)
+
+
+def _published_address(address: str) -> str:
+    """Without credentials and query; ADDRESS for a host that may be a private one."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        port = parts.port
+    except ValueError:
+        return PRIVATE_ADDRESS
+    public = parts.scheme == "https" and "." in host and not host.endswith(_PRIVATE_DOMAINS)
+    if not public or not host.rpartition(".")[2].isalpha():
+        return PRIVATE_ADDRESS
+    return urlunsplit((parts.scheme, host if port is None else f"{host}:{port}", parts.path, "", ""))
 
 
 def base_model(config: RunConfig) -> str | None:

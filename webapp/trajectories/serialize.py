@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db.models import F, Sum, TextField, Window
@@ -35,6 +35,15 @@ def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
+def turn_data(event: Mapping[str, Any]) -> dict[str, Any]:
+    """A turn event for readers: without its place in the journal, with null for rewards that were not recorded."""
+    data = {name: value for name, value in event.items() if name not in _JOURNAL_FIELDS}
+    if data.get("terms") == {}:
+        data["reward"] = None
+        data["actions"] = [{**action, "reward": None} for action in data["actions"]]
+    return data
+
+
 def worst_mark_of(trajectory: Trajectory) -> str | None:
     """Its worst mark: none, inaccuracy, mistake, blunder or unknown; None until it has been judged."""
     return None if trajectory.worst_mark is None else Trajectory.WorstMark(trajectory.worst_mark).name.lower()
@@ -46,10 +55,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
     `turns`: its turn events in order, if already fetched. `turns_left_out`: how many of them are beyond what is read.
     `recorded`: it is of another trainer's run, of which the player shows what was sent. Select its group and run.
     """
-    shown = [
-        {name: value for name, value in event.items() if name not in _JOURNAL_FIELDS}
-        for event in (turn_events(trajectory) if turns is None else turns)
-    ]
+    shown = [turn_data(event) for event in (turn_events(trajectory) if turns is None else turns)]
     left_out = max(0, trajectory.turn_count - len(shown))
     return {
         "id": trajectory.key,

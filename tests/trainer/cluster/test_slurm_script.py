@@ -37,6 +37,27 @@ def program(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
+def test_a_head_that_does_not_start_ends_the_job(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program(programs, "srun", SRUN)
+    program(programs, "scontrol", "#!/bin/bash\necho node1\n")
+    program(programs, "ray", '#!/bin/bash\necho "ray $1: the port is taken"\nexit 1\n')
+    environment = os.environ | {
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NODELIST": "node1",
+        "SLURM_JOB_NUM_NODES": "1",
+    }
+    job = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=600)
+    assert job.returncode == 1
+    assert "ray start: the port is taken" in job.stdout
+    assert "The head of Ray did not start on node1" in job.stderr
+    assert "ray status: the port is taken" in job.stderr
+    assert not list(tmp_path.glob(".echoscope-ray-*"))
+
+
 @on_request
 def test_the_job_starts_a_cluster_trains_and_leaves_no_token(tmp_path: Path) -> None:
     programs = tmp_path / "bin"

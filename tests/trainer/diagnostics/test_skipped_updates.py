@@ -31,6 +31,7 @@ def test_each_cause_has_its_advice(valid: bool, action: ActionRecord, success: b
     assert text.startswith("Iteration 3 had no update: all trajectories of each group got the same reward. ")
     assert expected in text
     assert ("trainer sft" in text) is not success
+    assert ("if the environment has a solver" in text) is not success
 
 
 def test_a_filter_that_kept_no_group_is_named() -> None:

@@ -157,7 +157,7 @@ def test_a_run_of_another_trainer_is_exported_as_it_was_recorded(
     for iteration in (1, 2):
         for attempt in run.group(2, prompt="Guess the word.", iteration=iteration):
             with attempt:
-                attempt.turn(state="_____", response="<guess>crane</guess>", reward=0.5)
+                attempt.turn(state="_____", response="<guess>crane</guess>", reward=0.5 if iteration == 1 else None)
                 attempt.finish(success=iteration == 2)
     run.finish()
     out = tmp_path / "out"
@@ -170,6 +170,7 @@ def test_a_run_of_another_trainer_is_exported_as_it_was_recorded(
         ("Wordle", 2, True),
     ]
     assert rows[0]["turns"][0]["response"] == "<guess>crane</guess>"
+    assert [row["turns"][0]["reward"] for row in rows] == [0.5, 0.5, None, None]
     card = DatasetCard.load(out / "README.md")
     assert card.data.tags == ["echoscope", "agent", "trajectories", "env:Wordle"]
     assert "Dialogues of a language-model agent in **Wordle**, recorded by Echoscope over 2 iterations." in card.text

@@ -110,6 +110,39 @@ def test_addresses_and_folders_of_the_machine_are_not_published(tmp_path: Path, 
         assert secret not in published
 
 
+def test_a_variant_of_an_adapter_is_a_benchmark_of_its_own(tmp_path: Path, config: RunConfig) -> None:
+    taxi = with_overrides(config, ["environment.name=Gymnasium", "environment.settings={id: Taxi-v4}"])
+    facts = facts_of(tmp_path, taxi)
+    facts.evaluations.append(recorded.evaluated(facts.iteration, 0.5).model_copy(update={"suite": "Gymnasium"}))
+    data = model_card.metadata(facts)
+    assert "env:Gymnasium/Taxi-v4" in data["tags"]
+    assert data["model-index"][0]["results"][0]["dataset"]["name"] == "Gymnasium Taxi-v4"
+    text = model_card.body(facts, None, curve=False)
+    assert "**Gymnasium Taxi-v4**" in text
+    assert "| Gymnasium Taxi-v4 | 0 |" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "published"),
+    [
+        ("https://me:secret@host.example:8443/echo?key=1", "https://host.example:8443/echo"),
+        ("http://host.example/echo", "ADDRESS"),
+        ("https://10.0.0.5/echo", "ADDRESS"),
+        ("https://[::1]:80", "ADDRESS"),
+        ("https://host.example:port", "ADDRESS"),
+        ("https://games.internal", "ADDRESS"),
+        ("/usr/bin/python /home/me/server.py --fast", "python server.py --fast"),
+        ("Taxi-v4", "Taxi-v4"),
+    ],
+)
+def test_settings_of_environments_are_published_without_private_places(
+    config: RunConfig, given: str, published: str
+) -> None:
+    private = config.model_copy(deep=True)
+    private.environment.settings["id"] = given
+    assert run_facts.public_settings(private)["environment"]["settings"]["id"] == published
+
+
 def test_a_hub_id_is_the_base_model_and_a_licence_is_only_what_was_given(tmp_path: Path, config: RunConfig) -> None:
     facts = facts_of(tmp_path, with_overrides(config, ["policy.model=Qwen/Qwen3-0.6B", "lora.rank=8"]))
     data = model_card.metadata(facts)

@@ -12,13 +12,12 @@ from webapp.core import formatting
 from webapp.runs.public_words import failure_words
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import outcome_data, worst_mark_of
+from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_of
 from webapp.trajectories.sharing.public import outcome_of, when_of
 from webapp.trajectories.turn_text import response_text
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1
-_JOURNAL_FIELDS = ("type", "seq", "time", "trajectory")
 
 Event = Mapping[str, Any]
 
@@ -60,7 +59,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "board": group.board,
         "hint": group.hint,
         **(_extras(trajectory) if inside else {}),
-        "turns": [{name: value for name, value in event.items() if name not in _JOURNAL_FIELDS} for event in events],
+        "turns": [turn_data(event) for event in events],
     }
 
 

@@ -281,6 +281,9 @@ def test_attempts_of_our_own_trainer_are_judged_by_its_format(run: Run, people: 
     for words in ("No thought.", "The answer “sing” contains no action.", "0 tokens", "System prompt"):
         assert words in page
     assert "response-text" not in page
+    assert who.owner.get(f"/t/{own.slug}.json").json()["turns"][0]["reward"] is None, "none was recorded"
+    download = who.owner.get(f"/runs/{run.slug}/export/jsonl").streaming_content  # type: ignore[attr-defined]
+    assert json.loads(b"".join(download).splitlines()[0])["turns"][0]["reward"] is None
     link = do_share_trajectory(own, people.owner)
     assert "writes a thought and acts" in who.anonymous.get(f"/s/{link.token}").content.decode()
 
