@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from webapp.explorer.trajectory_filters import Filters, alarms_of, filter_trajectories, windows
+from webapp.explorer.trajectory_filters import Filters, alarms_of, filter_trajectories, known_reward, windows
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
 
@@ -34,26 +34,34 @@ SERVER_FILTERS = {
 
 @dataclass(frozen=True)
 class ResultCounts:
-    """Counts of a search. `success` and `reward` (a sum) cover ended trajectories; with `more`, only `found` is set."""
+    """Counts of a search; with `more`, only `found` is set.
+
+    Attributes:
+        ended, success: trajectories whose success is known, and those of them that were solved.
+        reward, rewarded: sum of the recorded rewards of WITH_REWARD, whatever their success, and the number of these.
+    """
 
     found: int
     ended: int
     success: int
     reward: float
+    rewarded: int
     more: bool = False
 
     @property
     def share(self) -> float | None:
-        """Share of the ended trajectories that were solved."""
+        """Share of the trajectories of known success that were solved."""
         return self.success / self.ended if self.ended else None
 
     @property
     def mean(self) -> float | None:
-        """Mean total reward of the ended trajectories."""
-        return self.reward / self.ended if self.ended else None
+        """Mean of the recorded rewards; None if there is none."""
+        return self.reward / self.rewarded if self.rewarded else None
 
 
 ENDED = Q(status__in=Trajectory.ENDED)
+WITH_REWARD = (*Trajectory.COUNTED, Trajectory.Status.UNKNOWN)
+"""Trajectories whose rewards are averaged: those that were interrupted have a part of theirs."""
 
 
 def facts(run: Run, filters: Filters) -> ResultCounts:
@@ -69,14 +77,15 @@ class _Tally:
     status: str
     number: int
     reward: float
+    rewarded: int
     still_open: bool
 
 
 def _tallies(queryset: TrajectoryQuerySet, still_open: Q, limit: int) -> list[_Tally]:
     """Tallies of the query, in one raw statement that reads each row once; faster than aggregates of the ORM."""
-    marked = queryset.annotate(still_open=ExpressionWrapper(still_open, BooleanField()))
+    marked = queryset.annotate(still_open=ExpressionWrapper(still_open, BooleanField()), known_reward=known_reward())
     try:
-        sql, params = marked.values_list("status", "total_reward", "still_open")[: limit + 1].query.sql_with_params()
+        sql, params = marked.values_list("status", "known_reward", "still_open")[: limit + 1].query.sql_with_params()
     except EmptyResultSet:  # the filters contradict each other
         return []
     with connection.cursor() as cursor:
@@ -85,21 +94,23 @@ def _tallies(queryset: TrajectoryQuerySet, still_open: Q, limit: int) -> list[_T
 
 
 _TALLIES = """
-SELECT status, count(*), sum(total_reward), still_open
-FROM ({}) AS matching (status, total_reward, still_open) GROUP BY status, still_open ORDER BY status, still_open
+SELECT status, count(*), coalesce(sum(reward), 0), count(reward), still_open
+FROM ({}) AS matching (status, reward, still_open) GROUP BY status, still_open ORDER BY status, still_open
 """
 
 
 def _summed(tallies: Iterable[_Tally], limit: int) -> ResultCounts:
     counted = list(tallies)
     ended = [tally for tally in counted if tally.status in Trajectory.COUNTED]
+    rewarded = [tally for tally in counted if tally.status in WITH_REWARD]
     facts = ResultCounts(
         found=sum(tally.number for tally in counted),
         ended=sum(tally.number for tally in ended),
         success=sum(tally.number for tally in ended if tally.status == Trajectory.Status.SUCCESS),
-        reward=sum((tally.reward for tally in ended), 0.0),
+        reward=sum((tally.reward for tally in rewarded), 0.0),
+        rewarded=sum(tally.rewarded for tally in rewarded),
     )
-    return facts if facts.found <= limit else ResultCounts(limit, 0, 0, 0.0, more=True)
+    return facts if facts.found <= limit else ResultCounts(limit, 0, 0, 0.0, 0, more=True)
 
 
 def live_counts(run: Run, filters: Filters) -> dict[str, Any]:
@@ -146,7 +157,7 @@ _COLUMNS = {
     "turns": "turn_count",
     "actions": "action_count",
     "tokens": "token_count",
-    "reward": "total_reward",
+    "reward": "known_reward",
     "broken": "format_error",
     "end": "end",
     "lost": "lost_at",
@@ -155,5 +166,6 @@ _COLUMNS = {
 
 
 def _open(queryset: TrajectoryQuerySet) -> Iterator[dict[str, Any]]:
-    for values in queryset.order_by("pk").values_list(*_COLUMNS.values())[: MAX_OPEN + 1]:
+    rows = queryset.annotate(known_reward=known_reward()).order_by("pk")
+    for values in rows.values_list(*_COLUMNS.values())[: MAX_OPEN + 1]:
         yield dict(zip(_COLUMNS, values, strict=True))

@@ -18,13 +18,14 @@ from django.db import connection
 from django.db.models import Case, CharField, F, Max, Min, Q, Value, When
 
 from envs.claims.kinds import CLAIM_KINDS
-from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT, ResultCounts
+from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT, WITH_REWARD, ResultCounts
 from webapp.explorer.trajectory_filters import (
     CLAIM_CONDITIONS,
     CLAIMS,
     MARKS,
     Filters,
     filter_trajectories,
+    known_reward,
 )
 from webapp.runs.models import Run
 from webapp.trajectories.end_reasons import END_REASONS, SOLVED, suggested
@@ -165,7 +166,7 @@ _COMBINATIONS = f"""
 WITH combinations AS (
     SELECT bucket, status, reason, lost_turn + 1 AS break_turn, claims, false_claim_kinds, split, environment, inside,
         CASE worst_mark {_MARK_NAMES} ELSE CASE WHEN status IN ({_ENDED}) THEN 'unjudged' ELSE '' END END AS mark,
-        count(*) AS number, sum(reward) AS reward
+        count(*) AS number, sum(reward) AS reward, count(reward) AS rewarded
     FROM (
         SELECT *, floor((reward - %s) / %s)::int AS bucket, {{inside}} AS inside
         FROM ({{matching}}) AS matching
@@ -200,19 +201,21 @@ def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: b
     matching = filter_trajectories(run, replace(filters, **_WITHOUT_FACETS)).annotate(
         of_claims=_case(CLAIM_CONDITIONS),
         of_environment=F("group__environment") if by_environment else Value(""),
+        known_reward=known_reward(),
     )
     columns = ("status", "end_reason", "lost_turn", "worst_mark", "of_claims", KINDS, "split", "of_environment")
     try:
-        sql, params = matching.values_list(*columns, "total_reward")[: limit + 1].query.sql_with_params()
+        sql, params = matching.values_list(*columns, "known_reward")[: limit + 1].query.sql_with_params()
     except EmptyResultSet:  # the filters contradict each other
-        return _Sums({}, ResultCounts(0, 0, 0, 0.0))
+        return _Sums({}, ResultCounts(0, 0, 0, 0.0, 0))
     accepted = _accepted(filters)
     sums: list[str] = []
     values: list[Any] = []
-    for column, left_out in [("number", ""), ("reward", ""), *(("number", name) for name in accepted)]:
+    shown = [("number", ""), ("reward", ""), ("rewarded", "")]
+    for column, left_out in [*shown, *(("number", name) for name in accepted)]:
         conditions = [condition for name, condition in accepted.items() if name != left_out]
         where = " AND ".join(text for text, _ in conditions) or "true"
-        sums.append(f"coalesce(sum({column}) FILTER (WHERE {where}), 0){'::bigint' if column == 'number' else ''}")
+        sums.append(f"coalesce(sum({column}) FILTER (WHERE {where}), 0){'' if column == 'reward' else '::bigint'}")
         values += [value for _, own in conditions for value in own]
     bounds: list[float] = []
     if "reward" in accepted:
@@ -234,16 +237,16 @@ def _case(conditions: Mapping[str, Q]) -> Case:
 def _read(rows: Sequence[tuple[Any, ...]], active: Sequence[str], limit: int) -> _Sums | None:
     """The rows of _COMBINATIONS: a bit for each column that is not in the set, the columns, and the sums."""
     by_value: dict[str, list[tuple[Any, int]]] = {}
-    tallies: list[tuple[str, int, float]] = []
+    tallies: list[tuple[str, int, float, int]] = []
     for mask, *rest in rows:
         values = dict(zip(_BITS, rest, strict=False))
-        every, found, reward, *others = rest[len(_BITS) :]
+        every, found, reward, rewarded, *others = rest[len(_BITS) :]
         columns = tuple(name for bit, name in enumerate(reversed(_BITS)) if not mask >> bit & 1)
         if not columns:
             if every > limit:
                 return None
         elif columns == ("status",):
-            tallies.append((values["status"], found, reward))
+            tallies.append((values["status"], found, reward, rewarded))
         else:
             name = "reward" if "bucket" in columns else columns[0]
             value = (values["status"], values["bucket"]) if name == "reward" else values[name]
@@ -252,14 +255,17 @@ def _read(rows: Sequence[tuple[Any, ...]], active: Sequence[str], limit: int) ->
     return _Sums(by_value, _totals(tallies))
 
 
-def _totals(tallies: Iterable[tuple[str, int, float]]) -> ResultCounts:
+def _totals(tallies: Iterable[tuple[str, int, float, int]]) -> ResultCounts:
+    """Totals from the status, number, sum of rewards and number of rewards of each status."""
     counted = [tally for tally in tallies if tally[1]]
     ended = [tally for tally in counted if tally[0] in Trajectory.COUNTED]
+    rewarded = [tally for tally in counted if tally[0] in WITH_REWARD]
     return ResultCounts(
-        found=sum(number for _, number, _ in counted),
-        ended=sum(number for _, number, _ in ended),
-        success=sum(number for status, number, _ in ended if status == Trajectory.Status.SUCCESS),
-        reward=sum((reward for _, _, reward in ended), 0.0),
+        found=sum(number for _, number, *_ in counted),
+        ended=sum(number for _, number, *_ in ended),
+        success=sum(number for status, number, *_ in ended if status == Trajectory.Status.SUCCESS),
+        reward=sum((reward for _, _, reward, _ in rewarded), 0.0),
+        rewarded=sum(number for *_, number in rewarded),
     )
 
 
@@ -318,7 +324,8 @@ def _suggestions(run: Run, filters: Filters) -> list[Choice]:
 
 def _scale(run: Run) -> tuple[float, float]:
     """Start and step of the run's distribution of rewards: a round step that needs at most MAX_BARS bars."""
-    ends = Trajectory.objects.filter(run=run).aggregate(low=Min("total_reward"), high=Max("total_reward"))
+    known = Trajectory.objects.filter(run=run, rewarded=True)
+    ends = known.aggregate(low=Min("total_reward"), high=Max("total_reward"))
     low, high = ends["low"] or 0.0, ends["high"] or 0.0
     rough = (high - low) / (MAX_BARS - 2) or 1.0
     power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
@@ -327,10 +334,10 @@ def _scale(run: Run) -> tuple[float, float]:
 
 
 def _rewards(sums: _Sums, filters: Filters, start: float, step: float) -> Rewards | None:
-    """The distribution of the ended trajectories; None if all of them have the same reward."""
+    """The distribution of the recorded rewards of ended trajectories; None if all of these are the same."""
     numbers: Counter[int] = Counter()
     for (status, bucket), number in sums.by_value.get("reward", ()):
-        if number and status in Trajectory.ENDED:
+        if number and bucket is not None and status in Trajectory.ENDED:
             numbers[bucket] += number
     if len(numbers) < 2:
         return None

@@ -13,7 +13,7 @@ from webapp.core.database import StatementTooSlow, statement_limit
 from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.pagination import SORTS
+from webapp.trajectories.pagination import SORTS, stands_last
 from webapp.trajectories.positions import position_query
 
 MAX_FOUND_QUERY = 1_000
@@ -64,18 +64,20 @@ def find_place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
 def _place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
     """As find_place, however long it takes. Four statements."""
     sort, descending = filters.sort.removeprefix("-"), filters.sort.startswith("-")
-    found = filter_trajectories(trajectory.run, filters).annotate(sort_key=SORTS[sort])
-    key = found.filter(pk=trajectory.pk).values_list("sort_key", flat=True).first()
-    if key is None:
+    found = filter_trajectories(trajectory.run, filters).annotate(sort_key=SORTS[sort], last=stands_last(sort))
+    own = found.filter(pk=trajectory.pk).values_list("last", "sort_key").first()
+    if own is None:
         return None
-    before = _side(key, trajectory.pk, smaller=not descending, earlier=True)
-    after = _side(key, trajectory.pk, smaller=descending, earlier=False)
+    last, key = own
+    before = _side(last, key, trajectory.pk, smaller=not descending, earlier=True)
+    after = _side(last, key, trajectory.pk, smaller=descending, earlier=False)
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
-    counted = found.values("pk", "sort_key")[: limit + 1].aggregate(all=Count("pk"), before=Count("pk", filter=before))
+    counted = found.values("pk", "last", "sort_key")[: limit + 1].aggregate(
+        all=Count("pk"), before=Count("pk", filter=before)
+    )
     more = counted["all"] > limit
-    down, up = ("-sort_key", "pk"), ("sort_key", "pk")
-    onwards = down if descending else up
-    backwards = ("sort_key", "-pk") if descending else ("-sort_key", "-pk")
+    onwards = ("last", "-sort_key" if descending else "sort_key", "pk")
+    backwards = ("-last", "sort_key" if descending else "-sort_key", "-pk")
     query = filters.query()
     return FoundPlace(
         number=0 if more else counted["before"] + 1,
@@ -86,11 +88,11 @@ def _place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
     )
 
 
-def _side(key: object, pk: int, *, smaller: bool, earlier: bool) -> Q:
-    """The rows on one side of a row: by the key, and among equal keys by the primary key."""
-    return Q(**{f"sort_key__{'lt' if smaller else 'gt'}": key}) | Q(
-        **{"sort_key": key, f"pk__{'lt' if earlier else 'gt'}": pk}
-    )
+def _side(last: int, key: object, pk: int, *, smaller: bool, earlier: bool) -> Q:
+    """The rows on one side of a row: by `last` and the key, and among equal ones by the primary key."""
+    side = "lt" if earlier else "gt"
+    by_key = Q(last=last, **{f"sort_key__{'lt' if smaller else 'gt'}": key})
+    return Q(**{f"last__{side}": last}) | by_key | Q(last=last, sort_key=key, **{f"pk__{side}": pk})
 
 
 def _address(trajectory: Trajectory | None, query: str) -> str:

@@ -23,7 +23,8 @@ class Attempt:
 
     Attributes:
         order: a later attempt has a higher number.
-        expected: mean reward of its group; None where no group was scored, as in an evaluation.
+        expected: mean reward of its group; None where no group was scored, as in an evaluation, and where the attempt
+            has no reward.
         attempts, successes: of its group, itself included.
         tried_before, solved_before: attempts at the same puzzle in earlier iterations, and successes among them.
         lost_because: reason why success became impossible, if the solver knows.
@@ -185,7 +186,7 @@ def _attempts(run: Run, split: str, iteration: int) -> list[Attempt]:
             order=trajectory.finished_seq or 0,
             success=trajectory.status == Trajectory.Status.SUCCESS,
             reward=trajectory.total_reward,
-            expected=trajectory.group.mean,
+            expected=trajectory.group.mean if trajectory.rewarded else None,
             attempts=len(outcomes[puzzle]),
             successes=sum(outcomes[puzzle]),
             tried_before=before.get(puzzle, (0, 0))[0],

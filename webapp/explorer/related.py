@@ -11,6 +11,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import MD5
 
 from webapp.core import formatting
+from webapp.explorer.counts import WITH_REWARD
 from webapp.explorer.rows import OutcomeLabel, outcome
 from webapp.trajectories.models import Trajectory, Turn
 
@@ -118,12 +119,13 @@ def _iteration_of(trajectory: Trajectory) -> int:
 
 def _iteration(number: int, members: Sequence[Trajectory], current: Trajectory) -> Iteration:
     ended = [member for member in members if member.status in Trajectory.COUNTED]
+    rewards = [member.total_reward for member in members if member.rewarded and member.status in WITH_REWARD]
     return Iteration(
         iteration=number,
         members=[_related(member, current) for member in members],
         solved=sum(member.status == Trajectory.Status.SUCCESS for member in ended),
         ended=len(ended),
-        mean=fmean(rewards) if (rewards := [member.total_reward for member in ended if member.rewarded]) else None,
+        mean=fmean(rewards) if rewards else None,
         here=number == current.iteration,
     )
 

@@ -318,10 +318,12 @@ def _figure(value: float) -> str:
 
 
 def facts_words(found: int, share: float | None, mean: float | None, more: bool) -> str:
-    """Summary line, e.g. “4,096 found · 56.4% solved · mean reward +4.92”."""
+    """Summary line, e.g. “4,096 found · 56.4% solved · mean reward +4.92”, without what is not known."""
     if more:
         return f"More than {found:,} found · narrow the filters to see their results"
     parts = [f"{found:,} found"]
-    if share is not None and mean is not None:
-        parts += [f"{formatting.percent(share)} solved", f"mean reward {formatting.signed(mean)}"]
+    if share is not None:
+        parts.append(f"{formatting.percent(share)} solved")
+    if mean is not None:
+        parts.append(f"mean reward {formatting.signed(mean)}")
     return " · ".join(parts)

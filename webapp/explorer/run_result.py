@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
+from django.db.models import Avg, Count, Q
+
+from webapp.explorer.counts import WITH_REWARD
 from webapp.explorer.success_difference import Rate, SuccessDifference, correlation, difference, paired_difference
 from webapp.runs.models import Evaluation, MetricPoint, Run
 from webapp.trajectories.models import Group, Trajectory
@@ -91,6 +94,28 @@ class Trend:
 
 
 @dataclass(frozen=True)
+class AttemptsResult:
+    """What is known of a run's training attempts.
+
+    Attributes:
+        number: of all attempts.
+        counted, success: the number whose success is known, and the share of them that were solved.
+        rewarded, reward: the number whose reward is known, and its mean.
+    """
+
+    number: int
+    counted: int
+    success: float | None
+    rewarded: int
+    reward: float | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether what is known of some attempts, success or reward, is known of all of them."""
+        return {self.counted, self.rewarded} <= {0, self.number}
+
+
+@dataclass(frozen=True)
 class RunResult:
     """What the card shows. Without an evaluation `last` is None, with a single one `gain`."""
 
@@ -105,10 +130,19 @@ class RunResult:
     checkpoint_success: float | None
     success_trend: Trend | None
     reward_trend: Trend | None
+    iterations: int
+    """Iterations of training whose success or reward was recorded, in runs without an evaluation."""
+    attempts: AttemptsResult | None
+    """In runs of other trainers with neither an evaluation nor a trend."""
     seconds: float | None
     tokens: float | None
     trajectories: int
     """Attempts in training, including those that were thinned out since."""
+
+    @property
+    def trend(self) -> Trend | None:
+        """The trend that the card shows first: of success, else of the reward."""
+        return self.success_trend or self.reward_trend
 
     @property
     def puzzles(self) -> int:
@@ -185,6 +219,7 @@ def result(
     checkpoints: Sequence[int],
     metrics: Mapping[str, Sequence[float]],
     trajectories: int,
+    attempts: AttemptsResult | None = None,
 ) -> RunResult:
     """The result of a run.
 
@@ -195,6 +230,7 @@ def result(
         checkpoints: iterations of the stored ones.
         metrics: success rate and mean reward of each iteration of training, in order.
         trajectories: number of its training trajectories.
+        attempts: what is known of them, where the run has nothing else to show.
     """
     first, last = (evaluations[0], evaluations[-1]) if evaluations else (None, None)
     compared = None
@@ -214,6 +250,8 @@ def result(
         checkpoint_success=None if checkpoint is None else success.get(checkpoint),
         success_trend=trend(metrics.get(SUCCESS, ())),
         reward_trend=trend(metrics.get(REWARD, ())),
+        iterations=max(map(len, metrics.values()), default=0),
+        attempts=attempts,
         seconds=run.summary.get("seconds"),
         tokens=run.summary.get("tokens"),
         trajectories=trajectories,
@@ -232,6 +270,7 @@ def of_run(run: Run) -> RunResult | None:
         points = MetricPoint.objects.filter(run=run, name__in=metrics).order_by("name", "iteration")
         for name, value in points.values_list("name", "value"):
             metrics[name].append(value)
+    measured = bool(evaluations) or any(len(values) > 1 for values in metrics.values())
     return result(
         run,
         evaluations,
@@ -239,6 +278,7 @@ def of_run(run: Run) -> RunResult | None:
         list(run.checkpoints.order_by("iteration").values_list("iteration", flat=True)),
         metrics,
         _trained_on(run),
+        None if measured or run.recorded is None else _attempts(run),
     )
 
 
@@ -248,6 +288,27 @@ def _trained_on(run: Run) -> int:
         return Trajectory.objects.current().filter(run=run, split="train").count()
     groups = Group.objects.filter(run=run, split="train", superseded=False).count()
     return groups * int(run.config.get("rollout", {}).get("group_size", 0))
+
+
+def _attempts(run: Run) -> AttemptsResult | None:
+    """What is known of the run's training attempts; None if neither the success nor the reward of any is. One query."""
+    with_reward = Q(status__in=WITH_REWARD, rewarded=True)
+    numbers = (
+        Trajectory.objects.current()
+        .filter(run=run, split="train")
+        .aggregate(
+            every=Count("pk"),
+            known=Count("pk", filter=Q(status__in=Trajectory.COUNTED)),
+            solved=Count("pk", filter=Q(status=Trajectory.Status.SUCCESS)),
+            rewards=Count("pk", filter=with_reward),
+            mean=Avg("total_reward", filter=with_reward),
+        )
+    )
+    known, rewards = numbers["known"], numbers["rewards"]
+    if not known and not rewards:
+        return None
+    share = numbers["solved"] / known if known else None
+    return AttemptsResult(numbers["every"], known, share, rewards, numbers["mean"])
 
 
 def _plays(run: Run, suite: str, iterations: set[int]) -> dict[int, dict[PuzzleKey, PuzzlePlay]]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.postgres.search import SearchQuery
-from django.db.models import Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Value
+from django.db.models import Case, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import NullIf
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from django.http import QueryDict
@@ -42,7 +42,7 @@ MULTIPLE = {"false_claim_kinds"}
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of trajectories; None = no restriction. Ranges include both ends.
+    """Filters of trajectories; None = no restriction. Ranges include both ends, and leave out unknown values.
 
     `outcome` is one of OUTCOMES, `success` distinguishes solved from failed only. `reason` is one of END_REASONS,
     `break_turn` the turn at which it was lost, from 1, `mistake_turn` that of its first mistake or blunder. `mark` is
@@ -184,6 +184,8 @@ def _conditions(filters: Filters) -> list[Q]:
     }
     active = filters.active()
     conditions = [Q(**{column: active[name]}) for name, column in columns.items() if name in active]
+    if filters.reward_min is not None or filters.reward_max is not None:
+        conditions.append(Q(rewarded=True))
     if filters.outcome is not None:
         conditions.append(_OUTCOME[filters.outcome])
     if filters.success is not None:
@@ -210,6 +212,11 @@ def _conditions(filters: Filters) -> list[Q]:
     if filters.tag is not None:
         conditions.append(tagged(filters.tag))
     return conditions
+
+
+def known_reward() -> Case:
+    """The total reward of a trajectory, NULL where none was recorded."""
+    return Case(When(rewarded=True, then=F("total_reward")), output_field=FloatField())
 
 
 def _truth(low: float | None, high: float | None) -> list[Q]:

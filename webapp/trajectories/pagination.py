@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import BigIntegerField, Case, F, IntegerField, Q, Value, When
+from django.db.models import BigIntegerField, Case, F, FloatField, IntegerField, Q, Value, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Coalesce
 
@@ -44,6 +44,13 @@ SORTS: dict[str, Combinable] = {
     "played": F("pk"),
 }
 """Sort keys; a leading "-" is descending. Ties are ordered by primary key."""
+KNOWN = {"reward": Q(rewarded=True)}
+"""Sorts in which rows without a value stand last in both directions → condition of those that have one."""
+
+
+def stands_last(sort: str) -> Combinable:
+    """1 for rows that stand last in a sort, a name of SORTS, because they have no value; 0 for the others."""
+    return _ranked(KNOWN[sort]) if sort in KNOWN else Value(0, output_field=IntegerField())
 
 
 class BadCursor(ValueError):
@@ -64,7 +71,7 @@ class Page:
 
 @dataclass(frozen=True)
 class _Place:
-    """Position of a row in an order, and whether the page follows or precedes it."""
+    """Position of a row in an order, and whether the page follows or precedes it; `value` None: a row without one."""
 
     value: Any
     pk: int
@@ -81,12 +88,22 @@ class _Place:
             made_for, behind, value, pk = json.loads(text)
         except (binascii.Error, ValueError, TypeError, RecursionError):
             raise BadCursor from None
-        expected_type = str if sort.removeprefix("-") == "environment" else float
+        name = sort.removeprefix("-")
+        expected_type = str if name == "environment" else float
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         fits = isinstance(value, str) and "\0" not in value if expected_type is str else number and abs(value) < 2**62
+        fits = fits or (value is None and name in KNOWN)
         if made_for != sort or behind not in (0, 1) or not fits or type(pk) is not int or not 0 <= pk < 2**63:
             raise BadCursor
         return cls(value, pk, bool(behind))
+
+
+def _beyond(at: _Place, *, upwards: bool) -> Q:
+    """The rows beyond the place among those that have a value, or among those that have none as it does."""
+    if at.value is None:
+        return Q(pk__gt=at.pk) if at.behind else Q(pk__lt=at.pk)
+    tie = Q(sort_key=at.value) & (Q(pk__lte=at.pk) if at.behind else Q(pk__gte=at.pk))
+    return Q(**{f"sort_key__{'gte' if upwards else 'lte'}": at.value}) & ~tie
 
 
 def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, size: int = 50) -> Page:
@@ -94,15 +111,23 @@ def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, siz
     descending = sort.startswith("-")
     at = _Place.read(cursor, sort) if cursor else None
     backwards = at is not None and not at.behind
-    rows = queryset.annotate(sort_key=SORTS[sort.removeprefix("-")])
+    name = sort.removeprefix("-")
+    rows = queryset.annotate(sort_key=SORTS[name])
+    known = KNOWN.get(name)
+    parts = [rows if known is None else rows.filter(known)]
+    if known is not None:  # a statement of its own, for the index of the rows before
+        parts.append(queryset.exclude(known).annotate(sort_key=Value(None, output_field=FloatField())))
     if at is not None:
-        upwards = descending == backwards
-        edge = "gte" if upwards else "lte"
-        tie = Q(sort_key=at.value) & (Q(pk__gte=at.pk) if backwards else Q(pk__lte=at.pk))
-        rows = rows.filter(Q(**{f"sort_key__{edge}": at.value}), ~tie)
+        here = 1 if at.value is None else 0
+        parts = parts[: here + 1] if backwards else parts[here:]
+        first = -1 if backwards else 0
+        parts[first] = parts[first].filter(_beyond(at, upwards=descending == backwards))
     falling = descending != backwards
     order = ("-sort_key" if falling else "sort_key", "-pk" if backwards else "pk")
-    items = list(rows.order_by(*order)[: size + 1])
+    items: list[Trajectory] = []
+    for part in reversed(parts) if backwards else parts:
+        if len(items) <= size:
+            items += part.order_by(*order)[: size + 1 - len(items)]
     more, items = len(items) > size, items[:size]
     if backwards:
         items.reverse()

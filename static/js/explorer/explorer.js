@@ -42,8 +42,10 @@ function start(rendered) {
 function factsWords(facts) {
   const found = facts.found.toLocaleString("en");
   if (facts.more) return `More than ${found} found · narrow the filters to see their results`;
-  if (facts.ended === 0) return `${found} found`;
-  return `${found} found · ${percent(facts.success / facts.ended)} solved · mean reward ${signed(facts.reward / facts.ended)}`;
+  const parts = [`${found} found`];
+  if (facts.ended > 0) parts.push(`${percent(facts.success / facts.ended)} solved`);
+  if (facts.rewarded > 0) parts.push(`mean reward ${signed(facts.reward / facts.rewarded)}`);
+  return parts.join(" · ");
 }
 
 function show() {

@@ -4,7 +4,7 @@
  * documents the shape; counts that cannot be derived from events are fetched from the server (`by_itself` false).
  */
 
-/** @typedef {{found: number, ended: number, success: number, reward: number, more?: boolean}} Facts */
+/** @typedef {{found: number, ended: number, success: number, reward: number, rewarded: number, more?: boolean}} Facts */
 /**
  * A trajectory that may still change or match the filters.
  * @typedef {object} OpenTrajectory
@@ -19,7 +19,7 @@
  * @property {number} turns
  * @property {number} actions
  * @property {number|null} tokens
- * @property {number} reward
+ * @property {number|null} reward null: none was recorded
  * @property {boolean|null} broken
  * @property {string} end
  * @property {object|null} lost
@@ -138,14 +138,14 @@ function withTurn(trajectory, event) {
   const executed = event.actions.filter((/** @type {any} */ action) => action.status === "executed").length;
   return {
     ...trajectory, status: "playing", turns: trajectory.turns + 1, actions: trajectory.actions + executed, tokens: trajectory.tokens === null || event.tokens == null ? null : trajectory.tokens + event.tokens,
-    reward: trajectory.reward + event.reward, broken: formatBroken(trajectory.broken, event),
+    reward: (trajectory.reward ?? 0) + event.reward, broken: formatBroken(trajectory.broken, event),
   };
 }
 
 /** @param {OpenTrajectory} trajectory @param {Event} event @returns {OpenTrajectory} */
 function withEnd(trajectory, event) {
   return {
-    ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward ?? 0, turns: event.turns,
+    ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward ?? null, turns: event.turns,
     actions: event.actions, tokens: event.tokens ?? null, broken: formatBrokenAtEnd(trajectory.broken, event), error: event.error ?? "", lost: event.lost_at ?? null,
   };
 }
@@ -170,10 +170,14 @@ function total(counts) {
 /** @param {Facts} facts @param {OpenTrajectory} trajectory */
 function addTo(facts, trajectory) {
   facts.found += 1;
-  if (trajectory.status !== "success" && trajectory.status !== "failed") return;
+  const counted = trajectory.status === "success" || trajectory.status === "failed";
+  if (trajectory.reward !== null && (counted || trajectory.status === "unknown")) {
+    facts.rewarded += 1;
+    facts.reward += trajectory.reward;
+  }
+  if (!counted) return;
   facts.ended += 1;
   facts.success += trajectory.status === "success" ? 1 : 0;
-  facts.reward += trajectory.reward;
 }
 
 /** @type {Record<string, (trajectory: OpenTrajectory) => boolean>} */

@@ -85,7 +85,23 @@ def unsent(events: list[journal.Event]) -> list[journal.Event]:
     ]
 
 
-JOURNALS = [[event.model_dump_json() for event in events] for events in (story(), sokoban(), unsent(story()))]
+def unrewarded(events: list[journal.Event]) -> list[journal.Event]:
+    """The events with every other reward of an attempt missing, and every third success not known."""
+    return [
+        event.model_copy(
+            update={"total_reward": event.total_reward if number % 2 else None}
+            | ({} if number % 3 else {"success": None})
+        )
+        if isinstance(event, journal.TrajectoryFinished)
+        else event
+        for number, event in enumerate(events)
+    ]
+
+
+JOURNALS = [
+    [event.model_dump_json() for event in events]
+    for events in (story(), sokoban(), unsent(story()), unrewarded(story()))
+]
 
 
 def recorded(lines: list[str]) -> list[journal.Event]:
@@ -163,6 +179,7 @@ def test_counts_updated_by_events_equal_reloaded_counts(
         assert (browser.found, browser.ended, browser.success) == (reloaded.found, reloaded.ended, reloaded.success), (
             query
         )
+        assert browser.rewarded == reloaded.rewarded, query
         assert browser.reward == pytest.approx(reloaded.reward), query
 
 
@@ -212,5 +229,5 @@ def test_beyond_the_limit_the_count_shows_more(live: Run, monkeypatch: pytest.Mo
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything)
     assert not facts(live, Filters()).more
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything - 1)
-    assert facts(live, Filters()) == ResultCounts(everything - 1, 0, 0, 0.0, more=True)
+    assert facts(live, Filters()) == ResultCounts(everything - 1, 0, 0, 0.0, 0, more=True)
     assert not counts(live, "")["by_itself"]
