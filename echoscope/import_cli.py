@@ -22,7 +22,11 @@ def add_import_command(parser: argparse.ArgumentParser) -> None:
         "--format", choices=FORMAT_NAMES, default="auto", help="Default: found from the first record of each file."
     )
     parser.add_argument("--out", type=Path, help="Folder of the run; default: below echoscope-runs.")
-    parser.add_argument("--title", default="", help="Title of the run; default: the name of the first path.")
+    parser.add_argument(
+        "--title",
+        default="",
+        help="Title of the run; default: the name of the first path, and of Inspect logs task and model.",
+    )
     parser.add_argument("--environment", default="", help="Name of the task; default: from the files.")
     parser.add_argument("--split", choices=("train", "eval"), help="Default: from the files and their folders.")
     parser.add_argument(

@@ -12,7 +12,8 @@ from typing import Literal
 import echoscope.recording.recorder as recorder
 from echoscope.importers.attempts import Attempt, ImportSummary, record_attempts
 from echoscope.importers.formats import FORMATS, ImportOptions, format_of
-from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive
+from echoscope.importers.inspect_headers import InspectHeaders
+from echoscope.importers.inspect_logs import headers_of, inspect_attempts, is_inspect_log, read_archive
 from echoscope.importers.records import ARCHIVES, DOCUMENTS, TRACES, ImportFailed, files_of, load_object, read_records
 from echoscope.importers.verifiers_traces import settings_beside
 from echoscope.journal import FILE_NAME
@@ -35,7 +36,7 @@ def import_files(
     Args:
         paths: files, or folders whose files are read in natural order.
         folder: of the new run; it must not hold one.
-        title: of the run; empty: the name of the first path.
+        title: of the run; empty: task and model of Inspect logs that share them, else the name of the first path.
         success_at: reward from which on an attempt counts as a success, where its file does not say.
     Raises:
         ImportFailed: a file cannot be read or is of no known format, or the folder is in use. Nothing is left behind.
@@ -45,19 +46,22 @@ def import_files(
     journal = folder / FILE_NAME
     if journal.exists():
         raise ImportFailed(f"{folder} already holds a run: name another folder with --out.")
-    attempts = _attempts(files, kind, options)
+    headers = headers_of(files, options, documents=kind in ("auto", "inspect"))
+    attempts = _attempts(files, kind, options, headers)
     first = next(attempts, None)
     if first is None:
         raise ImportFailed(f"{files[0]} holds no attempts: it is empty.")
     images = folder / IMAGES_FOLDER
     had_images = images.exists()
+    named = headers.title() if len(headers.headers) >= len(files) else ""
     run = recorder.init(
-        title or paths[0].resolve().stem,
+        title or named or paths[0].resolve().stem,
         folder=folder,
         environment=options.environment or first.environment,
         config={"imported_from": [str(path) for path in paths]}
         | load_object(files[0].with_name("metadata.json"))
-        | settings_beside(files[0]),
+        | settings_beside(files[0])
+        | headers.settings(),
     )
     try:
         summary = record_attempts(run, chain([first], attempts), success_at)
@@ -72,24 +76,28 @@ def import_files(
     return summary
 
 
-def _attempts(files: Sequence[Path], kind: Format, options: ImportOptions) -> Iterator[Attempt]:
+def _attempts(
+    files: Sequence[Path], kind: Format, options: ImportOptions, headers: InspectHeaders
+) -> Iterator[Attempt]:
     for file in files:
         if file.suffix in ARCHIVES:
-            yield from read_archive(file, options)
+            yield from read_archive(file, options, headers)
             continue
         own: str = "" if kind == "auto" else kind
         if file.name == TRACES:  # episodes in the order of their ends, of several agents and, in training, of steps
-            yield from sorted(_of_records(file, own, options), key=lambda one: (one.iteration, one.split, one.suite))
+            yield from sorted(
+                _of_records(file, own, options, headers), key=lambda one: (one.iteration, one.split, one.suite)
+            )
         else:
-            yield from _of_records(file, own, options)
+            yield from _of_records(file, own, options, headers)
 
 
-def _of_records(file: Path, own: str, options: ImportOptions) -> Iterator[Attempt]:
+def _of_records(file: Path, own: str, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
     for record in read_records(file):
         if own == "inspect" or (not own and file.suffix in DOCUMENTS and is_inspect_log(record)):
             if not is_inspect_log(record):
                 raise record.fail("it is not an Inspect log", "Leave out --format to have the format found.")
-            yield from inspect_attempts(record, options)
+            yield from inspect_attempts(record, options, headers)
             continue
         own = own or format_of(record)
         yield from FORMATS[own](record, options)

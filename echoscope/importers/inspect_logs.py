@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from echoscope.importers.attempts import Attempt
 from echoscope.importers.formats import ImportOptions
-from echoscope.importers.records import ImportFailed, Record
+from echoscope.importers.inspect_headers import InspectHeader, InspectHeaders
+from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, Record, read_records
 from echoscope.importers.zip_members import ZstandardMissing, read_member
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import conversation_of
@@ -18,6 +21,8 @@ from echoscope.recording.message_images import with_attachments
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters: correct, partial, incorrect, no answer."""
+_BEGINNING = 2**20
+"""Bytes of a JSON file within which the header of a log begins."""
 _READ = {"messages", "id", "epoch", "events", "attachments", "store"}
 
 
@@ -26,28 +31,52 @@ def is_inspect_log(record: Record) -> bool:
     return isinstance(record.fields.get("eval"), dict) and "status" in record.fields
 
 
-def inspect_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+def headers_of(files: Sequence[Path], options: ImportOptions, *, documents: bool) -> InspectHeaders:
+    """Headers of the logs among the files. Raises ImportFailed.
+
+    Args:
+        documents: JSON files may be logs; archives are in any case.
+    """
+    headers = []
+    for file in files:
+        if file.suffix in ARCHIVES:
+            with _archive(file) as archive:
+                headers.append(_header(archive, file))
+        elif documents and file.suffix in DOCUMENTS and _begins_as_log(file):
+            logs = [record for record in read_records(file) if is_inspect_log(record)]
+            headers += [
+                InspectHeader.of_log(str(file) if len(logs) == 1 else record.where, record.fields) for record in logs
+            ]
+    return InspectHeaders(headers, options.environment)
+
+
+def inspect_attempts(record: Record, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
     """The samples of a log in one JSON file."""
     samples = record.fields.get("samples")
     if not isinstance(samples, list):
         raise record.fail(
             "the log has no samples", "It is a header alone: name the whole log, or rerun with --log-samples."
         )
+    header = InspectHeader.of_log(record.where, record.fields)
     for number, sample in enumerate(samples, 1):
-        yield _attempt(Record(record.file, f"sample {number}", sample), record.fields["eval"], options)
+        yield _attempt(Record(record.file, f"sample {number}", sample), header, options, headers)
 
 
-def read_archive(file: Path, options: ImportOptions) -> Iterator[Attempt]:
+def read_archive(file: Path, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
     """The samples of a log in an .eval archive. Raises ImportFailed."""
+    with _archive(file) as archive:
+        header = _header(archive, file)
+        names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+        for name in sorted(names):
+            yield _attempt(Record(file, name, json.loads(read_member(archive, name))), header, options, headers)
+
+
+@contextmanager
+def _archive(file: Path) -> Iterator[zipfile.ZipFile]:
+    """An opened .eval archive. Raises ImportFailed, also for what is read from it."""
     try:
         with zipfile.ZipFile(file) as archive:
-            names = archive.namelist()
-            header = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
-            if header is None:
-                raise ImportFailed(f"{file} has no header.json: it is not an Inspect log.")
-            described = json.loads(read_member(archive, header)).get("eval") or {}
-            for name in sorted(name for name in names if name.startswith("samples/") and name.endswith(".json")):
-                yield _attempt(Record(file, name, json.loads(read_member(archive, name))), described, options)
+            yield archive
     except ZstandardMissing as error:
         raise ImportFailed(
             f"{file} is compressed with Zstandard, which needs zstandard before Python 3.14: pip install "
@@ -63,7 +92,25 @@ def read_archive(file: Path, options: ImportOptions) -> Iterator[Attempt]:
         raise ImportFailed(f"{file} is not a complete .eval archive ({error}): copy it again.") from error
 
 
-def _attempt(record: Record, described: Mapping[str, Any], options: ImportOptions) -> Attempt:
+def _header(archive: zipfile.ZipFile, file: Path) -> InspectHeader:
+    """The header of a log that is complete, or of one whose evaluation was stopped."""
+    names = archive.namelist()
+    member = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+    if member is None:
+        raise ImportFailed(f"{file} has no header.json: it is not an Inspect log.")
+    return InspectHeader.of_log(str(file), json.loads(read_member(archive, member)))
+
+
+def _begins_as_log(file: Path) -> bool:
+    """Whether the file may be a log, whose header is before its samples: others need not be read twice."""
+    try:
+        with file.open("rb") as stream:
+            return b'"eval"' in stream.read(_BEGINNING)
+    except OSError:  # read_records names the file
+        return True
+
+
+def _attempt(record: Record, header: InspectHeader, options: ImportOptions, headers: InspectHeaders) -> Attempt:
     fields = record.fields
     if not isinstance(fields, dict) or not isinstance(fields.get("messages"), list):
         raise record.fail("the sample has no messages", "Export the log again with `inspect log dump`.")
@@ -74,17 +121,17 @@ def _attempt(record: Record, described: Mapping[str, Any], options: ImportOption
         )
     except ConversationError as problem:
         raise record.fail(str(problem), "Export the log again with `inspect log dump`.") from None
-    task = options.environment or str(described.get("task") or "Inspect")
+    suite = headers.suite(header)
     terms = _scores(fields.get("scores"))
     error = fields.get("error")
     reward = next(iter(terms.values()), None)
     return Attempt(
         record=record,
         conversation=conversation,
-        group=str(fields.get("id", record.place)),
+        group=f"{suite} · {fields.get('id', record.place)}",
         split=options.split or "eval",
-        suite=task if (options.split or "eval") == "eval" else "",
-        environment=task,
+        suite=suite if (options.split or "eval") == "eval" else "",
+        environment=headers.environment(header),
         reward=reward,
         success=None if reward is None else reward >= 1.0,
         terms=dict(list(terms.items())[:1]),
@@ -96,11 +143,14 @@ def _attempt(record: Record, described: Mapping[str, Any], options: ImportOption
 
 
 def _scores(scores: Any) -> dict[str, float]:
-    """Scorer → its value as a number; values that are no grade, number or truth are left to the sample's extra."""
+    """Scorer → its value as a number: the first one is the reward, and the sample's extra has all of them.
+
+    Values that are no grade, finite number or truth are left out.
+    """
     found: dict[str, float] = {}
     for name, score in scores.items() if isinstance(scores, Mapping) else ():
         value = score.get("value") if isinstance(score, Mapping) else score
-        if isinstance(value, bool | int | float):
+        if isinstance(value, bool | int | float) and math.isfinite(value):
             found[str(name)] = float(value)
         elif isinstance(value, str) and value in _GRADES:
             found[str(name)] = _GRADES[value]

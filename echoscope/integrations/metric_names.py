@@ -5,8 +5,11 @@ The live page and the Echo Trap panel look for these names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from echoscope.recording.recorder import number_in
 
 STANDARD_NAMES: Mapping[str, str] = {
     "grad_norm": "policy/grad_norm",  # transformers, TRL
@@ -23,7 +26,11 @@ STANDARD_NAMES: Mapping[str, str] = {
 """Names of trainers and the standard name of the same quantity."""
 
 
-def with_standard_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, and those of known quantities a second time under their standard names."""
-    standard = {STANDARD_NAMES[name]: value for name, value in values.items() if name in STANDARD_NAMES}
-    return {**standard, **values}
+def with_standard_names(values: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among the values, and finite ones of known quantities a second time under their standard names.
+
+    Texts and tables, which trainers log as well, are left out without a warning.
+    """
+    numbers = {name: number for name, value in values.items() if (number := number_in(value)) is not None}
+    known = {name: number for name, number in numbers.items() if name in STANDARD_NAMES and math.isfinite(number)}
+    return {**{STANDARD_NAMES[name]: number for name, number in known.items()}, **numbers}

@@ -21,12 +21,17 @@ except ImportError:  # Windows: one process per run
     fcntl = None  # type: ignore[assignment]
 
 
+GAP = "metric_with_gap"
+"""Name in the `extra` of a notice, with that of the metric whose value is not finite."""
+
+
 class JournalWriter:
     """Appends events to the journal of a folder. Each append holds a lock, as the line number is part of the line.
 
     Attributes:
         attempts: `run_started` events so far.
         last_iteration: highest iteration of a metrics event, of those that no later attempt superseded.
+        gaps: names of metrics whose first value that is not finite has a notice, in this attempt at the run.
     """
 
     FILE = FILE_NAME
@@ -35,6 +40,7 @@ class JournalWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.attempts = self.last_iteration = 0
+        self.gaps: set[str] = set()
         self._open()
         self._size = self._lines = 0
         self._began: float | None = None
@@ -51,6 +57,9 @@ class JournalWriter:
     def write(self, kind: str, **fields: Any) -> None:
         """Append an event. Fields that are None or empty extras are left out; totals and numbers of groups are added.
 
+        A group without an iteration gets that of the newest training group, or the next one if that has metrics; of the
+        split eval, the number of finished iterations.
+
         Raises:
             ValueError: a value that JSON does not have.
             OSError: the file cannot be written; nothing of the event is in it then.
@@ -58,11 +67,18 @@ class JournalWriter:
         with self._whole_file():
             self._append(kind, fields)
 
-    def write_metrics(self, values: Mapping[str, float], iteration: int | None, extra: Mapping[str, Any]) -> None:
+    def write_metrics(
+        self,
+        values: Mapping[str, float],
+        iteration: int | None,
+        extra: Mapping[str, Any],
+        gaps: Mapping[str, float] | None = None,
+    ) -> None:
         """Append metrics, and with them what AttemptTotals has that is not among them.
 
         Args:
             iteration: None: that of the newest attempts, or the one after the last iteration with metrics.
+            gaps: values that are not finite. The first one of each name is recorded as a notice.
         Raises:
             OSError: as write().
         """
@@ -71,8 +87,12 @@ class JournalWriter:
                 newest = self._totals.newest
                 iteration = self.last_iteration + 1 if newest is None else newest
             self._write_totals(before=iteration)
-            if every := {**values, **self._totals.fill_in(iteration, values)}:
+            every = {**values, **self._totals.fill_in(iteration, values)}
+            if every or extra or gaps:  # an iteration whose metrics are all gaps counts, too
                 self._append("metrics", {"iteration": iteration, "values": every, "extra": extra})
+            for name, value in (gaps or {}).items():
+                if name not in self.gaps:
+                    self._append("notice", _notice_of_gap(name, value, iteration))
 
     def write_totals(self) -> None:
         """Append metrics of iterations in which attempts have ended since. Raises OSError, as write()."""
@@ -100,6 +120,8 @@ class JournalWriter:
 
     def _append(self, kind: str, fields: Mapping[str, Any]) -> None:
         event = {name: value for name, value in fields.items() if value is not None and (name != "extra" or value)}
+        if kind == "group_started":
+            event.setdefault("iteration", self._current_iteration(event["split"]))
         if "extra" in event:
             event["extra"] = finite(event["extra"])
         line = {"seq": self._lines + 1, "time": time.time(), "type": kind, **event}
@@ -117,6 +139,13 @@ class JournalWriter:
         self._note(line)
         self._size += len(data)
         self._lines += 1
+
+    def _current_iteration(self, split: str) -> int:
+        """Iteration of a group that begins without one."""
+        newest = self._totals.newest
+        if split == "eval":
+            return self.last_iteration if newest is None else newest
+        return self.last_iteration + 1 if newest is None or newest <= self.last_iteration else newest
 
     def _catch_up(self) -> None:
         """Read what other processes have appended, and cut off a line that one of them did not finish."""
@@ -140,6 +169,7 @@ class JournalWriter:
         match event["type"]:
             case "run_started":
                 self.attempts += 1
+                self.gaps.clear()
                 self.last_iteration = event["from_iteration"]
                 valid = {"train": self.last_iteration, "eval": event.get("evaluated_iteration", -1)}
                 self._groups = {place: count for place, count in self._groups.items() if place[0] <= valid[place[1]]}
@@ -149,6 +179,17 @@ class JournalWriter:
                 self._tokens += event.get("tokens") or 0
             case "metrics":
                 self.last_iteration = max(self.last_iteration, event["iteration"])
+            case "notice":
+                if name := (event.get("extra") or {}).get(GAP):
+                    self.gaps.add(name)
+
+
+def _notice_of_gap(name: str, value: float, iteration: int) -> dict[str, Any]:
+    message = (
+        f"{name:.200} is not a finite number ({value}) in iteration {iteration}: its curve has a gap. "
+        "Later values of it that are not finite are left out without a notice."
+    )
+    return {"level": "warning", "message": message, "extra": {GAP: name}}
 
 
 class _Locked:

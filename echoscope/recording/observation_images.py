@@ -37,17 +37,17 @@ class ImageError(ValueError):
     """An image that cannot be recorded. The message says which one and why."""
 
 
-def store_images(images: ImageInput | Sequence[ImageInput], folder: Path) -> list[Reference]:
+def store_images(images: ImageInput | Sequence[ImageInput] | None, folder: Path) -> list[Reference]:
     """Write images into the folder of a run. Returns what a turn of the journal says about them, in order.
 
     Args:
-        images: one, or a list or tuple of them.
+        images: one, or a list or tuple of them; None, and each None among them, is left out.
         folder: of the run.
     Raises:
         ImageError: one is of another type, damaged or too large, or there are too many. None is written then.
         OSError: a file cannot be read or written.
     """
-    given = list(images) if isinstance(images, list | tuple) else [images]
+    given = [image for image in (images if isinstance(images, list | tuple) else [images]) if image is not None]
     if len(given) > MAX_IMAGES:
         raise ImageError(f"A turn may have at most {MAX_IMAGES} images, not {len(given):,}.")
     files = [_bytes(image) for image in given]

@@ -114,6 +114,8 @@ class Recorder:
 
     def __init__(self, writer: JournalWriter, environment: str) -> None:
         self._writer, self._environment = writer, environment
+        self._warned: set[str] = set()
+        """Names of metrics for which a warning was emitted."""
         self.upload: LiveUpload | None = None
 
     @property
@@ -133,17 +135,28 @@ class Recorder:
             self.finish(reason="error", message=f"{type(error).__name__}: {error}")
 
     def log(self, values: Mapping[str, float], *, iteration: int | None = None, **extra: Any) -> None:
-        """Record metrics of an iteration, from 1 (0: before training), under any names; those not finite are left out.
+        """Record metrics of an iteration, from 1 (0: before training), under any names.
 
         Names of docs/metrics.md, such as reward/mean, are drawn with their titles and units. Of success/rate,
         reward/mean and reward/in_group_std, those that are never given are computed from the recorded attempts.
 
+        What is no finite number is left out, with a RuntimeWarning for each name. NaN and infinity are gaps of the
+        metric's curve, the first of which is recorded as a notice.
+
         Args:
+            values: numbers, also those of numpy and torch.
             iteration: omitted: that of the newest group of the split train; without any, the one after the last
                 iteration with metrics.
+            extra: anything else, kept with the metrics.
         """
-        known = {name: float(value) for name, value in values.items() if _is_finite(value)}
-        self._writer.write_metrics(known, iteration, extra)
+        numbers = {str(name): number_in(value) for name, value in values.items()}
+        known = {name: number for name, number in numbers.items() if number is not None and math.isfinite(number)}
+        gaps = {name: number for name, number in numbers.items() if number is not None and not math.isfinite(number)}
+        self._writer.write_metrics(known, iteration, extra, gaps)
+        for name, value in values.items():
+            if str(name) not in known and str(name) not in self._warned:
+                self._warned.add(str(name))
+                warnings.warn(_left_out(str(name), value, numbers[str(name)]), RuntimeWarning, stacklevel=2)
 
     def notice(self, message: str, *, level: Literal["info", "warning", "error"] = "info", **extra: Any) -> None:
         """Record a message for people."""
@@ -154,7 +167,7 @@ class Recorder:
         size: int,
         *,
         prompt: str,
-        iteration: int,
+        iteration: int | None = None,
         environment: str = "",
         seed: int | None = None,
         split: Split = "train",
@@ -166,6 +179,9 @@ class Recorder:
 
         Args:
             prompt: the task, as it is read before the first state.
+            iteration: omitted: that of the newest group of the split train, as in log(), or the next one if that has
+                metrics; without any group, the one after the last iteration with metrics. Of the split eval: the number
+                of finished iterations, which is 0 without training.
             seed: of the initial state: groups with the same one are attempts at the same task. Omitted, those of the
                 same environment, prompt and board are.
             suite: name of the evaluation, for the split eval.
@@ -192,8 +208,8 @@ class Recorder:
         )
         return [Trajectory(self._writer, member) for member in members]
 
-    def trajectory(self, *, prompt: str, iteration: int, **group: Any) -> Trajectory:
-        """Begin a group of one trajectory; for the other arguments see `group`."""
+    def trajectory(self, *, prompt: str, iteration: int | None = None, **group: Any) -> Trajectory:
+        """Begin a group of one trajectory, for evaluations and loops without groups; for the arguments see `group`."""
         return self.group(1, prompt=prompt, iteration=iteration, **group)[0]
 
     def evaluation(
@@ -258,7 +274,11 @@ class Recorder:
             reason=reason,
             iteration=self._writer.last_iteration,
             message=message or words[reason],
-            summary={name: float(value) for name, value in (summary or {}).items() if _is_finite(value)},
+            summary={
+                name: number
+                for name, value in (summary or {}).items()
+                if (number := number_in(value)) is not None and math.isfinite(number)
+            },
         )
         if self.upload is not None:
             self.upload.finish(timeout)
@@ -273,8 +293,25 @@ def _wilson(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
-def _is_finite(value: Any) -> bool:
+def number_in(value: Any) -> float | None:
+    """The value as a number, which may be NaN or infinite; None: it is no number."""
     try:
-        return abs(float(value)) < float("inf")
-    except (TypeError, ValueError):
-        return False
+        return float(value)
+    except OverflowError:  # an integer
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError, RuntimeError):  # the last one for tensors of several elements
+        return None
+
+
+def _left_out(name: str, value: Any, number: float | None) -> str:
+    """Warning about a value that log() does not record."""
+    if number is not None:
+        return (
+            f"{name} is not a finite number ({number}) and is not recorded: its curve has a gap. Later values of it "
+            "that are not finite are left out without a warning."
+        )
+    kind = "None" if value is None else "a text" if isinstance(value, str) else f"of type {type(value).__name__}"
+    return (
+        f"{name} is {kind} and is not recorded: log() takes numbers. Pass settings as config= of echoscope.init, and "
+        "anything else as a further keyword of log() or turn(), which is kept as extra of the event."
+    )

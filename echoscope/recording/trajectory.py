@@ -43,7 +43,7 @@ class Trajectory:
         *,
         state: str,
         response: str,
-        images: ImageInput | Sequence[ImageInput] = (),
+        images: ImageInput | Sequence[ImageInput] | None = (),
         thought: str = "",
         answer: str | None = None,
         actions: Sequence[str | Mapping[str, Any]] = (),
@@ -63,7 +63,8 @@ class Trajectory:
         Args:
             state: the message that the policy read.
             images: what it saw beside the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
-                or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8).
+                or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8). None: no image, as
+                `env.render()` of Gymnasium returns without a render_mode.
             response: what it wrote; `thought` and `answer` are parts of it, the answer by default all of it.
             actions: names of executed actions, or mappings with the fields of docs/journal.md. Without any, the
                 actions are the `tool_calls` among `extra`: mappings with `name`, `arguments`, `result` and `failed`, or

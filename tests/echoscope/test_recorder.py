@@ -29,14 +29,16 @@ def test_a_run_becomes_a_journal_in_the_documented_order(tmp_path: Path) -> None
             state="C____", response="CLOUD", actions=[{"text": "cloud", "status": "illegal"}], reward=1, tokens=2
         )
         attempt.finish(success=True)
-    run.log({"my/loss": 0.5, "broken": math.inf}, iteration=1)
+    with pytest.warns(RuntimeWarning, match="^broken is not a finite number"):
+        run.log({"my/loss": 0.5, "broken": math.inf}, iteration=1)
     run.finish(summary={"success": 1.0})
-    started, group, first, second, end, metrics, finished = events(tmp_path)
+    started, group, first, second, end, metrics, notice, finished = events(tmp_path)
     assert (started.type, started.config["recorded"]) == ("run_started", {"lr": 1e-6, "seed": "nan"})
     assert (group.environment, group.seed, len(group.members)) == ("Wordle", 7, 1)
     assert (first.extra, second.turn, second.actions[0].status) == ({"tool_calls": [{"id": 1}]}, 1, "illegal")
     assert (end.total_reward, end.turns, end.actions, end.tokens, end.success) == (1.25, 2, 1, 5, True)
     assert (metrics.values, metrics.tokens) == ({"my/loss": 0.5, "success/rate": 1.0, "reward/mean": 1.25}, 5)
+    assert (notice.type, notice.level, notice.extra) == ("notice", "warning", {"metric_with_gap": "broken"})
     assert (finished.reason, finished.iteration, finished.summary) == ("completed", 1, {"success": 1.0})
 
 
