@@ -6,6 +6,7 @@ Layers are replaced in place, so that sampler, learner and critic keep using the
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,10 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
         try:
             config = _peft_config(settings)
             config.exclude_modules = _more_than_linear(model) or None
-            peft.inject_adapter_in_model(config, model)
+            with warnings.catch_warnings():
+                # peft compares the patterns with names of modules only, and applies them to fused experts all the same
+                warnings.filterwarnings("ignore", message="The following (rank|alpha)_pattern keys did not match")
+                peft.inject_adapter_in_model(config, model)
         except ValueError as error:
             if settings.dropout and "dropout" in str(error):
                 raise ModelError(

@@ -2,11 +2,12 @@
 
 import copy
 import json
+import warnings
 
 import peft
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, MixtralConfig
 
 from trainer.config.run import LoraConfig, PolicyConfig
 from trainer.policy import lora_adapters
@@ -160,3 +161,14 @@ def test_a_copy_sharing_the_base_learns_independently(policy):
     assert not torch.allclose(logits(other), before)
     weight = "model.layers.0.mlp.up_proj.base_layer.weight"
     assert policy.model.get_parameter(weight) is other.get_parameter(weight)
+
+
+def test_fused_experts_have_the_rank_of_both_their_matrices_without_a_warning():
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "vocab_size": 100}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 4}
+    model = AutoModelForCausalLM.from_config(MixtralConfig(**sizes, **heads))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lora_adapters.attach_adapters(model, SETTINGS, seed=3)
+    shapes = [tuple(p.shape) for name, p in model.named_parameters() if "experts.base_layer.lora_A" in name]
+    assert shapes == [(2 * 4 * 4, 32)], "gate and up are one matrix: twice the rank, for four experts"
