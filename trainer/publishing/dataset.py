@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from trainer.journal.events import ActionRecord
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
-from trainer.publishing.model_card import environment_tags
 from trainer.publishing.origin import Origin, read_origin
 from trainer.publishing.trajectories import RecordedTrajectory, read_trajectories
 
@@ -266,7 +265,7 @@ def metadata(origin: Origin, sizes: dict[str, Size], download: int, licence: str
     return data | {
         "pretty_name": f"Trajectories of {origin.title}",
         "task_categories": ["reinforcement-learning", "text-generation"],
-        "tags": ["echoscope", "agent", "trajectories", *environment_tags(origin.environments)],
+        "tags": ["echoscope", "agent", "trajectories", *(f"env:{name}" for name in sorted(origin.environments))],
         "size_categories": [size_category(sum(size.rows for size in sizes.values()))],
         "configs": [
             {

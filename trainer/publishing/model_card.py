@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +55,11 @@ def metadata(facts: RunFacts, *, licence: str = "", adapter: bool = False) -> di
     data |= {
         "library_name": "peft" if adapter else "transformers",
         "pipeline_tag": "text-generation",
-        "tags": ["echoscope", "agent", *methods, *environment_tags(environments)],
+        "tags": ["echoscope", "agent", *methods, *sorted({f"env:{label}" for label in environments})],
     }
     if facts.measured:
         data["model-index"] = [{"name": facts.start.title, "results": [_result(facts, e) for e in facts.measured]}]
     return data
-
-
-def environment_tags(labels: Iterable[str]) -> list[str]:
-    """Tags of environments: env:Sokoban, env:Gymnasium/Taxi-v4."""
-    return sorted({f"env:{label.replace(' ', '/', 1)}" for label in labels})
 
 
 def _suite_label(facts: RunFacts, suite: str) -> str:
@@ -96,7 +90,7 @@ def _result(facts: RunFacts, evaluation: events.Evaluation) -> dict[str, Any]:
     ]
     return {
         "task": {"type": "reinforcement-learning", "name": "Multi-turn agent"},
-        "dataset": {"type": suite.replace(" ", "/", 1), "name": suite, "split": "eval"},
+        "dataset": {"type": suite, "name": suite, "split": "eval"},
         "metrics": metrics,
     }
 

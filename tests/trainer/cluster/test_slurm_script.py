@@ -37,19 +37,24 @@ def program(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_head_that_does_not_start_ends_the_job(tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
+def job_environment(folder: Path) -> dict[str, str]:
+    """Variables of a job on one node, with programs in place of Slurm's in the folder `bin`."""
+    programs = folder / "bin"
     programs.mkdir()
     program(programs, "srun", SRUN)
     program(programs, "scontrol", "#!/bin/bash\necho node1\n")
-    program(programs, "ray", '#!/bin/bash\necho "ray $1: the port is taken"\nexit 1\n')
-    environment = os.environ | {
+    return os.environ | {
         "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
+        "HOME": str(folder),
         "SLURM_JOB_ID": "7",
         "SLURM_JOB_NODELIST": "node1",
         "SLURM_JOB_NUM_NODES": "1",
     }
+
+
+def test_a_head_that_does_not_start_ends_the_job(tmp_path: Path) -> None:
+    environment = job_environment(tmp_path)
+    program(tmp_path / "bin", "ray", '#!/bin/bash\necho "ray $1: the port is taken"\nexit 1\n')
     job = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=600)
     assert job.returncode == 1
     assert "ray start: the port is taken" in job.stdout
@@ -60,20 +65,8 @@ def test_a_head_that_does_not_start_ends_the_job(tmp_path: Path) -> None:
 
 @on_request
 def test_the_job_starts_a_cluster_trains_and_leaves_no_token(tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    program(programs, "srun", SRUN)
-    program(programs, "scontrol", "#!/bin/bash\necho node1\n")
     changes = [word for name, value in RUN.items() for word in ("--set", f"{name}={value}")]
-    environment = os.environ | {
-        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "SLURM_JOB_ID": "7",
-        "SLURM_JOB_NODELIST": "node1",
-        "SLURM_JOB_NUM_NODES": "1",
-        "SLURM_CPUS_PER_TASK": "2",
-        "OMP_NUM_THREADS": "1",
-    }
+    environment = job_environment(tmp_path) | {"SLURM_CPUS_PER_TASK": "2", "OMP_NUM_THREADS": "1"}
     out = tmp_path / "run"
     job = ["bash", str(SCRIPT), "--preset", "sokoban-starpo_s-pocket", "--out", str(out), *changes]
     with subprocess.Popen(

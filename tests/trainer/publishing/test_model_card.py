@@ -115,7 +115,7 @@ def test_a_variant_of_an_adapter_is_a_benchmark_of_its_own(tmp_path: Path, confi
     facts = facts_of(tmp_path, taxi)
     facts.evaluations.append(recorded.evaluated(facts.iteration, 0.5).model_copy(update={"suite": "Gymnasium"}))
     data = model_card.metadata(facts)
-    assert "env:Gymnasium/Taxi-v4" in data["tags"]
+    assert "env:Gymnasium Taxi-v4" in data["tags"]
     assert data["model-index"][0]["results"][0]["dataset"]["name"] == "Gymnasium Taxi-v4"
     text = model_card.body(facts, None, curve=False)
     assert "**Gymnasium Taxi-v4**" in text

@@ -17,6 +17,7 @@ from echoscope.importers.importing import import_files
 from tests.webapp.api.api_clients import Callers, callers, problem
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
+from tests.webapp.pages.trajectories.test_export_views import download
 from trainer.config.run import RunConfig
 from webapp.explorer.compare import differences
 from webapp.explorer.run_result import of_run
@@ -282,15 +283,15 @@ def test_attempts_of_our_own_trainer_are_judged_by_its_format(run: Run, people: 
         assert words in page
     assert "response-text" not in page
     assert who.owner.get(f"/t/{own.slug}.json").json()["turns"][0]["reward"] is None, "none was recorded"
-    download = who.owner.get(f"/runs/{run.slug}/export/jsonl").streaming_content  # type: ignore[attr-defined]
-    assert json.loads(b"".join(download).splitlines()[0])["turns"][0]["reward"] is None
+    exported = download(who.owner, f"/runs/{run.slug}/export/jsonl").splitlines()
+    assert json.loads(exported[0])["turns"][0]["reward"] is None
     link = do_share_trajectory(own, people.owner)
     assert "writes a thought and acts" in who.anonymous.get(f"/s/{link.token}").content.decode()
 
 
 def test_extra_fields_are_kept_and_exported(people: People, who: Visitors, tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", people)
-    lines = b"".join(who.owner.get(f"/runs/{run.slug}/export/jsonl").streaming_content).splitlines()  # type: ignore[arg-type]
+    lines = download(who.owner, f"/runs/{run.slug}/export/jsonl").splitlines()
     document = json.loads(lines[0])
     assert document["turns"][0]["extra"] == {"tool_calls": [{"name": "look"}]}
     assert (document["extra"], document["group_extra"]) == ({"judge": 7}, {"source": "x.jsonl"})
