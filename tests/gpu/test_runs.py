@@ -42,6 +42,7 @@ def test_two_iterations_of_a_pocket_preset(tmp_path: Path, extra: tuple[str, ...
     assert torch.cuda.get_device_name() in started.device
     metrics = [event.values for event in events if isinstance(event, Metrics) and "time/rollout" in event.values]
     assert len(metrics) == 2
+    assert all(values["system/gpu_reserved_bytes"] > 0 for values in metrics)
     assert all(math.isfinite(value) for values in metrics for value in values.values())
     learned = [values["mismatch/k3"] for values in metrics if "update/steps" in values]
     assert learned

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from trainer.memory.available import available_memory
-from trainer.memory.gpu_usage import visible_gpus
+from trainer.memory.gpu_usage import reserved_gpu_bytes, visible_gpus
 
 INTERVAL = 5.0
 """Seconds between two samples. Listing the processes of a large machine takes tens of milliseconds."""
@@ -42,12 +42,20 @@ class SystemSampler:
     Args:
         folder: of the run; the free space of its file system is measured.
         gpus: (utilization, bytes used) of the run's GPUs, empty without one.
+        reserved: the most bytes that this process has reserved on GPUs so far, 0 without one.
     """
 
-    def __init__(self, folder: Path, *, gpus: Callable[[], list[tuple[float, int]]] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        gpus: Callable[[], list[tuple[float, int]]] | None = None,
+        reserved: Callable[[], int] | None = None,
+    ) -> None:
         self.folder = folder
         self._root = psutil.Process()
         self._gpus = gpus or visible_gpus
+        self._reserved = reserved or reserved_gpu_bytes
         self._lock = threading.Lock()
         self._lap = _Lap()
         self._latest: dict[str, float] = {}
@@ -81,6 +89,8 @@ class SystemSampler:
             metrics["system/gpu_utilization"] = sum(lap.gpu_utilization) / len(lap.gpu_utilization)
         if lap.gpu_memory:
             metrics["system/gpu_memory_bytes"] = float(max(lap.gpu_memory))
+        if reserved := self._reserved():
+            metrics["system/gpu_reserved_bytes"] = float(reserved)
         self._latest |= metrics  # an iteration shorter than the interval repeats the last values
         return dict(self._latest)
 

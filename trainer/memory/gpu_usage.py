@@ -1,4 +1,4 @@
-"""Utilization, used memory and names of the machine's NVIDIA GPUs, from nvidia-smi."""
+"""GPUs: utilization, used memory and names of the machine's from nvidia-smi, and the memory of this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 
 _NVIDIA_SMI = "nvidia-smi"
 _NVIDIA_SMI_TIMEOUT = 10
@@ -17,9 +18,23 @@ def visible_gpus() -> list[tuple[float, int]]:
     return parse_gpus(query_gpus("index,uuid,utilization.gpu,memory.used"), os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
+def reserved_gpu_bytes() -> int:
+    """The most that PyTorch has reserved on GPUs in this process since it started, in bytes; 0 if it uses none."""
+    import torch  # by the time this is called, a trainer has it loaded
+
+    if not torch.cuda.is_initialized():
+        return 0
+    return sum(torch.cuda.max_memory_reserved(device) for device in range(torch.cuda.device_count()))
+
+
 def gpu_names() -> list[str]:
     """Model names of all NVIDIA GPUs of the machine, such as "NVIDIA H200"."""
     return [name for name in query_gpus("name") if name]
+
+
+def shared_by_mps() -> bool:
+    """Whether the control daemon of NVIDIA's Multi-Process Service runs, by its pipe."""
+    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control").exists()
 
 
 def query_gpus(fields: str) -> list[str]:

@@ -48,4 +48,11 @@ SYSTEM: tuple[MetricSpec, ...] = (
         "Largest memory used on the run's GPUs together, by any process, since the previous iteration.",
         "bytes",
     ),
+    spec(
+        "system/gpu_reserved_bytes",
+        "GPU memory, own",
+        "system",
+        "The most that PyTorch has reserved on GPUs in the trainer's process since it started.",
+        "bytes",
+    ),
 )

@@ -45,10 +45,19 @@ class Panel:
 
 
 def picture(
-    title: str, panels: Sequence[Panel], legend: Sequence[tuple[str, int]], *, columns: int = 3, width: int = 320
+    title: str,
+    panels: Sequence[Panel],
+    legend: Sequence[tuple[str, int]],
+    *,
+    columns: int = 3,
+    width: int | None = None,
 ) -> str:
-    """All panels in rows, under a title and a legend of (label, colour), as a complete SVG document."""
+    """All panels in rows, under a title and a legend of (label, colour), as a complete SVG document.
+
+    A panel is 320 units wide by default, a single column of them 640, so that titles fit.
+    """
     columns = max(1, min(columns, len(panels)))
+    width = width or (640 if columns == 1 else 320)
     height = round(width * (0.5 if columns == 1 else 0.62))
     whole = columns * width
     rows = -(-len(panels) // columns)

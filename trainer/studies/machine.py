@@ -8,11 +8,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from trainer.memory.gpu_usage import gpu_names
+from trainer.memory.gpu_usage import gpu_names, shared_by_mps
 
 
 def describe() -> str:
-    """GPUs, cores, processor, memory, versions and current load, in one line."""
+    """GPUs, whether processes share them by MPS, cores, processor, memory, versions and load, in one line."""
     info, memory = Path("/proc/cpuinfo"), Path("/proc/meminfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     name = re.search(r"model name\s*: (.+)", text)
@@ -20,6 +20,7 @@ def describe() -> str:
     gpus = Counter(gpu_names())
     parts = [
         *(f"{count} × {gpu}" for gpu, count in gpus.items()),
+        "NVIDIA MPS" if gpus and shared_by_mps() else "",
         f"{os.cpu_count()} cores of {name[1] if name else platform.processor() or platform.machine()}"
         f"{' with AMX' if 'amx_tile' in text else ''}",
         f"{int(total[1]) / 2**20:.0f} GiB" if total else "",

@@ -64,8 +64,8 @@ def write(
         "Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
         "iteration at which the Echo Trap detector reported a collapse. A rewind takes iterations back: they count "
         "for what was detected and for steps and time, not for success. Steps are those of the optimiser. Minutes are "
-        "those of a whole run; memory is the peak of the device that learns, the GPU's where there is one, else the "
-        "process's. Steps, time and memory are means over seeds."
+        "those of a whole run; memory is the peak of the learner: what it reserved on the GPU where there is one, else "
+        "what its process used. Steps, time and memory are means over seeds."
         + (" Runs of other studies were timed in other sessions: do not compare their times." if record.reused else ""),
         "## Findings of the paper",
         _findings_table(verdicts),
@@ -86,7 +86,7 @@ def write(
 
 
 def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
-    """The picture: one row per curve, one column per environment.
+    """The picture: one row per curve, one column per environment; two columns if there is only one.
 
     Evaluations are the first row if an arm plays nothing while it trains, as imitation does.
     """
@@ -98,7 +98,7 @@ def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
         of_metric = partial(_recorded, metric)
         panels += _row(study, outcomes, spec.title.lower(), of_metric, share=spec.unit == "share")
     legend = [(arm.title, number) for number, arm in enumerate(study.arms)]
-    return picture(f"{label(study.name)}, {scale}: {study.title}", panels, legend, columns=len(study.environments))
+    return picture(f"{label(study.name)}, {scale}: {study.title}", panels, legend, columns=max(2, len(study.environments)))
 
 
 CurveOf = Callable[[Outcome], Mapping[int, float]]
@@ -172,7 +172,7 @@ def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
                     f"{fmean(o.steps for o in own):,.0f}" if any(o.steps for o in own) else NONE,
                     f"{fmean(o.update_seconds for o in own):.0f} s" if own else NONE,
                     f"{fmean(o.seconds for o in own) / 60:.1f}" if own else NONE,
-                    f"{fmean(o.learner_megabytes for o in own):,.0f}" if own else NONE,
+                    _memory(own),
                     "; ".join(f"{r.what}: {r.value}" for r in reported) or NONE,
                 )
             )
@@ -189,6 +189,12 @@ def _suites_table(study: Study, outcomes: Sequence[Outcome]) -> str:
         evaluations = ([evaluation.success for o in own if (evaluation := o.final(suite))] for suite in suites)
         rows.append((arm.title, *(_spread(values) for values in evaluations)))
     return "Evaluated on other suites, without further training:\n\n" + table(("arm", *suites), rows)
+
+
+def _memory(outcomes: Sequence[Outcome]) -> str:
+    """Mean of the learner's peaks, if all are known."""
+    peaks = [outcome.learner_megabytes for outcome in outcomes]
+    return f"{fmean(peaks):,.0f}" if peaks and all(peaks) else NONE
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -17,7 +17,8 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.studies.grid import Cell, read_cost
 from trainer.studies.reuse import study_folder
 
-GPU_MEMORY = "system/gpu_memory_bytes"
+GPU_MEMORY, OWN_GPU_MEMORY = "system/gpu_memory_bytes", "system/gpu_reserved_bytes"
+"""Used on the run's GPUs by all processes, and the peak that its own process reserved."""
 UPDATE, STEPS = "time/update", "update/steps"
 WINDOW = 5
 """Iterations whose mean counts as the value at their end."""
@@ -75,8 +76,13 @@ class Outcome:
 
     @property
     def learner_megabytes(self) -> float:
-        """Peak memory of the device that learns, in MiB: of the GPU where there is one, else of the process."""
-        return max(self.curves.get(GPU_MEMORY, {}).values(), default=0.0) / 2**20 or self.megabytes
+        """Peak memory of the learner, in MiB: what it reserved on GPUs, else what its process used.
+
+        0 if only the use of GPUs by all processes is known, among which may be other runs.
+        """
+        if own := max(self.curves.get(OWN_GPU_MEMORY, {}).values(), default=0.0):
+            return own / 2**20
+        return 0.0 if GPU_MEMORY in self.curves else self.megabytes
 
     def total(self, name: str) -> float:
         """Sum of a metric over all iterations, with those that rewinds took back."""

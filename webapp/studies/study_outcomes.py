@@ -10,7 +10,7 @@ from statistics import fmean
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Q
 
-from trainer.studies.results import GPU_MEMORY, EvaluationResult, Outcome
+from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
 from trainer.studies.study import SUCCESS
 from webapp.runs import curves
 from webapp.runs.models import Alarm, Evaluation, Run
@@ -63,7 +63,7 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
     keys = [member.run_id for member in members]
     names = list(dict.fromkeys((SUCCESS, *metrics)))
     points = curves.raw(keys, names) if keys else {}
-    found = curves.summaries(keys, [CLOCK, GPU_MEMORY, MEMORY]) if keys else {}
+    found = curves.summaries(keys, [CLOCK, MEMORY, GPU_MEMORY, OWN_GPU_MEMORY]) if keys else {}
     evaluations: dict[int, dict[str, list[EvaluationResult]]] = defaultdict(lambda: defaultdict(list))
     for row in Evaluation.objects.filter(run__in=keys).order_by("iteration"):
         result = EvaluationResult(row.iteration, row.prompts, row.success, row.success_low, row.success_high)
@@ -75,7 +75,7 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
     cells = []
     for member in members:
         run, key = member.run, member.run_id
-        clock, gpu, memory = (found.get((key, name)) for name in (CLOCK, GPU_MEMORY, MEMORY))
+        clock, memory = (found.get((key, name)) for name in (CLOCK, MEMORY))
         outcome = Outcome(
             member.environment,
             member.arm.name,
@@ -93,8 +93,9 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
             seconds=float(run.summary.get("seconds") or (clock.seconds if clock else 0.0)),
             megabytes=memory.highest / 2**20 if memory else 0.0,
         )
-        if gpu:
-            outcome.curves[GPU_MEMORY] = {gpu.highest_at: gpu.highest}
+        for name in (GPU_MEMORY, OWN_GPU_MEMORY):
+            if gpu := found.get((key, name)):
+                outcome.curves[name] = {gpu.highest_at: gpu.highest}
         cells.append(CellResult(member.arm, run, member.environment, member.seed, outcome))
     return cells
 

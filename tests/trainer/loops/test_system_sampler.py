@@ -22,8 +22,8 @@ LINES = ["0, GPU-aa, 80, 4000", "1, GPU-bb, 20, 1000", "2, GPU-cc, [N/A], [N/A]"
 
 
 def test_the_processes_of_the_run_are_measured_with_their_children(tmp_path: Path) -> None:
-    sampler = SystemSampler(tmp_path, gpus=lambda: [(0.8, 4 * MIB), (0.4, MIB)])
-    assert sampler.collect() == {}, "nothing was measured yet"
+    sampler = SystemSampler(tmp_path, gpus=lambda: [(0.8, 4 * MIB), (0.4, MIB)], reserved=lambda: 3 * MIB)
+    assert set(sampler.collect()) == {"system/gpu_reserved_bytes"}, "the processes were not measured yet"
     sampler.sample()
     alone = sampler.collect()
     assert "system/cpu_percent" not in alone, "one sample measures no time"
@@ -45,6 +45,7 @@ def test_the_processes_of_the_run_are_measured_with_their_children(tmp_path: Pat
     assert both["system/disk_free_bytes"] > 0
     assert both["system/gpu_utilization"] == pytest.approx(0.6)
     assert both["system/gpu_memory_bytes"] == 5 * MIB
+    assert both["system/gpu_reserved_bytes"] == 3 * MIB
     assert sampler.collect() == both, "an iteration without a sample repeats the last values"
     sampler.sample()
     assert sampler.collect()["system/cpu_percent"] >= 0, "a process that ended does not count backwards"

@@ -10,7 +10,7 @@ import pytest
 
 from trainer.studies import page
 from trainer.studies.catalogue import STUDIES, find
-from trainer.studies.results import GPU_MEMORY, EvaluationResult, Outcome
+from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
 from trainer.studies.study import Claim, Finding
 from trainer.studies.verdicts import UNSETTLED, verdicts
 
@@ -181,7 +181,7 @@ def test_costs_and_lengths_are_compared_over_seeds():
     def taking(arm, seed, seconds, megabytes, length, gigabytes=0.0):
         curves = {"time/update": {1: seconds + seed}, "length/think": dict(enumerate(length, start=1))}
         if gigabytes:
-            curves[GPU_MEMORY] = {1: gigabytes * 2**30}
+            curves |= {GPU_MEMORY: {1: 64 * 2**30}, OWN_GPU_MEMORY: {1: gigabytes * 2**30}}
         return outcome(arm, seed, curves=curves, megabytes=megabytes + seed)
 
     pair = [taking("a", n, 10.0, 50.0, [9, 9, 4 - n / 10, 3]) for n in THREE]
@@ -194,7 +194,7 @@ def test_costs_and_lengths_are_compared_over_seeds():
     )
     assert "MiB at the learner's peak" in verdict_on("less_memory", *pair).figures
     on_gpus = [taking(arm, n, 1, mib, [1], g) for arm, mib, g in (("a", 90, 8), ("b", 80, 16)) for n in THREE]
-    assert word("less_memory", *on_gpus) == "yes", "of the GPU, not of the host"
+    assert word("less_memory", *on_gpus) == "yes", "of the run on its GPU, not of the host or of its neighbours"
 
 
 def test_a_tiny_wandering_change_is_no_fall():

@@ -16,7 +16,7 @@ from trainer.journal import events as journal
 from trainer.studies import results
 from trainer.studies.catalogue import STUDIES
 from trainer.studies.grid import Cell
-from trainer.studies.results import UPDATE
+from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, UPDATE
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
@@ -46,6 +46,7 @@ def evaluation(iteration: int, suite: str, success: float) -> journal.Evaluation
 
 def metrics(iteration: int, success: float) -> journal.Metrics:
     values = {"success/rate": success, "reward/mean": success, UPDATE: 1.5}
+    values |= {GPU_MEMORY: 2.0**35, OWN_GPU_MEMORY: 2.0 ** (20 + min(iteration, 10))}
     return journal.Metrics(iteration=iteration, tokens=100 * iteration, seconds=2.0 * iteration, values=values)
 
 
@@ -86,6 +87,7 @@ def test_outcomes_equal_those_of_the_journal(people: People) -> None:
     assert there.collapse is not None, "the journal holds a collapse"
     assert here.outcome.trapped == there.trapped
     assert here.outcome.update_seconds == there.update_seconds == pytest.approx(19 * 1.5)
+    assert here.outcome.learner_megabytes == there.learner_megabytes == 1024
     assert here.outcome.final() == there.final()
     assert (here.success, here.before, here.outcome.seconds) == (0.125, 0.25, 38.0)
 
