@@ -98,7 +98,8 @@ def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
         of_metric = partial(_recorded, metric)
         panels += _row(study, outcomes, spec.title.lower(), of_metric, share=spec.unit == "share")
     legend = [(arm.title, number) for number, arm in enumerate(study.arms)]
-    return picture(f"{label(study.name)}, {scale}: {study.title}", panels, legend, columns=max(2, len(study.environments)))
+    title = f"{label(study.name)}, {scale}: {study.title}"
+    return picture(title, panels, legend, columns=max(2, len(study.environments)))
 
 
 CurveOf = Callable[[Outcome], Mapping[int, float]]
