@@ -50,7 +50,7 @@ def test_every_direct_dependency_is_locked_and_has_its_reason_in_the_docs() -> N
 
 
 def test_a_plain_install_is_the_recorder_and_the_client_alone() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "echoscope" / "pyproject.toml").read_text())["project"]
     assert [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]] == ["httpx", "pydantic"]
     assert project["optional-dependencies"]["client"] == []
 

@@ -22,7 +22,7 @@ def reserved_gpu_bytes() -> int:
     """The most that PyTorch has reserved on GPUs in this process since it started, in bytes; 0 if it uses none."""
     import torch  # by the time this is called, a trainer has it loaded
 
-    if not torch.cuda.is_initialized():
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return 0
     return sum(torch.cuda.max_memory_reserved(device) for device in range(torch.cuda.device_count()))
 
