@@ -58,7 +58,7 @@ def metadata(facts: RunFacts, *, licence: str = "", adapter: bool = False) -> di
         "tags": ["echoscope", "agent", *methods, *sorted({f"env:{label}" for label in environments})],
     }
     if facts.measured:
-        data["model-index"] = [{"name": facts.start.title, "results": [_result(facts, e) for e in facts.measured]}]
+        data["model-index"] = [{"name": facts.title, "results": [_result(facts, e) for e in facts.measured]}]
     return data
 
 
@@ -106,7 +106,7 @@ def body(facts: RunFacts, sample: RecordedTrajectory | None, *, curve: bool) -> 
     trained_on = environment_labels(config)[0]
     method = "the SFT baseline" if config.kind == "sft" else f"StarPO (estimator `{config.algorithm.estimator}`)"
     parts = [
-        f"# {link_text(facts.start.title)}",
+        f"# {link_text(facts.title)}",
         f"A language-model agent for **{link_text(trained_on)}**, trained from {start} with {method} in "
         f"Echoscope. These are the weights after iteration {facts.iteration} of {facts.start.iterations}.",
         "## Evaluation",
@@ -169,7 +169,7 @@ def success_curve(facts: RunFacts) -> str:
     if not any(math.isfinite(y) for line in series for _, y in line.points):
         return ""
     panel = drawing.Panel("success", series, share=True)
-    return drawing.picture(facts.start.title, [panel], legend, columns=1, width=640)
+    return drawing.picture(facts.title, [panel], legend, columns=1, width=640)
 
 
 def _use(system: str) -> str:

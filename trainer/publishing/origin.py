@@ -37,7 +37,7 @@ def read_origin(run: Path) -> Origin:
         return _of_another_trainer(run)
     facts = read_facts(run)
     policy = base_model(facts.config) or Path(facts.config.policy.model).name
-    return Origin(facts.start.title, facts.iteration, environment_labels(facts.config), policy)
+    return Origin(facts.title, facts.iteration, environment_labels(facts.config), policy)
 
 
 def _of_another_trainer(run: Path) -> Origin:

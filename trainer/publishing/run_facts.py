@@ -45,6 +45,15 @@ class RunFacts:
     rewinds: list[events.Rewound] = field(default_factory=list)
 
     @property
+    def title(self) -> str:
+        """Title of the run, with its environments as they are published: a default title names their variants."""
+        title = self.start.title
+        labels = self.config.environment.labels.values()
+        for label, published in zip(labels, environment_labels(self.config), strict=True):
+            title = title.replace(label, published)
+        return title
+
+    @property
     def latest(self) -> list[events.Evaluation]:
         """The latest evaluation of each suite."""
         return list({evaluation.suite: evaluation for evaluation in self.evaluations}.values())

@@ -16,6 +16,7 @@ from trainer.config.files import load_yaml, with_overrides
 from trainer.config.run import RunConfig
 from trainer.journal.writer import Journal
 from trainer.publishing import model_card, run_facts
+from trainer.publishing.origin import read_origin
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,18 @@ def test_settings_of_environments_are_published_without_private_places(
     private = config.model_copy(deep=True)
     private.environment.settings["id"] = given
     assert run_facts.public_settings(private)["environment"]["settings"]["id"] == published
+
+
+def test_a_default_title_is_published_without_private_places(tmp_path: Path, config: RunConfig) -> None:
+    echo = "environment.settings={id: 'http://10.0.0.5:8000/echo'}"
+    private = with_overrides(config, ["name=''", "environment.name=OpenEnv", echo])
+    assert "10.0.0.5" in private.title()
+    facts = facts_of(tmp_path, private)
+    facts.evaluations.append(recorded.evaluated(facts.iteration, 0.5))
+    assert facts.title == private.title().replace(" http://10.0.0.5:8000/echo", "")
+    assert "10.0.0.5" not in model_card.body(facts, None, curve=False)
+    assert model_card.metadata(facts)["model-index"][0]["name"] == facts.title
+    assert read_origin(tmp_path).title == facts.title
 
 
 def test_a_hub_id_is_the_base_model_and_a_licence_is_only_what_was_given(tmp_path: Path, config: RunConfig) -> None:
