@@ -46,7 +46,7 @@ def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig)
         algorithm: the filter, the share it keeps, the scale of the loss and the estimator.
     Raises:
         ValueError: there is no trajectory.
-    Source: StarPO-S, arXiv 2504.20073, section 3.2; DAPO, arXiv 2503.14476, section 3.2.
+    Source: StarPO-S, arXiv 2504.20073, section 4.2; DAPO, arXiv 2503.14476, section 3.2.
     """
     rewards: dict[int, list[float]] = {}
     for trajectory in trajectories:

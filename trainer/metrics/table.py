@@ -245,6 +245,13 @@ ITERATION: tuple[MetricSpec, ...] = (
         "Diversity of a group's answers to the same first state: 0 = all equal, 1 = all different.",
         "share",
     ),
+    spec(
+        "diversity/thoughts_in_group",
+        "Different first thoughts",
+        "exploration",
+        "Diversity of a group's thoughts on the same first state: 0 = all equal, 1 = all different.",
+        "share",
+    ),
     *REASONING,
     spec(
         "claims/true_share",

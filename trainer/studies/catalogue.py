@@ -1,51 +1,22 @@
-"""Catalogue of studies: those of the paper and ours, and the settings of their cells.
-
-Everything that is not an arm's own change is the same in all cells of a study.
-"""
+"""Catalogue of studies: those of the paper and ours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-import envs
-from trainer.config.files import load_preset, with_overrides
-from trainer.config.run import RunConfig
-from trainer.studies.study import GRADIENT, SPREAD, SUCCESS, THOUGHT, TRAP, Arm, Changes, Finding, Scale, Study
-
-SMOKE: Changes = {
-    "iterations": 2,
-    "policy.threads": 1,
-    "policy.device": "cpu",
-    "rollout.groups": 2,
-    "rollout.group_size": 2,
-    "rollout.max_turns": 2,
-    "rollout.max_response_tokens": 8,
-    "optimizer.mini_batch_trajectories": 4,
-    "optimizer.micro_batch_tokens": 1024,
-    "evaluation.prompts": 2,
-    "evaluation.every": 0,
-    "checkpoint.keep": 1,
-    "sft.demonstrations": 4,
-    "sft.validation_demonstrations": 2,
-    "sft.batch": 2,
-    "warmup.think": True,  # the policy that ships
-}
-POCKET: Changes = {
-    "policy.threads": 1,  # two concurrent cells on two cores
-    "iterations": 40,
-    "rollout.groups": 8,  # half of the presets': all studies together take a working day instead of two
-    "evaluation.every": 20,
-    "checkpoint.keep": 1,
-}
-"""Common to all pocket cells, in addition to the pocket presets: P = 8, N = 8."""
-POCKET_SOKOBAN: Changes = {
-    "optimizer.lr_schedule": "constant",  # the paper's; half as many iterations as the preset's leave no time to decay
-    "optimizer.lr_warmup": 0,
-    "optimizer.lr_min_ratio": 0.0,
-}
-"""For those on Sokoban, lr 2e-4."""
+from trainer.studies.study import (
+    FIRST_THOUGHTS,
+    GRADIENT,
+    SPREAD,
+    SUCCESS,
+    THOUGHT,
+    TRAP,
+    Arm,
+    Changes,
+    Finding,
+    Scale,
+    Study,
+)
 
 _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-S", "starpo_s")
 _PPO = {"algorithm.estimator": "gae"}
@@ -64,24 +35,13 @@ _REWIND: Changes = {
 _UNSEEN, _EXCHANGED = "BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"
 
 
-@dataclass(frozen=True)
-class Variant:
-    """An environment without presets of its own: those of which it takes, what it changes, and its title."""
-
-    preset: str
-    title: str
-    changes: Changes
-
-
-VARIANTS: Mapping[str, Variant] = {
-    "bandit_rev": Variant("bandit", "BanditRev", {"environment.name": "BanditRev"}),
-    "bandit_teacher": Variant(
-        "bandit",
-        "Bandit (Teacher, Engineer)",
-        {"environment.settings": {"low_name": "Teacher", "high_name": "Engineer"}},
-    ),
-}
 _NO_FILTER = {"algorithm.group_filter": "none", "algorithm.group_filter_keep": 1.0}
+
+
+def _seeds(pocket: int = 3, paper: int = 3) -> Mapping[Scale, int]:
+    """Seeds by scale: as many as the exact test needs for the study's claims about collapses, where any is expected."""
+    return {"smoke": 1, "pocket": pocket, "paper": paper}
+
 
 _ALL = (
     Study(
@@ -107,6 +67,7 @@ _ALL = (
             ),
         ),
         curves=TRAP,
+        seeds=_seeds(pocket=5, paper=5),
     ),
     Study(
         "figure-7",
@@ -127,8 +88,14 @@ _ALL = (
             Finding("Keeping 75 % delays the collapse", "collapses_later", "keep-75", "keep-100"),
             Finding("Keeping 50 % delays the collapse", "collapses_later", "keep-50", "keep-100"),
             Finding("Keeping 25 % saves update time", "less_update_time", "keep-25", "keep-100"),
+            Finding("GRPO: keeping 75 % delays it (ours)", "collapses_later", "grpo-keep-75", "grpo-keep-100"),
+            Finding("GRPO: keeping 50 % delays it (ours)", "collapses_later", "grpo-keep-50", "grpo-keep-100"),
+            Finding("GRPO: keeping 25 % saves update time (ours)", "less_update_time", "grpo-keep-25", "grpo-keep-100"),
+            Finding("Keeping 25 % ends no lower (ours)", "not_lower", "keep-25", "keep-100"),
+            Finding("GRPO: keeping 25 % ends no lower (ours)", "not_lower", "grpo-keep-25", "grpo-keep-100"),
         ),
         curves=TRAP,
+        seeds=_seeds(paper=6),
     ),
     Study(
         "figure-8",
@@ -147,6 +114,7 @@ _ALL = (
             Finding("With both, success is higher", "higher", "both", "base"),
         ),
         curves=(SUCCESS, SPREAD),
+        seeds=_seeds(paper=5),
     ),
     Study(
         "figure-9",
@@ -160,6 +128,7 @@ _ALL = (
             Finding("StarPO-S needs less time for its updates", "less_update_time", "starpo_s", "starpo"),
         ),
         curves=TRAP,
+        seeds=_seeds(paper=6),
     ),
     Study(
         "figure-10",
@@ -317,14 +286,14 @@ _ALL = (
             Finding("StarPO-S ends with more successes than StarPO", "higher", "starpo_s", "starpo"),
             Finding("A rewind ends with more successes than StarPO (ours)", "higher", "rewind", "starpo"),
         ),
-        curves=TRAP,
+        curves=(*TRAP, FIRST_THOUGHTS),
         pocket={
             "iterations": 240,
             "rollout.groups": 16,
             "evaluation.every": 20,
             "optimizer.policy_lr": 4e-6,
         },
-        seeds={"smoke": 1, "pocket": 6, "paper": 3},
+        seeds=_seeds(pocket=6, paper=6),
     ),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
@@ -343,59 +312,3 @@ def label(name: str) -> str:
     if kind not in ("figure", "table", "appendix"):
         return f"{kind.capitalize()} {number.capitalize()}"  # ours, not the paper's
     return f"{kind.capitalize()} {number.upper()}"
-
-
-_TITLES = {"".join(part.lower() for part in name): name for name in envs.names()}
-
-
-def environment_title(name: str) -> str:
-    """An environment of a study as tables show it."""
-    if name in VARIANTS:
-        return VARIANTS[name].title
-    return _TITLES.get(name.replace("_", ""), name)
-
-
-def configuration(
-    study: Study, scale: Scale, environment: str, arm: Arm, seed: int, overrides: Sequence[str] = ()
-) -> RunConfig:
-    """Settings of one cell, with further changes as on the command line (`section.field=value`).
-
-    Raises:
-        ValueError: an unreadable change, or (pydantic's ValidationError) an invalid one.
-    """
-    variant = VARIANTS.get(environment, Variant(environment, environment, {}))
-    preset = load_preset(f"{variant.preset}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
-    data = preset.model_dump()
-    name = f"{study.name}: {environment}, {arm.title}, seed {seed}"
-    for changes in (
-        {"evaluation.suites": list(study.suites_of(environment)), "name": name},
-        variant.changes,
-        {}
-        if scale == "paper"
-        else {**POCKET, **(POCKET_SOKOBAN if variant.preset == "sokoban" else {}), **study.pocket},
-        arm.changes,
-        arm.paper if scale == "paper" else {},
-        SMOKE if scale == "smoke" else {},
-        {"seed": seed},
-    ):
-        for name, value in changes.items():
-            _put(data, name, value)
-    return with_overrides(RunConfig.model_validate(data), overrides)
-
-
-def _put(data: dict[str, Any], name: str, value: Any) -> None:
-    *path, last = name.split(".")
-    for part in path:
-        data = data[part]
-    data[last] = _scaled(data[last], value)
-
-
-def _scaled(before: Any, value: Any) -> Any:
-    """A setting's new value, which may be relative to the one before: "× 10", "÷ 10"."""
-    sign, _, factor = str(value).partition(" ")
-    match sign:
-        case "×":
-            return before * (int(factor) if isinstance(before, int) else float(factor))
-        case "÷":
-            return max(1, before // int(factor)) if isinstance(before, int) else before / float(factor)
-    return value

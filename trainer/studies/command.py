@@ -13,7 +13,8 @@ from pathlib import Path
 
 from trainer.config.run import RunConfig
 from trainer.studies import grid, page, results
-from trainer.studies.catalogue import STUDIES, configuration
+from trainer.studies.catalogue import STUDIES
+from trainer.studies.cell_settings import configuration
 from trainer.studies.grid import Cell
 from trainer.studies.machine import describe
 from trainer.studies.reuse import reuse, reused, study_folder

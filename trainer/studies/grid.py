@@ -22,7 +22,7 @@ import yaml
 from trainer.config.run import RunConfig
 from trainer.journal import events, reader
 from trainer.journal.protocol import COMPLETED, INTERRUPTED, JOURNAL_FILE, LOG_FILE
-from trainer.studies.catalogue import configuration
+from trainer.studies.cell_settings import configuration
 from trainer.studies.study import Arm, Scale, Study
 
 COST, SETTINGS = "cost.json", "settings.yaml"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from trainer.studies.study import Scale
 
 POCKET: dict[str, str] = {
+    "figure-10": "On the lake the learning rate decays over the iterations of a run, so that arms with fewer, larger "
+    "iterations have a higher mean rate over the same updates: 2.5e-4 with ten batches a rollout, 2.05e-4 with one.",
     "figure-11": "Its thoughts are the short lines of its warm-up, which name what stands where and the next moves: "
     "their length says little about reasoning.",
     "table-4": "This policy knows no words: it copies the names of the arms and has no idea of their meaning, so that "
-    "a thought cannot help it as it helps a language model.",
+    "a thought cannot help it as it helps a language model. The arm without thoughts was warmed up separately and "
+    "starts lower (“before”): part of the difference at the end was there before training.",
     "appendix-c": "Both arms start from a policy that has imitated a solver already: SFT continues its warm-up.",
     "appendix-d": "Adapters of rank 64 are hardly smaller than the matrices of this policy, and most of the memory is "
     "not for weights: half the memory cannot be expected.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.config.run import RunConfig
-from trainer.studies.catalogue import environment_title
+from trainer.studies.cell_settings import environment_title
 
 ESTIMATORS: Mapping[str, str] = {
     "gae": "PPO",

@@ -8,7 +8,8 @@ from functools import partial
 from statistics import fmean, stdev
 
 from trainer.metrics.registry import spec_of
-from trainer.studies.catalogue import environment_title, label
+from trainer.studies.catalogue import label
+from trainer.studies.cell_settings import environment_title
 from trainer.studies.drawing import Panel, PlotSeries, picture
 from trainer.studies.grid import Cell
 from trainer.studies.limits import limits

@@ -13,6 +13,7 @@ Changes = Mapping[str, Any]
 
 REWARD, SUCCESS, SPREAD = "reward/mean", "success/rate", "reward/in_group_std"
 ENTROPY, GRADIENT, THOUGHT = "entropy/mean", "policy/grad_norm", "length/think"
+FIRST_THOUGHTS = "diversity/thoughts_in_group"
 TRAP = (SUCCESS, SPREAD, ENTROPY, GRADIENT)
 """Metrics in which the paper shows a collapse."""
 

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 from trainer.metrics.spec import MetricSpec
 from trainer.studies import drawing
-from trainer.studies.catalogue import environment_title
+from trainer.studies.cell_settings import environment_title
 from webapp.reports.report_charts import Chart, ChartLine, axes_of, joined
 from webapp.runs import curves
 from webapp.runs.curves import ChartSpec, Point, described, value_words

@@ -16,7 +16,7 @@ from trainer.config.files import validation_errors
 from trainer.config.former_names import current_name
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
-from trainer.studies import catalogue
+from trainer.studies import catalogue, cell_settings
 from webapp.core import formatting
 from webapp.core.quotas import is_reached, quota
 from webapp.runs.inputs import allowed_inputs
@@ -142,7 +142,7 @@ def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
     for seed in range(spec.seeds):
         for environment in study.environments:
             for number, arm in enumerate(study.arms):
-                config = catalogue.configuration(study, spec.scale, environment, arm, seed)
+                config = cell_settings.configuration(study, spec.scale, environment, arm, seed)
                 cells.append(PlannedCell(number, environment, seed, config))
     if spec.overrides:
         changed = [replace(cell, config=_changed(cell.config, spec.overrides, "overrides")) for cell in cells]

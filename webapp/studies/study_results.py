@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
-from trainer.studies import catalogue
+from trainer.studies import catalogue, cell_settings
 from trainer.studies.limits import limits
 from trainer.studies.method import ArmConfig, across_environments, shared_settings
 from trainer.studies.paper import REPORTED, Reported, other_estimators
@@ -51,7 +51,7 @@ class ArmResult:
 
     @property
     def environment_title(self) -> str:
-        return catalogue.environment_title(self.environment)
+        return cell_settings.environment_title(self.environment)
 
     @property
     def successes(self) -> list[float]:
@@ -134,7 +134,7 @@ class VerdictSoFar:
 
     @property
     def environment_title(self) -> str:
-        return catalogue.environment_title(self.environment)
+        return cell_settings.environment_title(self.environment)
 
     @property
     def seeds_words(self) -> str:
@@ -228,7 +228,7 @@ class StudyResults:
         return [
             (
                 one.what,
-                catalogue.environment_title(one.environment) if one.environment else "–",
+                cell_settings.environment_title(one.environment) if one.environment else "–",
                 titles.get(one.arm, "–"),
                 one.value,
             )

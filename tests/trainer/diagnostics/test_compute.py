@@ -108,6 +108,17 @@ def test_the_metrics_of_a_small_rollout_by_hand() -> None:
     }
 
 
+def test_the_first_thoughts_of_a_group_are_compared_as_text() -> None:
+    def thinking(group: int, first: str, second: str = "") -> Trajectory:
+        return played(group, *(turn().model_copy(update={"thought": thought}) for thought in (first, second)))
+
+    same = [thinking(0, "I take Dragon.", "Up."), thinking(0, " I take Dragon. ", "Down."), thinking(1, "One.")]
+    assert compute.rollout_metrics(same)["diversity/thoughts_in_group"] == 0.0
+    mixed = [*same, thinking(0, "I take Phoenix."), thinking(1, "Two."), played(1)]
+    assert compute.rollout_metrics(mixed)["diversity/thoughts_in_group"] == pytest.approx((1 / 2 + 1) / 2)
+    assert "diversity/thoughts_in_group" not in compute.rollout_metrics([thinking(0, ""), thinking(0, "")])
+
+
 def test_claims_are_counted_over_turns_whose_thoughts_were_compared() -> None:
     true, false = Claim(start=0, end=1, true=True), Claim(start=1, end=2, true=False)
     stated = [[true, false, true], [], None, [false]]

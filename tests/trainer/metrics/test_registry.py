@@ -33,6 +33,7 @@ STABLE = [
     "diversity/think_distinct_2",
     "diversity/think_repetition",
     "diversity/actions_in_group",
+    "diversity/thoughts_in_group",
     "reasoning/mutual_information",
     "reasoning/conditional_entropy",
     "reasoning/retrieval_accuracy",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainer.studies import page
-from trainer.studies.catalogue import STUDIES, configuration, find
+from trainer.studies.catalogue import STUDIES, find
+from trainer.studies.cell_settings import configuration
 from trainer.studies.grid import cells
 from trainer.studies.limits import POCKET, limits
 from trainer.studies.method import ArmConfig, across_environments, differing_settings, shared_settings

@@ -23,7 +23,8 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.rollout.prompts import opening_message
 from trainer.studies import command, grid, page, results
-from trainer.studies.catalogue import STUDIES, configuration, find
+from trainer.studies.catalogue import STUDIES, find
+from trainer.studies.cell_settings import configuration
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
 from trainer.studies.reuse import reuse

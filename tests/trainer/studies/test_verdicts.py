@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from trainer.studies import page
+from trainer.studies import page, significance
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
 from trainer.studies.study import Claim, Finding
@@ -241,13 +241,17 @@ def alike(study, seeds, random):
     return runs
 
 
+def claims_of(study):
+    return {finding.claim for finding in study.findings}
+
+
 def without_margins(study):
     """Equal arms are rightly called no worse."""
     return replace(study, findings=tuple(finding for finding in study.findings if finding.claim != "not_lower"))
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.parametrize("name", ["figure-9", "figure-10", "figure-11", "table-3", "table-4", "appendix-d"])
+@pytest.mark.parametrize("name", STUDIES)
 def test_a_page_of_equal_arms_has_a_verdict_in_at_most_five_percent_of_cases(name, seeds):
     """Claims of all kinds; nine of three kinds in figure 9, and in table 3 several against the same arm."""
     study, random = without_margins(find(name)), np.random.default_rng([seeds, *name.encode()])
@@ -258,11 +262,29 @@ def test_a_page_of_equal_arms_has_a_verdict_in_at_most_five_percent_of_cases(nam
 
 
 def test_the_simulated_pages_hold_every_kind_of_claim():
-    names = ("figure-9", "figure-10", "figure-11", "table-3", "table-4", "appendix-d")
-    simulated = {finding.claim for name in names for finding in without_margins(find(name)).findings}
+    simulated = set.union(*(claims_of(without_margins(study)) for study in STUDIES.values()))
     assert simulated == set(get_args(Claim)) - {"not_lower"}
-    most = max(STUDIES.values(), key=lambda study: len(study.findings) * len(study.environments))
-    assert most.name in names
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_an_arm_that_is_lower_by_the_margin_is_rarely_called_no_worse(seeds):
+    random, wrong = np.random.default_rng(seeds), 0
+    for _ in range(PAGES):
+        runs = [
+            outcome(arm, seed, float(np.clip(random.normal(mean, 0.03), 0, 1)))
+            for arm, mean in (("a", 0.40), ("b", 0.45))
+            for seed in range(seeds)
+        ]
+        wrong += word("not_lower", *runs) == "yes"
+    assert wrong / PAGES <= WITHIN_NOISE
+
+
+@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if "collapses_later" in claims_of(study)])
+def test_the_default_seeds_can_settle_a_collapse_at_the_scale_of_the_paper(name):
+    """If all runs of one arm collapse before those of the other, after the correction for all claims of the page."""
+    study = find(name)
+    claims = sum(len(finding.environments or study.environments) for finding in study.findings)
+    assert study.seeds["paper"] >= significance.seeds_for_log_rank(significance.LEVEL / claims)
 
 
 @pytest.mark.parametrize("seeds", [3, 5])

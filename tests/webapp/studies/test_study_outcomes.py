@@ -123,7 +123,7 @@ def test_a_collapse_that_a_rewind_took_back_was_detected_all_the_same(people: Pe
     there = results.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))
     assert here.outcome.trapped == there.trapped == 3
     assert here.outcome.collapse is None
-    assert here.outcome.timed_in == ("CPU, 1 thread",)
+    assert here.outcome.timed_in == (str(run.worker_id), "CPU, 1 thread")
     (known,) = with_puzzles([here])
     assert known.final() == there.final()
     assert [evaluation.puzzles for evaluation in known.evaluations[run.environment]] == [(1.0, 0.0, 1.0, 1.0)]

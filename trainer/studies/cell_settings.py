@@ -1,0 +1,121 @@
+"""Settings of a study's cells: preset, scale, environment, arm and seed, one after the other.
+
+Everything that is not an arm's own change is the same in all cells of a study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import envs
+from trainer.config.files import load_preset, with_overrides
+from trainer.config.run import RunConfig
+from trainer.studies.study import Arm, Changes, Scale, Study
+
+SMOKE: Changes = {
+    "iterations": 2,
+    "policy.threads": 1,
+    "policy.device": "cpu",
+    "rollout.groups": 2,
+    "rollout.group_size": 2,
+    "rollout.max_turns": 2,
+    "rollout.max_response_tokens": 8,
+    "optimizer.mini_batch_trajectories": 4,
+    "optimizer.micro_batch_tokens": 1024,
+    "evaluation.prompts": 2,
+    "evaluation.every": 0,
+    "checkpoint.keep": 1,
+    "sft.demonstrations": 4,
+    "sft.validation_demonstrations": 2,
+    "sft.batch": 2,
+    "warmup.think": True,  # the policy that ships
+}
+POCKET: Changes = {
+    "policy.threads": 1,  # two concurrent cells on two cores
+    "iterations": 40,
+    "rollout.groups": 8,  # half of the presets': all studies together take a working day instead of two
+    "evaluation.every": 20,
+    "checkpoint.keep": 1,
+}
+"""Common to all pocket cells, in addition to the pocket presets: P = 8, N = 8."""
+POCKET_SOKOBAN: Changes = {
+    "optimizer.lr_schedule": "constant",  # the paper's; half as many iterations as the preset's leave no time to decay
+    "optimizer.lr_warmup": 0,
+    "optimizer.lr_min_ratio": 0.0,
+}
+"""For those on Sokoban, lr 2e-4."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An environment without presets of its own: those of which it takes, what it changes, and its title."""
+
+    preset: str
+    title: str
+    changes: Changes
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "bandit_rev": Variant("bandit", "BanditRev", {"environment.name": "BanditRev"}),
+    "bandit_teacher": Variant(
+        "bandit",
+        "Bandit (Teacher, Engineer)",
+        {"environment.settings": {"low_name": "Teacher", "high_name": "Engineer"}},
+    ),
+}
+_TITLES = {"".join(part.lower() for part in name): name for name in envs.names()}
+
+
+def environment_title(name: str) -> str:
+    """An environment of a study as tables show it."""
+    if name in VARIANTS:
+        return VARIANTS[name].title
+    return _TITLES.get(name.replace("_", ""), name)
+
+
+def configuration(
+    study: Study, scale: Scale, environment: str, arm: Arm, seed: int, overrides: Sequence[str] = ()
+) -> RunConfig:
+    """Settings of one cell, with further changes as on the command line (`section.field=value`).
+
+    Raises:
+        ValueError: an unreadable change, or (pydantic's ValidationError) an invalid one.
+    """
+    variant = VARIANTS.get(environment, Variant(environment, environment, {}))
+    preset = load_preset(f"{variant.preset}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
+    data = preset.model_dump()
+    name = f"{study.name}: {environment}, {arm.title}, seed {seed}"
+    for changes in (
+        {"evaluation.suites": list(study.suites_of(environment)), "name": name},
+        variant.changes,
+        {}
+        if scale == "paper"
+        else {**POCKET, **(POCKET_SOKOBAN if variant.preset == "sokoban" else {}), **study.pocket},
+        arm.changes,
+        arm.paper if scale == "paper" else {},
+        SMOKE if scale == "smoke" else {},
+        {"seed": seed},
+    ):
+        for name, value in changes.items():
+            _put(data, name, value)
+    return with_overrides(RunConfig.model_validate(data), overrides)
+
+
+def _put(data: dict[str, Any], name: str, value: Any) -> None:
+    *path, last = name.split(".")
+    for part in path:
+        data = data[part]
+    data[last] = _scaled(data[last], value)
+
+
+def _scaled(before: Any, value: Any) -> Any:
+    """A setting's new value, which may be relative to the one before: "× 10", "÷ 10"."""
+    sign, _, factor = str(value).partition(" ")
+    match sign:
+        case "×":
+            return before * (int(factor) if isinstance(before, int) else float(factor))
+        case "÷":
+            return max(1, before // int(factor)) if isinstance(before, int) else before / float(factor)
+    return value
