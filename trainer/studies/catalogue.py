@@ -129,6 +129,7 @@ _ALL = (
         ),
         curves=TRAP,
         seeds=_seeds(paper=6),
+        more_seeds={"bandit": 5},
     ),
     Study(
         "figure-10",
@@ -161,6 +162,7 @@ _ALL = (
         (_STARPO_S, Arm("no-think", "without thoughts", "starpo_s", _NO_THINK, _NO_THINK_PAPER)),
         (Finding("Thoughts get shorter", "falls", "starpo_s", metric=THOUGHT),),
         curves=(THOUGHT, SUCCESS),
+        more_seeds={"bandit": 5, "bandit_rev": 5},
     ),
     Study(
         "table-2",
@@ -238,6 +240,7 @@ _ALL = (
                 environments=("sokoban",),
             ),
         ),
+        more_seeds={"bandit_teacher": 5},
         environment_suites={"bandit_teacher": (_UNSEEN, _EXCHANGED), "sokoban": ("SokobanNewVocab", "LargeSokoban")},
     ),
     Study(

@@ -78,15 +78,15 @@ def listing() -> str:
 
 
 def _size(study: Study, scale: Scale) -> str:
-    seeds = study.seeds[scale]
-    environments = study.environments
-    configs = [configuration(study, scale, environment, arm, 0) for environment in environments for arm in study.arms]
+    configs: list[RunConfig] = []  # seeds do not change what a run takes
+    for environment in study.environments:
+        count = study.seed_count(scale, environment, study.seeds[scale])
+        configs += [configuration(study, scale, environment, arm, 0) for arm in study.arms] * count
     estimates = [estimate(config, scale) for config in configs]
-    jobs = default_jobs(configs[0])
-    count = seeds * len(configs)
+    count = len(configs)
     if any(seconds is None for seconds in estimates):
         return f"{count}, not measured"
-    minutes = seeds * sum(seconds or 0 for seconds in estimates) / jobs / 60
+    minutes = sum(seconds or 0 for seconds in estimates) / default_jobs(configs[0]) / 60
     return f"{count}, about {minutes:.0f} min" if minutes >= 1 else f"{count}, under a minute"
 
 
@@ -174,7 +174,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         seconds=seconds,
         reused=len(others),
         jobs=jobs,
-        seeds=plan.seeds,
+        seeds={each: study.seed_count(plan.scale, each, plan.seeds) for each in study.environments},
         date=date.today().isoformat(),
     )
     text = page.write(study, cells, outcomes, verdicts(study, outcomes), record)

@@ -40,7 +40,8 @@ class StudyRecord:
     seconds: float
     reused: int
     jobs: int
-    seeds: int
+    seeds: Mapping[str, int]
+    """By environment."""
     date: str
 
 
@@ -57,7 +58,7 @@ def write(
         f"# {label(study.name)}: {study.title}",
         " ".join(filter(None, [study.question, _SCALE_WORDS[record.scale], limits(study.name, record.scale)])),
         f"![{study.title}, curves of all arms]({study.name}.svg)",
-        "Bold lines are means over seeds, faint lines single seeds." if record.seeds > 1 else "",
+        "Bold lines are means over seeds, faint lines single seeds." if max(record.seeds.values()) > 1 else "",
         "## Results",
         _outcomes_table(study, outcomes),
         _suites_table(study, outcomes),
@@ -268,7 +269,7 @@ def _method(configs: Sequence[ArmConfig], runs: int, record: StudyRecord) -> str
         "command": f"`{record.command}`",
         "machine": record.machine,
         "wall-clock time": _wall_clock_time(runs - record.reused, record),
-        "seeds": f"0 to {record.seeds - 1}" if record.seeds > 1 else "0",
+        "seeds": _seeds(record.seeds),
         "date": record.date,
         **shared_settings(configs),
     }
@@ -278,6 +279,13 @@ def _method(configs: Sequence[ArmConfig], runs: int, record: StudyRecord) -> str
     ]
     words = "The arms differ in these settings:"
     return table(("", ""), facts.items()) + f"\n\n{words}\n\n" + table(("arm", "settings"), arms)
+
+
+def _seeds(counts: Mapping[str, int]) -> str:
+    """Seeds from 0, and those of environments that have more."""
+    least = min(counts.values())
+    more = [f"{environment_title(name)}: 0 to {count - 1}" for name, count in counts.items() if count > least]
+    return "; ".join([f"0 to {least - 1}" if least > 1 else "0", *more])
 
 
 def _wall_clock_time(runs: int, record: StudyRecord) -> str:

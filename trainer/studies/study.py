@@ -60,7 +60,8 @@ class Study:
     """A grid: environments × arms × seeds.
 
     `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in,
-    `environment_suites` those of one environment's cells only.
+    `environment_suites` those of one environment's cells only. `more_seeds` are the seeds at pocket scale of
+    environments whose runs are over in a minute, unless another number than the study's own is requested.
     """
 
     name: str
@@ -74,6 +75,12 @@ class Study:
     environment_suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pocket: Changes = field(default_factory=dict)
     seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 3, "paper": 3})
+    more_seeds: Mapping[str, int] = field(default_factory=dict)
+
+    def seed_count(self, scale: Scale, environment: str, requested: int) -> int:
+        """Runs of each arm in an environment, if that many seeds are requested of the study."""
+        own = scale == "pocket" and requested == self.seeds[scale]
+        return max(requested, self.more_seeds.get(environment, 0)) if own else requested
 
     def suites_of(self, environment: str) -> tuple[str, ...]:
         """Suites that the cells of an environment are evaluated in, besides that environment."""

@@ -138,12 +138,14 @@ def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
         if _setting(name, "overrides") == "environment.name":
             raise StudyRefused("overrides", "may not change environment.name: the study names its environments")
     arms = [PlannedArm(arm.name, arm.title) for arm in study.arms]
-    cells = []
-    for seed in range(spec.seeds):
-        for environment in study.environments:
-            for number, arm in enumerate(study.arms):
-                config = cell_settings.configuration(study, spec.scale, environment, arm, seed)
-                cells.append(PlannedCell(number, environment, seed, config))
+    counts = {environment: study.seed_count(spec.scale, environment, spec.seeds) for environment in study.environments}
+    cells = [
+        PlannedCell(number, environment, seed, cell_settings.configuration(study, spec.scale, environment, arm, seed))
+        for seed in range(max(counts.values()))
+        for environment in study.environments
+        if seed < counts[environment]
+        for number, arm in enumerate(study.arms)
+    ]
     if spec.overrides:
         changed = [replace(cell, config=_changed(cell.config, spec.overrides, "overrides")) for cell in cells]
         _require_as_different(cells, changed)
@@ -322,6 +324,8 @@ def shown_value(value: Any) -> str:
 def count_words(plan: StudyPlan, spec: Spec) -> str:
     """The size of a study, e.g. “18 runs: 2 arms × 3 environments × 3 seeds”."""
     runs, seeds = formatting.plural(plan.runs, "run"), formatting.plural(spec.seeds, "seed")
+    if isinstance(spec, CatalogueSpec) and (most := len({cell.seed for cell in plan.cells})) > spec.seeds:
+        seeds = f"{spec.seeds} seeds ({most} where runs are short)"
     if isinstance(spec, SearchSpec):
         return f"{runs}: {formatting.plural(spec.trials, 'trial')} × {seeds}, {spec.parallel} at a time"
     environments = len({cell.environment for cell in plan.cells})

@@ -233,7 +233,7 @@ def test_invalid_arguments_are_reported_before_anything_runs(tmp_path, capsys):
 def test_the_list_shows_sizes_and_times(capsys):
     assert main.main(["study", "--list"]) == 0
     listing = capsys.readouterr().out
-    assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 18, about " in listing
+    assert "| figure-9 | StarPO against StarPO-S | 6, under a minute | 22, about " in listing
     assert all(f"| {name} |" in listing for name in STUDIES)
 
 
@@ -325,12 +325,27 @@ def test_findings_and_figures_of_the_paper_name_existing_arms():
 
 def test_the_pocket_study_of_figure_9_is_estimated_below_ninety_minutes_on_two_cores(tmp_path):
     cells = grid.cells(find("figure-9"), "pocket", 3, tmp_path)
-    assert len(cells) == 18
+    assert len(cells) == 18 + 4, "two more seeds of the bandit, which takes seconds"
     assert {cell.config.policy.threads for cell in cells} == {1}
     rates = {cell.config.environment.name: cell.config.optimizer.policy_lr for cell in cells}
     assert rates["FrozenLake"] == 4e-4
     assert {rate for name, rate in rates.items() if name != "FrozenLake"} == {2e-4}
     assert sum(command.estimate(cell.config, "pocket") for cell in cells) / 2 < 90 * 60
+
+
+def test_short_environments_have_more_seeds_unless_another_number_is_requested(tmp_path):
+    study = find("figure-9")
+
+    def seeds(scale, requested):
+        grid_cells = grid.cells(study, scale, requested, tmp_path)
+        return [sorted({c.seed for c in grid_cells if c.environment == name})[-1] + 1 for name in ("bandit", "sokoban")]
+
+    assert seeds("pocket", 3) == [5, 3]
+    assert seeds("pocket", 2) == [2, 2]
+    assert seeds("pocket", 6) == [6, 6]
+    assert seeds("paper", 6) == [6, 6]
+    assert page._seeds({"bandit": 5, "sokoban": 3}) == "0 to 2; Bandit: 0 to 4"
+    assert page._seeds({"bandit": 1}) == "0"
 
 
 def test_adapters_are_estimated_to_take_longer():

@@ -273,6 +273,10 @@ def test_a_study_of_the_paper_has_its_own_seeds_by_default(who: Visitors) -> Non
         assert f"× {seeds} seed" in words(who.owner.post("/studies/new/check", fields).content.decode())
     study = launch(who.owner, kind="catalogue", study="echo-trap", scale="pocket")
     assert len(runs_of(study)) == 3 * 6
+    study = launch(who.owner, kind="catalogue", study="figure-9", scale="pocket")
+    assert len(runs_of(study)) == 2 * (5 + 3 + 3)
+    short = words(who.owner.get("/studies/new?study=figure-9").content.decode())
+    assert "22 runs: 2 arms × 3 environments × 3 seeds (5 where runs are short)" in short
     assert "18 runs: 3 arms × 6 seeds" in words(who.owner.get("/studies/new?study=echo-trap").content.decode())
     chosen = {"kind": "catalogue", "study": "echo-trap", "seeds": "4"}
     assert "× 4 seeds" in words(who.owner.post("/studies/new/check", chosen).content.decode())
