@@ -278,9 +278,10 @@ def audit_locks(arguments: list[str]) -> int:
 
 
 def clean(arguments: list[str]) -> int:
-    names = [".venv", ".venv-adapters", ".venv-vllm", "node_modules", "static/vendor", "build", "dist"]
-    names += ["test-artefacts", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
-    for path in [ROOT / name for name in names] + list(ROOT.glob("*.egg-info")):
+    names = [".venv", ".venv-adapters", ".venv-vllm", "node_modules", "static/vendor", "test-artefacts"]
+    names += ["build", "dist", "echoscope/build"]
+    names += [".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"]
+    for path in [ROOT / name for name in names] + [*ROOT.glob("*.egg-info"), *ROOT.glob("echoscope/*.egg-info")]:
         shutil.rmtree(path, ignore_errors=True)
     print("Removed the virtual environments, fetched libraries and caches. var/ with your runs and data is kept.")
     return 0

@@ -76,12 +76,13 @@ def defined_names(path: Path) -> str:
 
 
 def files() -> Iterator[Path]:
-    """Python modules, scripts and pages, without migrations and this check itself."""
+    """Python modules, scripts and pages, without migrations, what pip builds and this check itself."""
     yield from ROOT.glob("*.md")
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT)
-            if path.suffix in (".py", ".js", ".md") and "migrations" not in name.parts and str(name) not in OWN:
+            left_out = {"migrations", "build"} & set(name.parts) or str(name) in OWN
+            if path.suffix in (".py", ".js", ".md") and not left_out:
                 yield path
 
 

@@ -31,10 +31,10 @@ class Import:
 
 
 def modules(package: str) -> dict[str, Path]:
-    """Every module of a top-level package by its dotted name; migrations are left out."""
+    """Every module of a top-level package by its dotted name; migrations and what pip builds are left out."""
     found = {}
     for path in sorted((ROOT / package).rglob("*.py")):
-        if "migrations" in path.parts:
+        if {"migrations", "build"} & set(path.relative_to(ROOT).parts):
             continue
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path

@@ -137,7 +137,7 @@ def first_answer(trajectory: Trajectory) -> tuple[str, ...]:
 
 
 def first_thoughts(played: Sequence[Trajectory]) -> float | None:
-    """Variety of a group's thoughts in the first turn, as text (`distinct_in_group`); None if nobody thought."""
+    """Variety of a group's thoughts in the first turn, as text (`distinct_in_group`); None without any thought."""
     thoughts = [trajectory.turns[0].thought.strip() if trajectory.turns else "" for trajectory in played]
     return distinct_in_group([trajectory.group for trajectory in played], thoughts) if any(thoughts) else None
 

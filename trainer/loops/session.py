@@ -23,6 +23,7 @@ from trainer.loops.stages import checkpoints
 from trainer.loops.stages.checkpoints import Progress
 from trainer.loops.system_sampler import SystemSampler
 from trainer.memory import oom
+from trainer.memory.gpu_usage import reserved_gpu_bytes
 from trainer.policy.chat_format import TemplateError
 from trainer.policy.load import ModelError
 from trainer.rollout.episode import ContextError
@@ -59,7 +60,8 @@ class RunSession:
         self.progress = self._new_progress()
         self.reporter = Reporter(self.journal, self.progress, config.iterations, config)
         self.timer = PhaseTimer()
-        self.system = SystemSampler(folder)
+        own = None if config.cluster.learners else reserved_gpu_bytes
+        self.system = SystemSampler(folder, reserved=own)
         self.attempt = 0
         self.checkpoint: int | None = None
         self.end: RunFinished | None = None

@@ -42,7 +42,7 @@ class SystemSampler:
     Args:
         folder: of the run; the free space of its file system is measured.
         gpus: (utilization, bytes used) of the run's GPUs, empty without one.
-        reserved: the most bytes that this process has reserved on GPUs so far, 0 without one.
+        reserved: the most bytes that this process has reserved on GPUs so far; None: others learn in its place.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class SystemSampler:
         folder: Path,
         *,
         gpus: Callable[[], list[tuple[float, int]]] | None = None,
-        reserved: Callable[[], int] | None = None,
+        reserved: Callable[[], int] | None = reserved_gpu_bytes,
     ) -> None:
         self.folder = folder
         self._root = psutil.Process()
         self._gpus = gpus or visible_gpus
-        self._reserved = reserved or reserved_gpu_bytes
+        self._reserved = reserved
         self._lock = threading.Lock()
         self._lap = _Lap()
         self._latest: dict[str, float] = {}
@@ -89,8 +89,8 @@ class SystemSampler:
             metrics["system/gpu_utilization"] = sum(lap.gpu_utilization) / len(lap.gpu_utilization)
         if lap.gpu_memory:
             metrics["system/gpu_memory_bytes"] = float(max(lap.gpu_memory))
-        if reserved := self._reserved():
-            metrics["system/gpu_reserved_bytes"] = float(reserved)
+        if self._reserved and "system/gpu_memory_bytes" in self._latest | metrics:
+            metrics["system/gpu_reserved_bytes"] = float(self._reserved())
         self._latest |= metrics  # an iteration shorter than the interval repeats the last values
         return dict(self._latest)
 

@@ -52,7 +52,7 @@ SYSTEM: tuple[MetricSpec, ...] = (
         "system/gpu_reserved_bytes",
         "GPU memory, own",
         "system",
-        "The most that PyTorch has reserved on GPUs in the trainer's process since it started.",
+        "The most that PyTorch has reserved on GPUs in the trainer's process since it started; 0 on the CPU.",
         "bytes",
     ),
 )

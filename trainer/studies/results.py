@@ -80,8 +80,8 @@ class Outcome:
 
         0 if only the use of GPUs by all processes is known, among which may be other runs.
         """
-        if own := max(self.curves.get(OWN_GPU_MEMORY, {}).values(), default=0.0):
-            return own / 2**20
+        if own := self.curves.get(OWN_GPU_MEMORY):
+            return max(own.values()) / 2**20 or self.megabytes
         return 0.0 if GPU_MEMORY in self.curves else self.megabytes
 
     def total(self, name: str) -> float:

@@ -89,7 +89,7 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
             evaluations=dict(evaluations[key]),
             suite=run.environment,
             alarms=alarms[key],
-            timed_in=(str(run.worker_id), run.device),
+            timed_in=(*run.claimed_by, run.device) if run.claimed_by else (f"run {run.pk}",),
             seconds=float(run.summary.get("seconds") or (clock.seconds if clock else 0.0)),
             megabytes=memory.highest / 2**20 if memory else 0.0,
         )

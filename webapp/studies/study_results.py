@@ -267,10 +267,16 @@ class StudyResults:
                 one.p,
                 one.corrected,
                 min(_count(self.judged, environment, name) for name in (finding.arm, finding.other) if name),
-                self.spec.seeds,
+                self._planned_seeds(environment),
             )
             for one, (finding, environment) in zip(found, sides, strict=True)
         ]
+
+    def _planned_seeds(self, environment: str) -> int:
+        """Seeds of each arm in an environment."""
+        if isinstance(self.spec, CatalogueSpec):
+            return catalogue.find(self.spec.study).seed_count(self.spec.scale, environment, self.spec.seeds)
+        return self.spec.seeds
 
     @cached_property
     def firsts(self) -> dict[tuple[int, str], Run]:

@@ -80,6 +80,9 @@ def do_claim_run(
     if not claimed:
         return None
     run = Run.objects.select_related("worker").get(pk=run_id)
+    if worker and worker.name not in run.claimed_by:
+        run.claimed_by.append(worker.name)
+        run.save(update_fields=["claimed_by"])
     fair_share.begin(run, len(reserved) + cluster_gpus, now)
     actions.notify_on_commit(run_id)
     actions.wake_next_on_commit()

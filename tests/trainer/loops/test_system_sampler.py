@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ LINES = ["0, GPU-aa, 80, 4000", "1, GPU-bb, 20, 1000", "2, GPU-cc, [N/A], [N/A]"
 
 def test_the_processes_of_the_run_are_measured_with_their_children(tmp_path: Path) -> None:
     sampler = SystemSampler(tmp_path, gpus=lambda: [(0.8, 4 * MIB), (0.4, MIB)], reserved=lambda: 3 * MIB)
-    assert set(sampler.collect()) == {"system/gpu_reserved_bytes"}, "the processes were not measured yet"
+    assert sampler.collect() == {}, "nothing was measured yet"
     sampler.sample()
     alone = sampler.collect()
     assert "system/cpu_percent" not in alone, "one sample measures no time"
@@ -49,6 +50,18 @@ def test_the_processes_of_the_run_are_measured_with_their_children(tmp_path: Pat
     assert sampler.collect() == both, "an iteration without a sample repeats the last values"
     sampler.sample()
     assert sampler.collect()["system/cpu_percent"] >= 0, "a process that ended does not count backwards"
+
+
+@pytest.mark.parametrize(("gpus", "reserved"), [([], lambda: 3 * MIB), ([(0.8, 4 * MIB)], None)])
+def test_reserved_memory_is_that_of_a_learner_on_a_gpu(
+    tmp_path: Path, gpus: list[tuple[float, int]], reserved: Callable[[], int] | None
+) -> None:
+    """Neither without a GPU nor with learners in other processes."""
+    sampler = SystemSampler(tmp_path, gpus=lambda: gpus, reserved=reserved)
+    sampler.sample()
+    found = sampler.collect()
+    assert "system/memory_bytes" in found
+    assert "system/gpu_reserved_bytes" not in found
 
 
 @pytest.mark.parametrize(

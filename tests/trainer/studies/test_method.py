@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trainer.studies import page
@@ -97,7 +99,7 @@ def test_a_page_states_estimators_settings_and_limits(tmp_path):
     grid = cells(study, "pocket", 1, tmp_path)
     final = EvaluationResult(40, 2, 0.5, 0, 1, (1.0, 0.0))
     outcomes = [Outcome("sokoban", "think", 0, evaluations={"Sokoban": [final]}, suite="Sokoban")]
-    record = page.StudyRecord("pocket", "study table-4", "a machine", 1.0, 0, 1, 1, "2026-01-01")
+    record = page.StudyRecord("pocket", "study table-4", "a machine", 1.0, 0, 1, {"sokoban": 1}, "2026-01-01")
     text = page.write(study, grid, outcomes, [], record)
     assert POCKET["table-4"] in text
     assert "| updates per rollout | 1; Sokoban: 2 |" in text
@@ -135,6 +137,11 @@ def test_the_memory_of_the_table_is_that_of_the_finding():
     table = page._outcomes_table(find("appendix-d"), outcomes)
     assert "| peak MiB |" in table.splitlines()[0]
     assert "| 300 |" in table.splitlines()[2]
+    on_the_cpu = [
+        replace(outcome, curves=outcome.curves | {"system/gpu_reserved_bytes": {1: 0}}) for outcome in outcomes
+    ]
+    row = page._outcomes_table(find("appendix-d"), on_the_cpu).splitlines()[2]
+    assert [cell.strip() for cell in row.split("|")][11] == "900", "a machine with a GPU that the run did not use"
     for outcome in outcomes:
         del outcome.curves["system/gpu_reserved_bytes"]  # recorded by an older version
     row = page._outcomes_table(find("appendix-d"), outcomes).splitlines()[2]

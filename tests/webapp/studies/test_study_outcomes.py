@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
+from tests.webapp.pages.runs.test_worker_views import worker
 from tests.webapp.studies.played import runs_of
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
@@ -18,11 +20,14 @@ from trainer.studies.catalogue import STUDIES
 from trainer.studies.grid import Cell
 from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, UPDATE
 from webapp.ingest.tailer import JournalTailer
+from webapp.runs.actions import do_release_run
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
 from webapp.studies.study_outcomes import members_of, read_cells, with_puzzles
 from webapp.studies.study_plan import planned
+from webapp.studies.study_results import results_of
 from webapp.studies.study_spec import CatalogueSpec
+from webapp.worker.claims import do_claim_run
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +97,27 @@ def test_outcomes_equal_those_of_the_journal(people: People) -> None:
     assert (here.success, here.before, here.outcome.seconds) == (0.125, 0.25, 38.0)
 
 
+def test_runs_are_timed_together_if_the_same_workers_computed_both(people: People) -> None:
+    spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    first, second, third, unclaimed, *_ = runs_of(study)
+    one, two = worker("one@here"), worker("two@there")
+    for run, by in ((first, one), (second, one), (third, two)):
+        held = do_claim_run(run.pk, by, timezone.now())
+        assert held is not None
+        assert do_release_run(held, Run.State.FINISHED)
+    timed_in = {cell.run.pk: cell.outcome.timed_in for cell in read_cells(members_of(study))}
+    assert timed_in[first.pk] == timed_in[second.pk]
+    assert len({timed_in[run.pk] for run in (second, third, unclaimed)}) == 3
+
+
+def test_a_verdict_is_firm_with_all_seeds_of_its_environment(people: People) -> None:
+    spec = CatalogueSpec(study="figure-9", scale="pocket")
+    study = do_create_study(people.team, people.owner, spec, planned(spec))
+    found = {one.environment: one.planned for one in results_of(study, members_of(study)).verdicts}
+    assert found == {"bandit": 5, "sokoban": 3, "frozen_lake": 3}
+
+
 def rewound(suite: str) -> Iterator[journal.Event]:
     """A collapse at iteration 3, a rewind to iteration 1, and no collapse after it."""
     yield journal_builder.started()
@@ -123,7 +149,7 @@ def test_a_collapse_that_a_rewind_took_back_was_detected_all_the_same(people: Pe
     there = results.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))
     assert here.outcome.trapped == there.trapped == 3
     assert here.outcome.collapse is None
-    assert here.outcome.timed_in == (str(run.worker_id), "CPU, 1 thread")
+    assert here.outcome.timed_in == (f"run {run.pk}",), "no worker is known"
     (known,) = with_puzzles([here])
     assert known.final() == there.final()
     assert [evaluation.puzzles for evaluation in known.evaluations[run.environment]] == [(1.0, 0.0, 1.0, 1.0)]

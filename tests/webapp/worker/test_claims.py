@@ -56,6 +56,18 @@ def test_the_message_does_not_determine_the_claimed_run(people: People) -> None:
     assert sorted(Run.objects.values_list("reserved", flat=True)) == [["0"], ["1"], ["2"], ["3"]]
 
 
+def test_a_run_keeps_the_names_of_its_workers(people: People) -> None:
+    run = waiting(people.team, "wandering")
+    one, two = rack("one@here", 1), rack("two@here", 1)
+    for by in (one, one, two):
+        held = claims.do_claim_run(run.pk, by, timezone.now())
+        assert held is not None
+        assert actions.do_release_run(held, Run.State.QUEUED)
+    Worker.objects.all().delete()
+    run.refresh_from_db()
+    assert run.claimed_by == ["one@here", "two@here"]
+
+
 def test_runs_that_do_not_fit_are_left_to_other_workers(people: People) -> None:
     small, large = rack("small@here", 1), rack("large@here", 2)
     waiting(people.team, "two", 9, gpus=2)

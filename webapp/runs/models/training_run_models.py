@@ -133,6 +133,7 @@ class Run(models.Model):
         max_length=10, choices=State.choices, blank=True, help_text="State before the cancellation, to undo it."
     )
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
+    claimed_by = models.JSONField(default=list, blank=True, help_text="Names of the workers that have claimed it.")
     lease = models.CharField(max_length=24, blank=True, help_text="Secret of the supervisor that holds the run.")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     reserved = models.JSONField(default=list, help_text="Indices of the GPUs reserved on its worker.")
