@@ -120,7 +120,7 @@ def _panel(panel: Panel, width: int, height: int) -> str:
         return round(height - _BOTTOM - (height - _TOP - _BOTTOM) * (value - low) / ((high - low) or 1), 1)
 
     def line(points: Points) -> str:
-        return " ".join(f"{x(a)},{y(b)}" for a, b in points)
+        return " ".join(f"{x(a):g},{y(b):g}" for a, b in points)
 
     parts = [f'<text x="{_LEFT}" y="16" font-weight="600" fill="{_INK}">{escape(panel.title)}</text>']
     for tick in ticks:
