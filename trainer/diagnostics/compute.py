@@ -37,7 +37,7 @@ TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = 
     "diversity/actions_in_group": lambda played: distinct_in_group(
         [trajectory.group for trajectory in played], [first_answer(trajectory) for trajectory in played]
     ),
-    "diversity/thoughts_in_group": lambda played: first_thoughts(played),
+    "diversity/thoughts_in_group": lambda played: thought_variety(played),
 }
 """Metrics of a rollout's trajectories. A new one is a line here and a row in trainer/metrics/table.py."""
 
@@ -136,7 +136,7 @@ def first_answer(trajectory: Trajectory) -> tuple[str, ...]:
     return tuple(action.name or action.text.lower() for action in trajectory.turns[0].actions)
 
 
-def first_thoughts(played: Sequence[Trajectory]) -> float | None:
+def thought_variety(played: Sequence[Trajectory]) -> float | None:
     """Variety of a group's thoughts in the first turn, as text (`distinct_in_group`); None without any thought."""
     thoughts = [trajectory.turns[0].thought.strip() if trajectory.turns else "" for trajectory in played]
     return distinct_in_group([trajectory.group for trajectory in played], thoughts) if any(thoughts) else None
