@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from trainer.config.catalogue.known_models import KNOWN_CONFIGS
 from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
 from trainer.memory.advice import gigabytes, suggested_settings, table
 from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, on_gpu, played_at_once, rows_that_fit
-from trainer.policy.known_models import KNOWN_CONFIGS
 from trainer.policy.shapes import ModelShape, hub_shape, shape_of
 
 

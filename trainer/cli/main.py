@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 import envs
-from trainer.cli import environments, estimate_memory, publish
+from trainer.cli import environments, estimate_memory, models, publish
 from trainer.cli.parser import current_arguments, parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
@@ -130,6 +130,8 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return partial(_print, estimate_memory.report(config, arguments))
         case "environments":
             return partial(_print, environments.report(arguments.name, arguments.search))
+        case "models":
+            return partial(models.run, arguments)
         case "echo-trap":
             return partial(_backtest, arguments.journals)
         case "replay-update":

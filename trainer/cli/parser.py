@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.cli import estimate_memory, publish
+from trainer.cli import estimate_memory, models, publish
 from trainer.config.files import preset_names
 from trainer.engines.vllm import serve
 
@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     environments.add_argument("--search", default="", metavar="WORD", help="only variants whose line contains it")
     memory = commands.add_parser("estimate-memory", help="memory estimate of some settings, item by item")
     estimate_memory.arguments(memory)
+    models.arguments(commands.add_parser("models", help="list, install and remove language models"))
     _add_study(commands)
     replay = commands.add_parser("replay-update", help="run a recorded update again and compare its metrics")
     replay.add_argument("folder", type=Path, help="folder of a training run")
@@ -109,7 +110,9 @@ def _add_folder(command: argparse.ArgumentParser) -> None:
 def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Commands for existing policies."""
     evaluate = commands.add_parser("evaluate", help="play a policy through fixed puzzles, without learning")
-    evaluate.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
+    evaluate.add_argument(
+        "--policy", required=True, help="folder of a checkpoint or a run, installed model, hub id, or pocket"
+    )
     evaluate.add_argument("--hosted", default="", metavar="URL", help="endpoint at which --policy is a model's name")
     evaluate.add_argument("--suites", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
     _add_settings(evaluate, required=False)
