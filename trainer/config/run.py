@@ -50,8 +50,8 @@ class PolicyConfig(Section):
 
     model: Annotated[str, TextRole.MODEL] = setting(
         POCKET,
-        "'pocket' (the built-in one-million-parameter policy), the name of an installed model (smollm2-135m), a hub id, "
-        "or a folder with a transformers checkpoint. "
+        "'pocket' (the built-in one-million-parameter policy), the name of an installed model, as in smollm2-135m, a "
+        "hub id, or a folder with a transformers checkpoint. "
         "On a site, also run:SLUG or run:SLUG@ITERATION, a checkpoint of a run of your teams; folders only below those "
         "that its operator lists.",
         source="paper: Qwen/Qwen2.5-0.5B-Instruct",

@@ -93,7 +93,7 @@ def _folder_or_hub_id(name: str, revision: str) -> str:
     if name in catalogue():
         raise ModelError(f"policy.model: the model {name} is not installed here. Install it with: {store.FETCH} {name}")
     raise ModelError(
-        f"policy.model: there is no folder and no installed model {name!r}. Give 'pocket', a name of the catalogue "
+        f"policy.model: there is no folder {name!r} and no installed model of that name. Give 'pocket', a name of the catalogue "
         "(`python -m trainer models list`), a folder with a transformers checkpoint, or a hub id such as "
         "Qwen/Qwen2.5-0.5B-Instruct"
     )
