@@ -16,7 +16,7 @@ from trainer.policy.shapes import ModelShape, hub_shape, shape_of
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    source = command.add_mutually_exclusive_group(required=True)
+    source = command.add_mutually_exclusive_group()
     source.add_argument("--preset", help=f"one of {', '.join(preset_names())}")
     source.add_argument("--config", type=Path, help="a YAML file with a run's settings")
     command.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
