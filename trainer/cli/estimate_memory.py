@@ -6,17 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
+from trainer.config.catalogue.known_models import KNOWN_CONFIGS
 from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
 from trainer.memory.advice import gigabytes, suggested_settings, table
 from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, on_gpu, played_at_once, rows_that_fit
-from trainer.policy.known_models import KNOWN_CONFIGS
 from trainer.policy.shapes import ModelShape, hub_shape, shape_of
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    source = command.add_mutually_exclusive_group(required=True)
+    source = command.add_mutually_exclusive_group()
     source.add_argument("--preset", help=f"one of {', '.join(preset_names())}")
     source.add_argument("--config", type=Path, help="a YAML file with a run's settings")
     command.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")

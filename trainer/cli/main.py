@@ -15,10 +15,18 @@ import yaml
 from pydantic import ValidationError
 
 import envs
-from trainer.cli import environments, estimate_memory, publish
+from trainer.cli import environments, estimate_memory, models, publish
 from trainer.cli.parser import current_arguments, parser
 from trainer.cli.profiling import profiled
-from trainer.config.files import load_preset, load_yaml, preset_names, validation_errors, with_overrides
+from trainer.config.files import (
+    NO_DEFAULTS,
+    Defaults,
+    load_preset,
+    load_yaml,
+    preset_names,
+    validation_errors,
+    with_overrides,
+)
 from trainer.config.no_effect import notes
 from trainer.config.run import EnvironmentConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
@@ -40,8 +48,8 @@ if TYPE_CHECKING:
     from trainer.studies.command import StudyPlan
     from trainer.studies.grid import Cell
 
-_BASELINE = ("kind=sft", "lora.rank=64", "lora.alpha=32")
-"""Settings of the paper's SFT baseline (appendix C), in addition to the section `sft`."""
+_BASELINE = {"lora": {"rank": 64, "alpha": 32}}
+"""Defaults of `sft`: settings of the paper's baseline (appendix C), in addition to the section `sft`."""
 
 
 class Stop:
@@ -103,13 +111,10 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
     """Validate the arguments of a command; returns its work, which no longer fails because of them."""
     match arguments.command:
         case "train":
-            config = _base_config(arguments)
-            assert config is not None
-            return _prepare_run(with_overrides(config, arguments.set), arguments)
+            return _prepare_run(_run_config(arguments), arguments)
         case "sft":
-            config = _base_config(arguments)
-            assert config is not None
-            return _prepare_run(with_overrides(config, [*_BASELINE, *arguments.set]), arguments)
+            config = _run_config(arguments, _BASELINE)
+            return _prepare_run(with_overrides(config, ["kind=sft"]), arguments)
         case "evaluate":
             return _prepare_evaluation(arguments)
         case "matrix":
@@ -126,10 +131,11 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
         case "study":
             return _prepare_study(arguments)
         case "estimate-memory":
-            config = with_overrides(_base_config(arguments) or RunConfig(), arguments.set)
-            return partial(_print, estimate_memory.report(config, arguments))
+            return partial(_print, estimate_memory.report(_run_config(arguments), arguments))
         case "environments":
             return partial(_print, environments.report(arguments.name, arguments.search))
+        case "models":
+            return partial(models.run, arguments)
         case "echo-trap":
             return partial(_backtest, arguments.journals)
         case "replay-update":
@@ -140,11 +146,23 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
             return _list_presets
 
 
-def _base_config(arguments: argparse.Namespace) -> RunConfig | None:
-    """The settings of --preset or --config; None without either."""
+def _base_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS) -> RunConfig | None:
+    """The settings of --preset or --config; None without either.
+
+    Args:
+        defaults: of the command, for settings that the preset or file leaves out.
+    """
     if arguments.preset:
-        return load_preset(arguments.preset)
-    return load_yaml(arguments.config) if arguments.config else None
+        return load_preset(arguments.preset, defaults)
+    return load_yaml(arguments.config, defaults) if arguments.config else None
+
+
+def _run_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
+    """The settings of --preset or --config, if given, with the changes of --set. Raises ValueError without any."""
+    base = _base_config(arguments, defaults)
+    if base is None and not arguments.set:
+        raise ValueError("name the settings: --preset, --config, or --set such as --set environment.name=Bandit")
+    return with_overrides(base or RunConfig.model_validate(defaults), arguments.set)
 
 
 def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:

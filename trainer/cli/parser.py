@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.cli import estimate_memory, publish
+from trainer.cli import estimate_memory, models, publish
 from trainer.config.files import preset_names
 from trainer.engines.vllm import serve
 
@@ -45,9 +45,9 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--log-level", choices=LOG_LEVELS, default="warning", help="default: warning")
     commands = root.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train a policy; --resume continues a folder with a checkpoint")
-    sft = commands.add_parser("sft", help="the baseline: imitate a solver, with LoRA of rank 64 and α 32 unless --set")
+    sft = commands.add_parser("sft", help="imitate a solver, with LoRA of rank 64 and α 32 unless set otherwise")
     for command in (train, sft):
-        _add_settings(command, required=True)
+        _add_settings(command)
         _add_folder(command)
         command.add_argument(
             "--processes",
@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     environments.add_argument("--search", default="", metavar="WORD", help="only variants whose line contains it")
     memory = commands.add_parser("estimate-memory", help="memory estimate of some settings, item by item")
     estimate_memory.arguments(memory)
+    models.arguments(commands.add_parser("models", help="list, install and remove language models"))
     _add_study(commands)
     replay = commands.add_parser("replay-update", help="run a recorded update again and compare its metrics")
     replay.add_argument("folder", type=Path, help="folder of a training run")
@@ -94,8 +95,8 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _add_settings(command: argparse.ArgumentParser, *, required: bool) -> None:
-    source = command.add_mutually_exclusive_group(required=required)
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    source = command.add_mutually_exclusive_group()
     source.add_argument("--preset", help=f"one of {', '.join(preset_names())}")
     source.add_argument("--config", type=Path, help="a YAML file with a run's settings")
     command.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a setting")
@@ -109,15 +110,17 @@ def _add_folder(command: argparse.ArgumentParser) -> None:
 def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Commands for existing policies."""
     evaluate = commands.add_parser("evaluate", help="play a policy through fixed puzzles, without learning")
-    evaluate.add_argument("--policy", required=True, help="folder of a checkpoint or a run, hub id, or pocket")
+    evaluate.add_argument(
+        "--policy", required=True, help="folder of a checkpoint or a run, installed model, hub id, or pocket"
+    )
     evaluate.add_argument("--hosted", default="", metavar="URL", help="endpoint at which --policy is a model's name")
     evaluate.add_argument("--suites", nargs="+", default=[], metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
-    _add_settings(evaluate, required=False)
+    _add_settings(evaluate)
     _add_folder(evaluate)
     matrix = commands.add_parser("matrix", help="several policies through the same suites: trained on × evaluated on")
     matrix.add_argument("--policies", nargs="+", required=True, metavar="POLICY", help="also as name=policy")
     matrix.add_argument("--suites", nargs="+", required=True, metavar="SUITE", help="as in Sokoban FrozenLake:size=5")
-    _add_settings(matrix, required=False)
+    _add_settings(matrix)
     _add_folder(matrix)
     publish.arguments(commands)
 

@@ -69,6 +69,15 @@ class MixedEnvironment(Section):
         return own | {name: value for name, value in values.items() if value is not None}
 
 
+def check_shares(mix: Sequence[MixedEnvironment], setting_name: str, first: str) -> None:
+    """Raise ValueError unless each environment is listed once and the shares leave one for `first`."""
+    for name, times in Counter(entry.name for entry in mix).items():
+        if times > 1:
+            raise ValueError(f"{setting_name} lists {name} twice")
+    if sum(entry.share for entry in mix) >= 1:
+        raise ValueError(f"{setting_name} leaves no share for {first}: the shares must add up to less than 1")
+
+
 def recommended_budgets(name: str, settings: Mapping[str, Any] | None = None) -> dict[str, int]:
     """The budgets of an episode that a registered environment recommends with these settings.
 
@@ -218,11 +227,8 @@ class EnvironmentConfig(Section):
     @model_validator(mode="after")
     def check_environments(self) -> Self:
         """Each environment only once, with shares of the further ones below 1 in all."""
-        for name, times in Counter(self.names).items():
-            if times > 1 and name == self.name:
-                raise ValueError(f"environment.mix lists {name}, which is environment.name already")
-            if times > 1:
-                raise ValueError(f"environment.mix lists {name} twice")
+        if self.mixed(self.name):
+            raise ValueError(f"environment.mix lists {self.name}, which is environment.name already")
         for name, settings in ((self.name, self.settings), *((entry.name, entry.settings) for entry in self.mix)):
             if envs.needs_variant(name) and not settings.get("id"):
                 raise ValueError(envs.no_default_variant(name))
@@ -231,8 +237,7 @@ class EnvironmentConfig(Section):
                 f"environment.wording: the paper has no prompt for {self.name}: choose 'own', or set "
                 "environment.instruction"
             )
-        if sum(entry.share for entry in self.mix) >= 1:
-            raise ValueError(f"environment.mix leaves no share for {self.name}: the shares must add up to less than 1")
+        check_shares(self.mix, "environment.mix", self.name)
         return self
 
     @property

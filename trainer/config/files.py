@@ -21,6 +21,10 @@ from trainer.config.run import RunConfig
 PRESETS = Path(__file__).parent / "presets"
 
 
+Defaults = Mapping[str, Mapping[str, Any]]
+"""Section → setting → the value of a command where a preset or file leaves it out."""
+NO_DEFAULTS: Defaults = {}
+
 SHORT_NAMES = {
     "bandit-pocket": "bandit-starpo_s-pocket",
     "frozen_lake-pocket": "frozen_lake-starpo_s-pocket",
@@ -41,29 +45,52 @@ def find_preset(name: str) -> str | None:
     return name if name in preset_names() else None
 
 
-def load_preset(name: str) -> RunConfig:
-    """The preset with that full or short name. Raises ValueError with the choices if there is none."""
+def load_preset(name: str, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
+    """The preset with that full or short name, over the defaults.
+
+    Raises:
+        ValueError: there is none of that name; with the choices.
+    """
     preset = find_preset(name)
     if preset is None:
         raise ValueError(f"unknown preset {name!r}; choose one of {', '.join(preset_names())}")
+    if defaults:
+        return RunConfig.model_validate(_over(defaults, _preset_data(preset)))
     return _shipped(preset).model_copy(deep=True)  # callers may change it
 
 
 @cache
 def _shipped(name: str) -> RunConfig:
-    text = (PRESETS / f"{name}.yaml").read_text(encoding="utf-8")
-    return RunConfig.model_validate(yaml.safe_load(text) or {})
+    return RunConfig.model_validate(_preset_data(name))
 
 
-def load_yaml(path: Path) -> RunConfig:
-    """A RunConfig from a YAML file. Raises ValueError with one line per problem, each naming its field."""
+def _preset_data(name: str) -> dict[str, Any]:
+    return yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8")) or {}
+
+
+def _over(defaults: Defaults, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data with the defaults of the settings that it leaves out."""
+    result = dict(data)
+    for section, values in defaults.items():
+        present = data.get(section, {})
+        if isinstance(present, Mapping):  # anything else is reported when the settings are validated
+            result[section] = {**values, **present}
+    return result
+
+
+def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
+    """A RunConfig from a YAML file, over the defaults.
+
+    Raises:
+        ValueError: with one line per problem, each naming its field.
+    """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"{path} must hold a mapping of settings, not {type(data).__name__}")
-    return RunConfig.model_validate(data)
+    return RunConfig.model_validate(_over(defaults, data))
 
 
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:

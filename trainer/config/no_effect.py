@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.algorithms.estimators import ESTIMATORS
-from trainer.config.imitation import COURSE_ENVIRONMENTS
+from trainer.config.imitation import COURSE_ENVIRONMENTS, SftConfig
 from trainer.config.run import POCKET, RunConfig
 
 Data = Mapping[str, Any]
@@ -154,7 +154,18 @@ def _kind(reason: str) -> Callable[[Data], str]:
 
 
 _RULES = (
-    _Rule(("sft.",), _is_not("kind", "sft"), _kind("only supervised fine-tuning uses it, not {}")),
+    _Rule(("sft.",), _is_not("kind", "sft", "train"), _kind("only training and supervised fine-tuning use it, not {}")),
+    _Rule(("sft.warmup_steps",), _is("kind", "sft"), _text("all iterations of this run are steps on demonstrations")),
+    _Rule(
+        ("sft.",),
+        lambda data: _is("kind", "train")(data) and _is("policy.model", POCKET)(data),
+        _text("the built-in pocket policy has its own warm-up, and only a run of kind sft shows it demonstrations"),
+    ),
+    _Rule(
+        tuple(f"sft.{name}" for name in SftConfig.model_fields if name != "warmup_steps"),
+        lambda data: _is("kind", "train")(data) and _is_zero("sft.warmup_steps")(data),
+        _text("sft.warmup_steps is 0: training begins without demonstrations"),
+    ),
     _Rule(
         (
             "rollout.groups",

@@ -50,7 +50,8 @@ class PolicyConfig(Section):
 
     model: Annotated[str, TextRole.MODEL] = setting(
         POCKET,
-        "'pocket' (the built-in one-million-parameter policy), a hub id, or a folder with a transformers checkpoint. "
+        "'pocket' (the built-in one-million-parameter policy), the name of an installed model, as in smollm2-135m, a "
+        "hub id, or a folder with a transformers checkpoint. "
         "On a site, also run:SLUG or run:SLUG@ITERATION, a checkpoint of a run of your teams; folders only below those "
         "that its operator lists.",
         source="paper: Qwen/Qwen2.5-0.5B-Instruct",
@@ -321,6 +322,12 @@ class RunConfig(Section):
                 "rollout.tool_calls is 'native', which only hosted models can do: set kind to evaluate and hosted.url, "
                 "or choose 'auto', the format of the model's chat template"
             )
+        for entry in self.sft.mix:
+            if entry.name in self.environment.names:
+                raise ValueError(
+                    f"sft.mix lists {entry.name}, which the run trains in: its own environments are demonstrated "
+                    "anyway, and get the share that sft.mix leaves"
+                )
         for name in self.environment.names:
             if name in self.evaluation.suites:
                 raise ValueError(f"evaluation.suites names {name}, in which the run is evaluated anyway")
@@ -346,6 +353,18 @@ class RunConfig(Section):
                 "dynamic sampling plays further groups for each iteration, which cannot be known in advance: set "
                 "algorithm.dynamic_sampling_rounds to 1 or rollout.max_staleness to 0"
             )
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps on demonstrations before the first iteration. They are counted as iterations up to 0."""
+        return self.sft.warmup_steps if self.kind == "train" and self.policy.model != POCKET else 0
+
+    def for_demonstrations(self) -> Self:
+        """The settings in whose environments demonstrations are played: the run's own and those of `sft.mix`."""
+        left = 1 - sum(entry.share for entry in self.sft.mix)
+        own = [entry.model_copy(update={"share": entry.share * left}) for entry in self.environment.mix]
+        environment = self.environment.model_copy(update={"mix": [*own, *self.sft.mix]})
+        return self.model_copy(update={"environment": environment})
 
     def after_rewinds(self, times: int) -> Self:
         """The settings after that many rewinds; the same object after none.

@@ -16,11 +16,14 @@ from trainer.seeds import Purpose, derive
 
 
 def is_due(config: RunConfig, iteration: int) -> bool:
-    """Whether the run is evaluated after an iteration: 0, the last one, and every `evaluation.every`-th."""
+    """Whether the run is evaluated after an iteration: the last one, every `evaluation.every`-th, and 0.
+
+    A run with a warm-up on demonstrations is also evaluated before it.
+    """
     settings = config.evaluation
     if settings.prompts == 0:
         return False
-    return iteration in (0, config.iterations) or bool(settings.every and iteration % settings.every == 0)
+    return iteration in (-config.warmup_steps, 0, config.iterations) or bool(settings.every and iteration % settings.every == 0)
 
 
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
@@ -96,6 +99,9 @@ def summarize(
     response = mean(turn.tokens or 0 for t in trajectories for turn in t.turns)
     if response is not None:
         values[f"eval/{name}/response"] = response
+    valid = mean(bool(turn.format_valid) for t in trajectories for turn in t.turns)
+    if valid is not None:
+        values[f"eval/{name}/valid_format"] = valid
     passed = {
         k: share
         for k in pass_at_ks(samples)

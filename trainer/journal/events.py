@@ -39,7 +39,10 @@ class RunStarted(Event):
 
     type: Literal["run_started"] = "run_started"
     attempt: int = Field(ge=1)
-    from_iteration: int = Field(ge=0, description="Iterations finished in the checkpoint it continues from.")
+    from_iteration: int = Field(
+        description="Iterations finished in the checkpoint it continues from. A warm-up of n steps on demonstrations "
+        "begins at −n; its last step ends at 0. All iterations of the journal are counted like this."
+    )
     evaluated_iteration: int = Field(
         default=-1, description="Iteration of the last complete evaluation; later or unfinished ones are superseded."
     )
@@ -267,7 +270,7 @@ class Metrics(Event):
 
 
 class Evaluation(Event):
-    """Result of an evaluation suite. Iteration 0 = before training."""
+    """Result of an evaluation suite. Iteration 0 = before training; below 0: before or within the warm-up."""
 
     type: Literal["evaluation"] = "evaluation"
     iteration: int

@@ -20,6 +20,8 @@ LEARNER_STATE = "learner.pt"
 """Within the folder of a checkpoint: optimiser state, critic and master weights."""
 ADAPTER_FOLDER = "adapter"
 """Within the folder of a checkpoint: LoRA adapters, which the weights beside it already contain."""
+WARMED_UP_FOLDER = "warmed_up"
+"""The policy after the warm-up on demonstrations, from which the training of the run starts."""
 RESUME_FILES = (CHECKPOINT_STATE, LEARNER_STATE, ADAPTER_FOLDER)
 """In the folder of a checkpoint besides the files of the model."""
 

@@ -95,7 +95,9 @@ def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), host
         base = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"suites": rest})})
     data = base.model_dump()
     chosen = {"hosted": data["hosted"] | ({"url": hosted, "model": policy} if hosted else {"url": ""})}
-    chosen |= {} if hosted else {"policy": data["policy"] | {"model": policy, "revision": ""}}
+    if not hosted:
+        revision = base.policy.revision if policy == base.policy.model else ""
+        chosen |= {"policy": data["policy"] | {"model": policy, "revision": revision}}
     data |= {"kind": "evaluate", "name": ""} | chosen
     return RunConfig.model_validate(data)
 

@@ -137,7 +137,8 @@ class Reporter:
 
         def report(done: int, speed: float | None = None) -> None:
             share = (part[0] + (done / total if total else 0.0)) / part[1]
-            self.phase(phase, done, total, unit="trajectories", iteration=iteration, speed=speed, share=share)
+            at = max(0, iteration)  # a phase within the warm-up is before the first iteration
+            self.phase(phase, done, total, unit="trajectories", iteration=at, speed=speed, share=share)
 
         def step(done: int, tokens: int) -> None:
             if time.monotonic() - self._reported >= _REPORT_INTERVAL or played + done == total:
@@ -206,6 +207,23 @@ class Reporter:
 
         return report
 
+    def watch_warmup(self, step: int, steps: int) -> Callable[[UpdateReport], None]:
+        """Begin a step of the warm-up on demonstrations. Returns its progress callback.
+
+        Args:
+            step, steps: number of the step, from 0, and steps of the warm-up.
+        """
+        self._write(self._phase("warmup", step, steps, unit="steps", share=step / steps))
+
+        def report(progress: UpdateReport) -> None:
+            now = time.monotonic()
+            if now - self._sent < _LIVE_INTERVAL:
+                return
+            event = self._phase("warmup", step, steps, unit="steps", share=round((step + progress.share) / steps, 4))
+            (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event)
+
+        return report
+
     def phase(
         self,
         phase: PhaseName,
@@ -227,7 +245,7 @@ class Reporter:
     def _phase(
         self, phase: PhaseName, done: int = 0, total: int = 0, *, iteration: int | None = None, **fields: Any
     ) -> Phase:
-        at = self.progress.iteration if iteration is None else iteration
+        at = max(0, self.progress.iteration) if iteration is None else iteration
         event = Phase(phase=phase, iteration=at, done=done, total=total, **fields)
         if self.config is None or self.iterations == 0:
             return event
@@ -255,6 +273,7 @@ class Reporter:
         self.tick()
         summary = {
             "success_before": self.progress.first_success,
+            "success_after_warmup": self.progress.warmed_up_success,
             "success_after": self.progress.last_success,
             "tokens": float(self.progress.tokens),
             "seconds": self.progress.seconds,

@@ -89,8 +89,14 @@ class RunSession:
 
     def _new_progress(self) -> Progress:
         """Progress of a run that has done nothing yet."""
-        trap_state = EchoTrap(self.requested.echo_trap).state_dict()
-        return Progress(config_digest=self._digest, echo_trap=trap_state, meanings=MEANINGS)
+        trap_state, first = EchoTrap(self.requested.echo_trap).state_dict(), -self.requested.warmup_steps
+        return Progress(
+            iteration=first,
+            evaluated=first - 1,
+            config_digest=self._digest,
+            echo_trap=trap_state,
+            meanings=MEANINGS,
+        )
 
     def recover(self, error: LearnerLostError) -> None:
         """Release what is left of an attempt that lost a learner, so that another one can begin.

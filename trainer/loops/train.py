@@ -14,6 +14,7 @@ from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
 from trainer.learner.batch_selection import BatchSelection, select_batch
 from trainer.learner.groups.learner_group import LearnerGroup
 from trainer.loops.session import RunSession
+from trainer.loops.sft import warm_up
 from trainer.loops.stages.checkpointer import Checkpointer
 from trainer.loops.stages.learner_groups import make_learners
 from trainer.loops.stages.policy_setup import load_policy
@@ -37,8 +38,14 @@ def train(session: RunSession) -> None:
 
 
 def _attempt(session: RunSession) -> None:
-    """Train from the newest checkpoint to the end of the run, or to a collapse from which it rewinds."""
+    """Train from the newest checkpoint to the end of the run, or to a collapse from which it rewinds.
+
+    A run with steps on demonstrations takes these first.
+    """
     session.resume()
+    warms_up = session.progress.iteration < 0
+    if warms_up:
+        warm_up(session)
     config, progress, timer = session.config, session.progress, session.timer
     setup = load_policy(session, with_reference=True)
     learners = make_learners(session, setup)
@@ -47,7 +54,10 @@ def _attempt(session: RunSession) -> None:
     checkpointer = Checkpointer(session, learners, trap)
     rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
-    session.started(rollouts.pool.device, setup.policy.parameters)
+    if warms_up:
+        checkpointer.save()  # at once, so that the warm-up is not repeated
+    else:
+        session.started(rollouts.pool.device, setup.policy.parameters)
 
     if evaluator.is_overdue():
         evaluator.run()

@@ -340,6 +340,7 @@ ITERATION: tuple[MetricSpec, ...] = (
     ),
     spec("time/rollout", "Rollout", "throughput", "Seconds of rollout in this iteration.", "seconds", "down", 1),
     spec("time/update", "Update", "throughput", "Seconds of the update in this iteration.", "seconds", "down", 1),
+    spec("time/warmup", "Warm-up", "throughput", "Seconds of a step on demonstrations.", "seconds", "down", 1),
     spec("time/evaluate", "Evaluation", "throughput", "Seconds of the last evaluation.", "seconds", "down", 1),
     spec(
         "time/checkpoint",
@@ -452,6 +453,7 @@ EVALUATION: tuple[MetricSpec, ...] = (
     spec("reward", "reward", "evaluation", "Mean R(τ) on the fixed puzzles.", better="up"),
     spec("turns", "turns", "evaluation", "Mean turns per trajectory.", "turns", decimals=2),
     spec("actions", "actions", "evaluation", "Mean executed actions per trajectory.", "actions", decimals=2),
+    spec("valid_format", "valid format", "evaluation", "Share of turns that keep the format.", "share", "up"),
     spec("response", "response length", "evaluation", "Mean sampled tokens per turn.", "tokens", decimals=1),
 )
 """Metrics of each suite, by the last part of eval/<suite>/<what>."""

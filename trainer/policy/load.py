@@ -14,7 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Pretra
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from trainer.config.base import is_hub_id as is_hub_id
+from trainer.config.catalogue import catalogue
 from trainer.config.run import PolicyConfig
+from trainer.models import store
 from trainer.policy.head.output_head import output_head as output_head
 
 
@@ -76,21 +78,36 @@ def revision_of(config: PolicyConfig) -> dict[str, str]:
     return {"revision": config.revision} if config.revision else {}
 
 
+def _folder_or_hub_id(name: str, revision: str) -> str:
+    """Return the folder of a checkpoint or of an installed model, or a hub id that is not installed.
+
+    An installed model is not removed while this process runs. Raises ModelError for any other name.
+    """
+    if Path(name).is_dir():
+        return name
+    if folder := store.find(name, revision):
+        store.hold(folder)
+        return str(folder)
+    if is_hub_id(name):
+        return name
+    if name in catalogue():
+        raise ModelError(f"policy.model: the model {name} is not installed here. Install it with: {store.FETCH} {name}")
+    raise ModelError(
+        f"policy.model: there is no folder {name!r} and no installed model of that name. Give 'pocket', a name of the catalogue "
+        "(`python -m trainer models list`), a folder with a transformers checkpoint, or a hub id such as "
+        "Qwen/Qwen2.5-0.5B-Instruct"
+    )
+
+
 def load(source: str | Path, config: PolicyConfig) -> Policy:
-    """Load a checkpoint folder or a hub id.
+    """Load a checkpoint folder, an installed model or a hub id, of which an installed copy is preferred.
 
     Raises:
-        ModelError: no such folder or id, missing or incomplete safetensors, no chat template, or an architecture whose
-            logits are more than a linear map of its last hidden state.
+        ModelError: no such folder, model or id, missing or incomplete safetensors, no chat template, or an
+            architecture whose logits are more than a linear map of its last hidden state.
     """
-    name = str(source)
-    if not Path(name).is_dir():
-        if not is_hub_id(name):
-            raise ModelError(
-                f"policy.model: there is no folder {name!r}. Give 'pocket', a folder with a transformers checkpoint, "
-                "or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
-            )
-    elif not any(Path(name).glob("*.safetensors")):
+    name = _folder_or_hub_id(str(source), config.revision)
+    if Path(name).is_dir() and not any(Path(name).glob("*.safetensors")):
         raise ModelError(f"policy.model: the folder {name} holds no *.safetensors file; no other format is loaded")
     device = pick_device(config.device)
     prepare_device(device)

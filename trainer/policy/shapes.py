@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config.base import is_hub_id
+from trainer.config.catalogue import catalogue
+from trainer.config.catalogue.known_models import KNOWN_CONFIGS
 from trainer.config.run import POCKET
 from trainer.journal.protocol import CHECKPOINTS_FOLDER
+from trainer.models import store
 from trainer.paths import POCKET_CHECKPOINT
-from trainer.policy.known_models import KNOWN_CONFIGS
 
 ALL_LINEAR = "all-linear"
 _MAX_SIZE, _MAX_LAYERS, _MAX_EXPERTS = 10**8, 10_000, 10_000
@@ -253,6 +255,7 @@ _OF_KIND: Mapping[str, Mapping[str, Any]] = {
     "qwen2": {"query_bias": True},
     "qwen3": {"head_norms": True},
     "qwen3_moe": {"head_norms": True},
+    "gemma3_text": {"head_norms": True, "norms": 4},
     "phi": {"gated": False, "norms": 1, "head_bias": True} | _BIASES,
     "gpt_neox": {"gated": False} | _BIASES,
     "starcoder2": {"gated": False} | _BIASES,
@@ -301,7 +304,12 @@ def _experts(config: Mapping[str, Any]) -> Experts | None:
 
 
 def named_shape(model: str) -> ModelShape | None:
-    """Shape of a known model, by its name alone; no file is read. Tuned versions have that of their base."""
+    """Shape of a known model or one of the catalogue, by its name alone; no file is read.
+
+    Tuned versions have the shape of their base.
+    """
+    if model in catalogue():
+        return read(catalogue()[model].config)
     name = _TUNED.sub("", model.rstrip("/").rsplit("/", 1)[-1])
     return read(KNOWN_CONFIGS[name]) if name in KNOWN_CONFIGS else None
 
@@ -321,6 +329,8 @@ def shape_of(model: str) -> ModelShape | None:
         return None
     if is_folder:
         return read_folder(saved[0].parent if saved else folder)  # all checkpoints of a run have the same shape
+    if stored := store.find(model):
+        return read_folder(stored)
     return named_shape(model) or cached_shape(model)
 
 

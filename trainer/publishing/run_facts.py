@@ -12,6 +12,7 @@ import yaml
 
 import envs
 from trainer.config.base import Section, is_hub_id
+from trainer.config.catalogue import catalogue
 from trainer.config.files import current_settings, load_preset, preset_names
 from trainer.config.run import RunConfig
 from trainer.journal import events, reader
@@ -178,6 +179,8 @@ def _published_address(address: str) -> str:
 def base_model(config: RunConfig) -> str | None:
     """The hub id that training began with; None for the pocket policy, a folder, or a run of a site."""
     model = config.policy.model
+    if model in catalogue():
+        return catalogue()[model].hub_id
     return model if is_hub_id(model) and not Path(model).exists() else None
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from tests.trainer import tiny
 from trainer.cli import main
+from trainer.cli.parser import parser
 from trainer.config.files import load_preset, load_yaml, preset_names
 from trainer.config.run import RunConfig
 from trainer.journal import reader
@@ -273,6 +274,31 @@ def test_the_baseline_uses_the_papers_adapters_by_default(tmp_path, capsys, pock
     assert (config.kind, config.lora.rank, config.lora.alpha) == ("sft", 64, 16)
     events = list(reader.read(tmp_path / "run" / JOURNAL_FILE))
     assert any("sft/loss" in event.values for event in events if event.type == "metrics")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--config", "FILE"], (0, 32)),
+        (["--config", "FILE", "--set", "lora.rank=8"], (8, 32)),
+        (["--set", "environment.name=Bandit"], (64, 32)),
+        (["--preset", "sokoban-pocket", "--set", "lora.alpha=16"], (64, 16)),
+    ],
+)
+def test_defaults_of_the_baseline_are_below_the_file_and_the_command_line(tmp_path, arguments, expected):
+    file, out = tmp_path / "sft.yaml", tmp_path / "run"
+    file.write_text("lora: {rank: 0}\nenvironment: {name: Bandit}\n")
+    words = [str(file) if word == "FILE" else word for word in arguments]
+    main.prepare(parser().parse_args(["sft", *words, "--out", str(out)]))
+    config = load_yaml(out / "config.yaml")
+    assert (config.lora.rank, config.lora.alpha, config.kind) == (*expected, "sft")
+
+
+def test_a_run_without_any_settings_is_refused(tmp_path, capsys):
+    for command in ("train", "sft"):
+        assert main.main([command, "--out", str(tmp_path / "run")]) == 2
+        assert "name the settings: --preset, --config, or --set" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_lack_of_demonstrations_is_reported(tmp_path, capsys, pocket_folder):

@@ -76,7 +76,8 @@ def history(folder: Path) -> list[dict[str, Any]]:
                     k: v for k, v in event.values.items() if not k.startswith(("time/", "throughput/", "system/"))
                 }
                 data["values"] = values
-                where = "train" if "reward/mean" in values else "eval", event.iteration
+                learnt = "reward/mean" in values or "sft/loss" in values
+                where = "train" if learnt else "eval", event.iteration
             case Evaluation():
                 where = "eval", event.iteration
             case _:

@@ -16,8 +16,8 @@ from trainer.journal.events import Metrics
 from trainer.journal.protocol import ADAPTER_FOLDER, JOURNAL_FILE
 from trainer.learner.groups.imitator import Imitator
 from trainer.loops import run_factory, sft
-from trainer.loops.sft import demonstrations, is_usable
-from trainer.loops.stages import checkpoints
+from trainer.loops.stages import checkpoints, imitation_stage
+from trainer.loops.stages.imitation_stage import demonstrations, is_usable
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import load
 from trainer.rollout.trajectory import Trajectory, collate
@@ -106,8 +106,10 @@ def test_an_sft_policy_can_be_trained_further_by_starpo(whole, tmp_path):
 def test_every_demonstration_is_used_once_per_epoch(whole, monkeypatch):
     config, folder, _ = whole
     seen = []
-    monkeypatch.setattr(sft, "collate", lambda played, pad: seen.append([p.id for p in played]) or collate(played, pad))
-    monkeypatch.setattr(Imitator, "imitate", lambda self, batch, seed: {})
+    monkeypatch.setattr(
+        imitation_stage, "collate", lambda played, pad: seen.append([p.id for p in played]) or collate(played, pad)
+    )
+    monkeypatch.setattr(Imitator, "imitate", lambda self, batch, seed, lr_factor: {})
     run_factory.run(config.model_copy(update={"iterations": 9}), folder / "again", folder / "cache")
     steps = [names for names in seen if len(names) in (4, 2)][1:]
     held_out = set(seen[0])

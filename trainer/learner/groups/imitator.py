@@ -35,8 +35,11 @@ class Imitator:
         self.config, self.policy = _imitation_settings(config), policy
         self.learner = Learner(self.config, policy, None, group)
 
-    def imitate(self, batch: Batch, seed: int) -> dict[str, float]:
-        """One optimiser step on a batch of demonstrations. Returns its metrics."""
+    def imitate(self, batch: Batch, seed: int, lr_factor: float = 1.0) -> dict[str, float]:
+        """One optimiser step on a batch of demonstrations, with this share of the learning rate.
+
+        Returns its metrics.
+        """
         learner = self.learner
         plan = learner.planner.plan(batch)
         learner.meter.begin(STEP_COST * len(batch), passes=1)
@@ -44,10 +47,10 @@ class Imitator:
         loss = learner.oom_retry.run(lambda tokens: self._gradients(plan, seed, tokens))
         metrics = self.group.sum_by_name({"sft/loss": loss})
         trained = learner.trainable[POLICY]
+        metrics["sft/learning_rate"] = trained.schedule(lr_factor)
         trained.step(self.group, "sft/grad_norm", metrics)
         trained.weights.finish()
         learner.version += 1
-        metrics["sft/learning_rate"] = self.config.optimizer.policy_lr
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _gradients(self, plan: MicroBatchPlan, seed: int, max_tokens: int) -> float:

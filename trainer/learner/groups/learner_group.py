@@ -73,8 +73,11 @@ class LearnerGroup(TrainedPolicy, Protocol):
 class ImitatorGroup(TrainedPolicy, Protocol):
     """Learners that imitate demonstrations."""
 
-    def imitate(self, batch: Batch, seed: int, /) -> dict[str, float]:
-        """One optimiser step on a batch of demonstrations. Returns its metrics."""
+    def imitate(self, batch: Batch, seed: int, lr_factor: float, /) -> dict[str, float]:
+        """One optimiser step on a batch of demonstrations, with this share of the learning rate.
+
+        Returns its metrics.
+        """
 
     def measure(self, batch: Batch, /) -> dict[str, float]:
         """Loss and token accuracy on held-out demonstrations."""

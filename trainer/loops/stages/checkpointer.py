@@ -39,16 +39,18 @@ class Checkpointer:
         session.reporter.tick()
         session.journal.sync()
         folder = checkpoints.save(session.folder, self.learners, session.progress)
-        session.journal.write(
-            CheckpointSaved(
-                iteration=session.progress.iteration,
-                path=str(folder.relative_to(session.folder)),
-                bytes=checkpoints.size(folder),
+        if session.progress.iteration >= 0:  # one within the warm-up is only there to resume from
+            session.journal.write(
+                CheckpointSaved(
+                    iteration=session.progress.iteration,
+                    path=str(folder.relative_to(session.folder)),
+                    bytes=checkpoints.size(folder),
+                )
             )
-        )
-        session.journal.sync()
+            session.journal.sync()
         for iteration in checkpoints.prune(session.folder, session.config.checkpoint.keep, self._safe_iteration()):
-            session.journal.write(CheckpointRemoved(iteration=iteration))
+            if iteration >= 0:
+                session.journal.write(CheckpointRemoved(iteration=iteration))
 
     def save_initial(self) -> None:
         """Save one before the first iteration where the run may rewind, so that there is always one to return to."""
@@ -57,7 +59,7 @@ class Checkpointer:
 
     def save_evaluated(self) -> None:
         """Save the result of an evaluation before the first iteration of an attempt, so that it is not repeated."""
-        if self.session.progress.iteration:
+        if self.session.progress.iteration or self.session.config.warmup_steps:
             self.save()
 
     def may_rewind(self) -> bool:
@@ -97,6 +99,9 @@ class Checkpointer:
 
     def _save_and_stop(self) -> None:
         """After a stop request: finished iterations are kept, the interrupted one is played again on resume."""
-        done = self.session.progress.iteration
+        done, steps = self.session.progress.iteration, self.session.config.warmup_steps
         self.save()
-        self.session.finish("interrupted", f"Stopped after iteration {done}; resume continues at {done + 1}.")
+        message = f"Stopped after iteration {done}; resume continues at {done + 1}."
+        if done < 0:
+            message = f"Stopped after step {done + steps} of {steps} of the warm-up; resume continues with the next."
+        self.session.finish("interrupted", message)

@@ -19,9 +19,11 @@ import torch
 
 from trainer.diagnostics.echo_trap import is_safe_to_resume
 from trainer.journal.protocol import (
+    ADAPTER_FOLDER,
     CHECKPOINT_STATE,
     CHECKPOINTS_FOLDER,
     LEARNER_STATE,
+    WARMED_UP_FOLDER,
     checkpoint_path,
 )
 from trainer.journal.writer import sync_to_disk
@@ -38,12 +40,15 @@ class Progress:
     """Progress of a run besides its weights: everything that an exact resume needs."""
 
     iteration: int = 0
+    """Finished ones; negative during a warm-up on demonstrations, whose last step ends at 0."""
     evaluated: int = -1
     tokens: int = 0
     seconds: float = 0.0
     echo_trap: dict[str, Any] = field(default_factory=dict)
     first_success: float | None = None
     last_success: float | None = None
+    warmed_up_success: float | None = None
+    """Success after the warm-up on demonstrations, before the first iteration of training."""
     config_digest: str = ""
     rewinds: int = 0
     checkpoint_seconds: float = 0.0
@@ -69,9 +74,8 @@ def path_of(run: Path, iteration: int) -> Path:
 
 def checkpoint_iterations(run: Path) -> list[int]:
     """Iterations with a complete checkpoint, ascending."""
-    return sorted(
-        int(p.parent.name) for p in (run / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}") if p.parent.name.isdigit()
-    )
+    names = (path.parent.name for path in (run / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}"))
+    return sorted(int(name) for name in names if name.removeprefix("-").isdigit())
 
 
 def resolve(model: str) -> str:
@@ -160,6 +164,25 @@ def save(run: Path, learners: TrainedPolicy, progress: Progress) -> Path:
     return final
 
 
+def save_warmed_up(run: Path, learners: TrainedPolicy) -> None:
+    """Write the policy after the warm-up on demonstrations: what training starts from, and its KL reference.
+
+    Adapters are merged into its weights, and it has no optimiser state.
+    """
+    final = run / WARMED_UP_FOLDER
+    partial = final.with_name(f".{final.name}.partial")
+    for leftover in (partial, final):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial.mkdir(parents=True)
+    learners.save(partial)
+    (partial / LEARNER_STATE).unlink()
+    shutil.rmtree(partial / ADAPTER_FOLDER, ignore_errors=True)
+    for file in (*partial.rglob("*"), partial):
+        sync_to_disk(file)
+    partial.rename(final)
+    sync_to_disk(run)
+
+
 def update_progress(run: Path, progress: Progress) -> None:
     """Replace the progress in the checkpoint of its iteration, atomically."""
     final = path_of(run, progress.iteration)
@@ -196,8 +219,13 @@ def _has_readable_state(run: Path, iteration: int) -> bool:
 
 
 def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
-    """Delete all but the newest `keep` checkpoints and the `sound` one. Returns the deleted iterations."""
-    return _remove(run, [iteration for iteration in checkpoint_iterations(run)[:-keep] if iteration != sound])
+    """Delete all but the newest `keep` checkpoints and the `sound` one, and those of a warm-up that is over.
+
+    Returns the deleted iterations.
+    """
+    saved = checkpoint_iterations(run)
+    old = [iteration for iteration in saved[:-keep] if iteration != sound]
+    return _remove(run, sorted({*old, *(iteration for iteration in saved if iteration < 0 <= saved[-1])}))
 
 
 def drop_after(run: Path, iteration: int) -> list[int]:

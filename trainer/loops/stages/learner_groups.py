@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainer.config.run import RunConfig
 from trainer.learner.groups.imitator import Imitator
 from trainer.learner.groups.learner_group import ImitatorGroup, LearnerGroup
 from trainer.learner.learner import Learner
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def make_learners(session: RunSession, setup: PolicySetup) -> LearnerGroup:
     """The learners of a run, before they receive the state of a checkpoint; closed with the session."""
     if setup.cluster is not None and setup.cluster.learners:
-        return _ray_learners(session, setup.cluster)
+        return _ray_learners(session, setup.cluster, session.config)
     reference = None if setup.reference is None else load(setup.reference, session.config.policy)
     learner = Learner(session.config, setup.policy, reference)
     session.on_close(learner.close)
@@ -27,19 +28,19 @@ def make_learners(session: RunSession, setup: PolicySetup) -> LearnerGroup:
 
 
 def make_imitators(session: RunSession, setup: PolicySetup) -> ImitatorGroup:
-    """The same of a run that imitates demonstrations."""
+    """The same of a run that imitates demonstrations, or of the warm-up of a training run."""
     if setup.cluster is not None and setup.cluster.learners:
-        return _ray_learners(session, setup.cluster)
+        return _ray_learners(session, setup.cluster, session.config.model_copy(update={"kind": "sft"}))
     imitator = Imitator(session.config, setup.policy)
     session.on_close(imitator.close)
     return imitator
 
 
-def _ray_learners(session: RunSession, cluster: ClusterSetup) -> RayLearnerGroup:
+def _ray_learners(session: RunSession, cluster: ClusterSetup, config: RunConfig) -> RayLearnerGroup:
     from trainer.cluster.ray_learner_group import RayLearnerGroup
 
     learners = RayLearnerGroup(
-        session.config, cluster.files, cluster.reference, cluster.connection, cluster.learners, stop=session.stop
+        config, cluster.files, cluster.reference, cluster.connection, cluster.learners, stop=session.stop
     )
     session.on_close(learners.close)
     return learners

@@ -12,7 +12,7 @@ from envs.tools.tool_env import ToolEnv
 from trainer.config.run import POCKET, RunConfig
 from trainer.engines.transformers.cache_check import check_cache
 from trainer.imitation import warmup
-from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL
+from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL, WARMED_UP_FOLDER
 from trainer.loops.session import RunSession
 from trainer.loops.stages import checkpoints
 from trainer.loops.stages.cluster_setup import (
@@ -80,8 +80,20 @@ def _offers_tools(config: RunConfig) -> bool:
 
 
 def base_source(session: RunSession) -> Path | str:
-    """Where the policy is loaded from before any training; the pocket policy is warmed up first if it must be."""
+    """Where the policy is loaded from before any training; the pocket policy is warmed up first if it must be.
+
+    After the run's own warm-up on demonstrations, that is the warmed-up policy: its KL reference, and the base of its
+    adapters.
+    """
     model = session.config.policy.model
+    if session.config.warmup_steps and session.progress.iteration >= 0:
+        folder = session.folder / WARMED_UP_FOLDER
+        if not folder.is_dir():
+            raise ModelError(
+                f"{folder} is missing, from which the training of this run starts: restore it from a backup, or start "
+                "a new run"
+            )
+        return folder
     if model.startswith(RUN_MODEL):
         session.progress.base = _checkpoint_of_site(model)
         return session.progress.base

@@ -56,6 +56,8 @@ class SuiteEvaluator:
                 progress.last_success = event.success
                 if progress.first_success is None:
                     progress.first_success = event.success
+                if iteration == 0 and session.config.warmup_steps:
+                    progress.warmed_up_success = event.success
             if suite is due[-1]:
                 progress.evaluated = iteration
                 metrics["time/evaluate"] = time.monotonic() - began

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_QWEN, _QWEN_LARGE, _LLAMA = 151_936, 152_064, 128_256
+_QWEN, _QWEN_LARGE, _LLAMA, _GEMMA = 151_936, 152_064, 128_256, 262_144
 
 
 def _config(
@@ -48,6 +48,8 @@ KNOWN_CONFIGS: dict[str, Mapping[str, Any]] = {
     "SmolLM2-360M": _config("llama", 960, 32, (15, 5, 64), 2560, 49_152, tied=True),
     "SmolLM2-1.7B": _config("llama", 2048, 24, (32, 32, 64), 8192, 49_152, tied=True),
     "SmolLM3-3B": _config("smollm3", 2048, 36, (16, 4, 128), 11_008, _LLAMA, tied=True),
+    "Gemma-3-270M": _config("gemma3_text", 640, 18, (4, 1, 256), 2048, _GEMMA, tied=True),
+    "Gemma-3-1B": _config("gemma3_text", 1152, 26, (4, 1, 256), 6912, _GEMMA, tied=True),
     "Mistral-7B-v0.3": _config("mistral", 4096, 32, (32, 8, 128), 14_336, 32_768, tied=False),
     "DeepSeek-R1-Distill-Qwen-1.5B": _config("qwen2", 1536, 28, (12, 2, 128), 8960, _QWEN, tied=False),
     "DeepSeek-R1-Distill-Qwen-7B": _config("qwen2", 3584, 28, (28, 4, 128), 18_944, _QWEN_LARGE, tied=False),

@@ -1,0 +1,160 @@
+"""Optimiser steps on a solver's demonstrations: a run of kind sft, and the warm-up of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+import torch
+
+from trainer.config.run import RunConfig
+from trainer.imitation.courses import expert_of
+from trainer.imitation.demonstration_files import NoSolverError
+from trainer.imitation.demonstrations import Demonstration, demonstrate
+from trainer.imitation.warmup import learning_rate
+from trainer.learner.groups.learner_group import ImitatorGroup
+from trainer.learner.optimizers import lr_factor
+from trainer.loops.session import RunSession
+from trainer.loops.stages.checkpointer import Checkpointer
+from trainer.loops.stages.policy_setup import PolicySetup
+from trainer.loops.stages.rollout_stage import RolloutStage
+from trainer.loops.stages.suite_evaluation import SuiteEvaluator
+from trainer.policy.chat_format import ChatFormat
+from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.trajectory import Trajectory, collate
+from trainer.seeds import Purpose, derive
+
+_MAX_FIRST_MISSES = 100  # initial states without a usable demonstration before the first one
+_MAX_MISSES_PER_DEMONSTRATION = 50  # further ones for each that was found
+
+
+class ImitationStage:
+    """Steps on the demonstrations of a run, one for each iteration after `first` up to `last`.
+
+    Those of a warm-up end at iteration 0, so that their numbers are negative.
+
+    Args:
+        session: the run, resumed.
+        setup: its policy, which the solver's play is encoded for.
+        imitators: take the steps; they receive the state of a checkpoint later.
+    """
+
+    def __init__(self, session: RunSession, setup: PolicySetup, imitators: ImitatorGroup) -> None:
+        config = session.config
+        self.session, self.imitators, self.pad_id = session, imitators, setup.policy.pad_id
+        self.first = -config.warmup_steps
+        self.last = config.iterations if config.kind == "sft" else 0
+        played = _play_solver(session, setup)
+        # The first ones are held out, so that asking for more demonstrations does not change the validation set.
+        held_out = config.sft.validation_demonstrations
+        self.held_out = collate(played[:held_out], self.pad_id) if held_out else None
+        self.taught = played[held_out:]
+        self.steps_per_epoch = -(-len(self.taught) // config.sft.batch)
+
+    def run(self, rollouts: RolloutStage, evaluator: SuiteEvaluator, checkpointer: Checkpointer) -> None:
+        """Take all remaining steps, with the evaluations and checkpoints that are due between them."""
+        session, progress, timer = self.session, self.session.progress, self.session.timer
+        if progress.iteration == self.first and self.held_out is not None:
+            session.journal.write(session.reporter.metrics(self.imitators.measure(self.held_out)))
+        if evaluator.is_overdue():
+            evaluator.run()
+            checkpointer.save_evaluated()
+        timer.start(progress.checkpoint_seconds)
+        while progress.iteration < self.last:
+            session.check_stop()
+            with timer.phase("update" if session.config.kind == "sft" else "warmup"):
+                metrics = self._step(progress.iteration + 1)
+                rollouts.update_weights(self.imitators)
+            progress.iteration += 1
+            metrics |= timer.finish() | session.system.collect()
+            session.journal.write(session.reporter.metrics(metrics))
+            if progress.iteration == 0:
+                return  # the training that follows evaluates and saves the warmed-up policy
+            if evaluator.is_due():
+                with timer.phase("evaluate"):
+                    evaluator.run()
+            if checkpointer.is_due():
+                with timer.phase("checkpoint"):
+                    checkpointer.save()
+
+    def _step(self, iteration: int) -> dict[str, float]:
+        """One step on the next batch of demonstrations; each is used once before any is repeated."""
+        config, number = self.session.config, iteration - self.first - 1
+        size, steps = config.sft.batch, self.steps_per_epoch
+        epoch, step = divmod(number, steps)
+        if config.kind == "sft":
+            factor = lr_factor(config.optimizer, iteration, config.iterations)
+            report = self.session.reporter.watch_imitation(iteration, step, steps)
+        else:
+            factor = learning_rate(number, config.warmup_steps, 1.0)
+            report = self.session.reporter.watch_warmup(number, config.warmup_steps)
+        self.imitators.report_to(report)
+        generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, epoch))
+        order = torch.randperm(len(self.taught), generator=generator)[step * size : (step + 1) * size]
+        batch = collate([self.taught[place] for place in order], self.pad_id)
+        metrics = self.imitators.imitate(batch, derive(config.seed, Purpose.UPDATE, epoch, step), factor)
+        if self.held_out is not None and (step + 1 == steps or iteration == self.last):
+            metrics |= self.imitators.measure(self.held_out)
+        self.session.progress.tokens += int(batch.mask.sum())
+        return metrics | {"sft/epoch": (number + 1) / steps}
+
+
+def _play_solver(session: RunSession, setup: PolicySetup) -> list[Trajectory]:
+    """The demonstrations of the run, held-out ones included."""
+    settings = session.config.sft
+    total = settings.validation_demonstrations + settings.demonstrations
+    played: list[Trajectory] = []
+    for trajectory in demonstrations(session.config, setup.chat, setup.policy.context):
+        played.append(trajectory)
+        session.reporter.phase("warmup", len(played), total, unit="demonstrations")
+        session.check_stop()
+        if len(played) == total:
+            break
+    return played
+
+
+def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterator[Trajectory]:
+    """Endless plain solver play in the environments of the run and of `sft.mix`, in their shares.
+
+    The n-th demonstration is always the same.
+
+    Raises:
+        NoSolverError: too many initial states have no usable demonstration.
+    """
+    tasks = shares_of(config.for_demonstrations())
+    ends = np.cumsum([task.share for task in tasks])
+    yielded = 0
+    for number in count():
+        seed = derive(config.seed, Purpose.DEMONSTRATION, number)
+        position = np.random.default_rng(seed).random() * ends[-1]
+        task = tasks[min(int(np.searchsorted(ends, position, side="right")), len(tasks) - 1)]
+        demonstration = demonstrate(
+            task.config,
+            chat,
+            seed,
+            noise=0.0,
+            mistake_rate=0.0,
+            context=context,
+            demonstrator=expert_of(task.config, seed),
+        )
+        if is_usable(demonstration, task.config):
+            yielded += 1
+            yield demonstration.trajectory
+        elif number >= _MAX_FIRST_MISSES + _MAX_MISSES_PER_DEMONSTRATION * yielded:
+            raise NoSolverError(
+                f"{config.environment.name} gives too few demonstrations: {yielded} of {number + 1} starts had a "
+                f"solution of at most {config.sft.max_solution_length} actions"
+                + (" that succeeded" if config.sft.only_successes else "")
+            )
+
+
+def is_usable(demonstration: Demonstration, config: RunConfig) -> bool:
+    """Whether a demonstration is used: it has turns, is short enough, and successful if that is required."""
+    trajectory = demonstration.trajectory
+    if not trajectory.turns:
+        return False
+    hint = trajectory.turns[0].hint
+    distance = hint.distance if hint is not None else None
+    short = distance is None or distance <= config.sft.max_solution_length
+    return short and (trajectory.success or not config.sft.only_successes)
