@@ -34,18 +34,25 @@ def leaves(data, path=""):
 
 POCKET_FAMILY = [*FAMILY, *((environment, way) for environment in ONLY_POCKET for way in ("starpo", "starpo_s"))]
 TRAPS = ("bandit-starpo-trap", "bandit-starpo_s-trap")
+REAL = {"smollm2": "smollm2-135m", "qwen2.5-0.5b": "qwen2.5-0.5b"}
+"""Pretrained models with presets of their own, by the last part of the preset's name."""
 
 
-def test_every_environment_of_the_paper_has_four_presets_the_bandit_two_more_and_others_two():
+def test_every_environment_has_presets_of_each_policy_and_the_bandit_two_of_the_trap():
     family = [f"{environment}-{way}-paper" for environment, way in FAMILY]
     family += [f"{environment}-{way}-pocket" for environment, way in POCKET_FAMILY]
+    family += [f"{environment}-starpo_s-{model}" for environment in ENVIRONMENTS | ONLY_POCKET for model in REAL]
     assert preset_names() == sorted([*family, *TRAPS])
     for name in preset_names():
-        environment, variant, size = name.split("-")
+        environment, variant, policy = name.split("-", 2)
         config = load_preset(name)
-        assert config.environment.name == (ENVIRONMENTS | ONLY_POCKET)[environment]
+        played = (ENVIRONMENTS | ONLY_POCKET)[environment]
+        assert config.environment.name == ("BanditRev" if policy in REAL and environment == "bandit" else played)
         assert (config.algorithm.group_filter != "none") == (variant == "starpo_s")
-        assert (config.policy.model == POCKET) == (size in ("pocket", "trap"))
+        assert (config.policy.model == POCKET) == (policy in ("pocket", "trap"))
+        if policy in REAL:
+            assert config.policy.model == REAL[policy]
+            assert config.sft.warmup_steps > 0, "no pretrained model of this size has a legal answer at first"
 
 
 @pytest.mark.parametrize("name", preset_names())

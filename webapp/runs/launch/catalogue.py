@@ -44,7 +44,7 @@ def presets() -> tuple[Preset, ...]:
     found = []
     for name in preset_names():
         config = load_preset(name)
-        _, arm, kind = name.split("-")
+        _, arm, kind = name.split("-", 2)
         model = algorithm_words(config.model_dump()).partition(" · ")[2]
         found.append(
             Preset(

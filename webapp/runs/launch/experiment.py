@@ -51,11 +51,11 @@ def arms_of(preset: str) -> tuple[Arm, ...]:
     """The arms of a preset, itself among them: those that differ in the algorithm alone. Empty without a preset."""
     if preset not in preset_names():
         return ()
-    environment, _, kind = preset.split("-")
+    environment, _, kind = preset.split("-", 2)
     arms = []
     for name in preset_names():
         config = load_preset(name)
-        own_environment, key, own_kind = name.split("-")
+        own_environment, key, own_kind = name.split("-", 2)
         if (own_environment, own_kind) == (environment, kind):
             arms.append(Arm(key, NAMES.get(key, key.replace("_", " ")), name, config))
     return tuple(arms)
