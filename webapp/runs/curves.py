@@ -189,6 +189,7 @@ class Summary:
 def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[tuple[int, str], Summary]:
     """(run, metric) → summary; all metrics without `names`. One query."""
     selected = None if names is None else list(names)
+    rows = _rows(_SUMMARY, [list(runs), selected, selected])
     return {
         (run, name): Summary(
             count,
@@ -202,7 +203,7 @@ def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[t
             float(seconds),
             int(first),
         )
-        for run, name, count, last, low, high, tokens, seconds, first in _rows(_SUMMARY, [list(runs), selected, selected])
+        for run, name, count, last, low, high, tokens, seconds, first in rows
     }
 
 

@@ -116,7 +116,9 @@ def test_it_warns_before_the_reward_collapses_and_reports_the_collapse(collapse:
 def of(**columns: list[float]) -> list[dict[str, float]]:
     """Metrics of a run by iteration, from columns named by the part before the slash."""
     names = {"success": SUCCESS, "format": FORMAT, "entropy": ENTROPY, "gradient": GRADIENT}
-    return [{names[key]: values[n] for key, values in columns.items()} for n in range(len(next(iter(columns.values()))))]
+    return [
+        {names[key]: values[n] for key, values in columns.items()} for n in range(len(next(iter(columns.values()))))
+    ]
 
 
 def test_a_real_run_that_breaks_its_format_within_an_iteration_is_reported_with_its_cause() -> None:

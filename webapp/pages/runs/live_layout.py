@@ -43,8 +43,7 @@ def intro(run: Run) -> str:
         )
     rows = f"; each row is one {run.task_noun} tried {each} times" if run.iterations and each > 1 else ""
     return (
-        f"A {size}language model {doing}{place}. Each square is one attempt{rows}. "
-        "Click any square to watch it think."
+        f"A {size}language model {doing}{place}. Each square is one attempt{rows}. Click any square to watch it think."
     )
 
 

@@ -4,35 +4,34 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0023_claimed_by'),
+        ("runs", "0023_claimed_by"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='evaluation',
-            name='iteration',
+            model_name="evaluation",
+            name="iteration",
             field=models.IntegerField(),
         ),
         migrations.AlterField(
-            model_name='metricpoint',
-            name='iteration',
-            field=models.IntegerField(help_text='Negative during a warm-up on demonstrations.'),
+            model_name="metricpoint",
+            name="iteration",
+            field=models.IntegerField(help_text="Negative during a warm-up on demonstrations."),
         ),
         migrations.AlterField(
-            model_name='run',
-            name='continued_from',
-            field=models.IntegerField(default=0, help_text='Finished iterations when the attempt began.'),
+            model_name="run",
+            name="continued_from",
+            field=models.IntegerField(default=0, help_text="Finished iterations when the attempt began."),
         ),
         migrations.AlterField(
-            model_name='run',
-            name='crash_iteration',
+            model_name="run",
+            name="crash_iteration",
             field=models.IntegerField(default=0),
         ),
         migrations.AlterField(
-            model_name='run',
-            name='iteration',
-            field=models.IntegerField(default=0, help_text='Finished; negative during a warm-up on demonstrations.'),
+            model_name="run",
+            name="iteration",
+            field=models.IntegerField(default=0, help_text="Finished; negative during a warm-up on demonstrations."),
         ),
     ]

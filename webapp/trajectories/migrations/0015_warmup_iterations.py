@@ -4,20 +4,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('trajectories', '0014_unknown_tokens_and_format'),
+        ("trajectories", "0014_unknown_tokens_and_format"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='group',
-            name='iteration',
+            model_name="group",
+            name="iteration",
             field=models.IntegerField(),
         ),
         migrations.AlterField(
-            model_name='trajectory',
-            name='iteration',
+            model_name="trajectory",
+            name="iteration",
             field=models.IntegerField(),
         ),
     ]
