@@ -26,7 +26,7 @@ _FAMILIES = (
     f"{TERM_PREFIX}<term>",
     *(f"eval/<suite>/{what}" for what in ("success", "success_low", "success_high")),
     *(f"eval/<suite>/{what}" for what in ("success_best_play", "success_random_play", "reward")),
-    *(f"eval/<suite>/{what}" for what in ("turns", "actions", "response")),
+    *(f"eval/<suite>/{what}" for what in ("turns", "actions", "valid_format", "response")),
 )
 
 

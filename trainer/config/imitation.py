@@ -77,7 +77,7 @@ class SftConfig(Section):
     )
     learning_rate: float = setting(
         1e-4,
-        "Learning rate; that of a warm-up of few steps must be higher, about 5e-4 for all weights and 1e-3 for adapters.",
+        "Learning rate. The few steps of a warm-up need a higher one, about 5e-4 for all weights and 1e-3 for adapters.",
         source="paper, appendix C: 1e-4",
         gt=0,
         le=1,

@@ -4,9 +4,9 @@ Causal statistics only: its state at an iteration depends on nothing later.
 
 A collapse has an order (arXiv 2504.20073): trajectories of a group stop differing in reward while the mean holds,
 entropy leaves its steady decay, the reward falls, gradients spike. Small policies pushed too hard lose the format of
-their answers first, within a few iterations; others sink so slowly that only their best shows it. An early sign alone
-means `watch`; a fallen reward after one of them, spiking gradients after lost spread, or success that has slowly sunk
-to half of its best means `trapped`.
+their answers first, within a few iterations or a single one; others sink so slowly that only their best shows it. An
+early sign alone means `watch`; a fallen reward after one of them, spiking gradients after lost spread, success that has
+slowly sunk to half of its best, or none at all for more than half a window means `trapped`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ State = Literal["healthy", "watch", "trapped"]
 MEMORY = 3  # windows within which an early sign precedes a fall of the reward
 HALVED = 0.5  # share of its best success at which a slow decline is a collapse
 CALM = 2  # windows without any sign until a watch ends
+REMEDY = (
+    "The policy may be broken: return to an earlier checkpoint with a lower optimizer.policy_lr or a KL penalty "
+    "(algorithm.kl_coef)."
+)
 
 
 def is_safe_to_resume(state: Mapping[str, Any]) -> bool:
@@ -45,13 +49,16 @@ class EchoTrap:
         self.lowest = math.inf  # of the fast reward since trapped
         self.readings: dict[str, Reading] = {}  # of the last update, by signal
 
-    def update(self, iteration: int, metrics: Mapping[str, float]) -> Alarm | None:
+    def update(self, iteration: int, metrics: Mapping[str, float], fault: str = "") -> Alarm | None:
         """Add one iteration's metrics; missing ones are skipped.
 
+        Args:
+            fault: what the turns without a valid format have in common, for the text of an alarm.
         Returns:
             An alarm when the state changes, with the evidence in words and numbers; None otherwise.
         """
         memory = self.memory
+        memory.fault = fault
         memory.add(iteration, metrics)
         self.readings = {key: reading for key, check in CHECKS.items() if (reading := check.read(memory)) is not None}
         signs = {key: reading for key, reading in self.readings.items() if reading.present}
@@ -115,7 +122,8 @@ class EchoTrap:
         evidence = {name: value for reading in signs.values() for name, value in reading.evidence.items()}
         match self.state:
             case "watch":
-                return f"{text[:1].upper()}{text[1:]}. A collapse may follow.", evidence
+                broke = any(reading.broke for reading in signs.values())
+                return f"{text[:1].upper()}{text[1:]}. {REMEDY if broke else 'A collapse may follow.'}", evidence
             case "trapped":
                 return f"Collapse: {text}. Runs rarely come back from here; return to an earlier checkpoint.", evidence
         series = self.memory.series

@@ -6,7 +6,7 @@ A new signal is a function and a line in CHECKS here, with its description in tr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -28,6 +28,10 @@ BROKEN = 0.75  # valid format below this share of its earlier rate
 DECLINED = 0.8  # success below this share of its best
 DECLINE_NOISE = 2.5  # and by as many robust deviations of a single iteration
 ALIKE = 0.9  # with an in-group spread below this share of its best
+MOSTLY, BREAK = 0.7, 0.5  # valid format that was at least the first, and is below this share of it at once: broken
+SOMETIMES = 0.25  # success from which none at all, for a third of a window, is no chance
+ENTROPY_TIMES, ENTROPY_NATS = 3.0, 0.5  # entropy explodes: times the median, and nats above it
+GRADIENT_TIMES, GRADIENT_NORM = 20.0, 10.0  # the gradient norm likewise, and its value
 TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
 
 
@@ -49,6 +53,8 @@ class SignalMemory:
     before: dict[str, float] = field(default_factory=dict)
     spikes: list[int] = field(default_factory=list)
     low_spread: int = 0
+    fault: str = ""
+    """What the turns without a valid format have in common in this iteration."""
 
     @property
     def short(self) -> int:
@@ -92,7 +98,8 @@ class SignalMemory:
 class Reading:
     """A signal at one iteration.
 
-    `value` and `limit` are its metrics; `text` and `evidence` describe it in an alarm while it is `present`.
+    `value` and `limit` are its metrics; `text` and `evidence` describe it in an alarm while it is `present`. `broke`:
+    the policy changed within an iteration or a few, which also happens before there are enough values for a course.
     """
 
     value: float
@@ -100,6 +107,12 @@ class Reading:
     present: bool
     text: str
     evidence: dict[str, float]
+    broke: bool = False
+
+
+def _usual(values: Sequence[float]) -> float | None:
+    """Median of the values before the last one; None for fewer than two."""
+    return median(values[:-1]) if len(values) > 2 else None
 
 
 def spread(memory: SignalMemory) -> Reading | None:
@@ -146,6 +159,12 @@ def _spread_left(memory: SignalMemory) -> float | None:
 def entropy(memory: SignalMemory) -> Reading | None:
     """Entropy leaves its steady course, in either direction; a fall while success clearly rises is learning."""
     now = memory.series[ENTROPY]
+    usual = _usual(now.values)
+    if usual is not None and now.values[-1] > max(ENTROPY_TIMES * usual, usual + ENTROPY_NATS):
+        last = now.values[-1]
+        text = f"entropy jumped from {usual:.2f} to {last:.2f} nats: the policy samples at random"
+        times, evidence = last / max(usual, 1e-9), {"entropy": last, "entropy_before": usual}
+        return Reading(max(DRIFT, times), DRIFT, True, text, evidence, broke=True)
     if not now.on_course:
         return None
     drift, moved = now.drift(), now.fast - now.slow
@@ -159,8 +178,15 @@ def entropy(memory: SignalMemory) -> Reading | None:
 
 
 def valid_format(memory: SignalMemory) -> Reading | None:
-    """Answers lose their format."""
+    """Answers lose their format, within an iteration or over several."""
     now = memory.series[FORMAT]
+    earlier = _usual(now.values)
+    if earlier is not None and earlier >= MOSTLY and now.values[-1] < BREAK * earlier:
+        memory.before.setdefault(FORMAT, earlier)
+        last, why = now.values[-1], f" ({memory.fault})" if memory.fault else ""
+        text = f"valid format fell from {100 * earlier:.0f}% to {100 * last:.0f}% of the turns{why}"
+        evidence = {"format_valid": last, "format_valid_before": earlier}
+        return Reading(last / earlier, BREAK, True, text, evidence, broke=True)
     usual = memory.before.get(FORMAT, now.earlier)
     if now.count <= memory.short or usual <= 0:
         return None
@@ -170,6 +196,8 @@ def valid_format(memory: SignalMemory) -> Reading | None:
         memory.before.setdefault(FORMAT, now.earlier)
     before = memory.before.get(FORMAT, usual)
     text = f"only {100 * now.fast:.0f}% of the turns keep the format, down from {100 * before:.0f}%"
+    if memory.fault:
+        text += f" ({memory.fault})"
     evidence = {"format_valid": now.fast, "format_valid_before": before}
     return Reading(now.fast / usual, BROKEN, present, text, evidence)
 
@@ -187,9 +215,13 @@ def template(memory: SignalMemory) -> Reading | None:
 def gradient(memory: SignalMemory) -> Reading | None:
     """The gradient norm spikes repeatedly; not where nearly everything succeeds, since there any lesson is a spike."""
     norms, success, count = memory.series[GRADIENT].values, memory.series[SUCCESS], float(len(memory.spikes))
+    mastered, usual = success.count > 0 and success.fast >= MASTERED, _usual(norms)
+    if usual is not None and norms[-1] > max(GRADIENT_TIMES * usual, GRADIENT_NORM) and not mastered:
+        text = f"the gradient norm jumped from {usual:.2g} to {norms[-1]:.3g}"
+        evidence = {"grad_norm": norms[-1], "grad_norm_usual": usual}
+        return Reading(float(max(SPIKES, len(memory.spikes))), float(SPIKES), True, text, evidence, broke=True)
     if len(norms) <= memory.window:
         return None
-    mastered = success.count > 0 and success.fast >= MASTERED
     text = f"the gradient spiked {len(memory.spikes)} times within {memory.window} iterations"
     evidence = {"gradient_spikes": count, "grad_norm_usual": median(norms)}
     return Reading(count, float(SPIKES), count >= SPIKES and not mastered, text, evidence)
@@ -209,11 +241,18 @@ def reward(memory: SignalMemory) -> Reading | None:
 
 
 def success(memory: SignalMemory) -> Reading | None:
-    """Success falls slowly from its best while the rewards of a group become alike: a collapse in small steps.
+    """Success falls to nothing and stays there, or slowly from its best while the rewards of a group become alike.
 
     The other signals compare with the last windows, which sink along with a slow fall.
     """
     now, spread = memory.series[SUCCESS], memory.series[SPREAD]
+    failed = next((n for n, value in enumerate(reversed(now.values)) if value), len(now.values))
+    before = now.values[: len(now.values) - failed]
+    if failed >= memory.short and len(before) > 1 and (usual := median(before)) >= SOMETIMES:
+        memory.before.setdefault(SUCCESS, usual)
+        text = f"no trajectory has succeeded for {failed} iterations, where {100 * usual:.0f}% did before"
+        evidence = {"success": 0.0, "success_before": usual}
+        return Reading(max(0.0, 1 - failed / memory.window), DECLINED, True, text, evidence, broke=True)
     if now.count < 2 * memory.window or now.best <= 0:
         return None
     left, fall = now.fast / now.best, now.best - now.fast

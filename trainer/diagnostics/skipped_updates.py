@@ -16,8 +16,8 @@ _REASONS: dict[SkipReason, str] = {
     "no_signal": "all trajectories of each group got the same reward",
 }
 _FINE_TUNE = (
-    "if the environment has a solver, fine-tune the policy on its demonstrations first (python -m trainer sft), then "
-    "train its checkpoint; otherwise start from a model that can already play"
+    "if the environment has a solver, begin with steps on its demonstrations (sft.warmup_steps; for the built-in "
+    "policy a run of kind sft, whose checkpoint is then trained); otherwise start from a model that can already play"
 )
 
 

@@ -23,7 +23,8 @@ def is_due(config: RunConfig, iteration: int) -> bool:
     settings = config.evaluation
     if settings.prompts == 0:
         return False
-    return iteration in (-config.warmup_steps, 0, config.iterations) or bool(settings.every and iteration % settings.every == 0)
+    always = (-config.warmup_steps, 0, config.iterations)
+    return iteration in always or bool(settings.every and iteration % settings.every == 0)
 
 
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:

@@ -9,6 +9,7 @@ from trainer.config.algorithm import AlgorithmConfig
 from trainer.diagnostics import reasoning
 from trainer.diagnostics.compute import filter_metrics, rollout_metrics, sampling_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.format_faults import common_fault
 from trainer.diagnostics.skipped_updates import skipped_update_notice
 from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
 from trainer.learner.batch_selection import BatchSelection, select_batch
@@ -214,7 +215,7 @@ def _record(
     metrics |= session.timer.finish()
     overlap = metrics.get("time/update", 0.0) if session.config.rollout.max_staleness else 0.0
     metrics["throughput/tokens_per_second"] = tokens / (metrics["time/rollout"] + overlap)
-    alarm = trap.update(iteration, metrics)
+    alarm = trap.update(iteration, metrics, common_fault(trajectories))
     metrics |= trap.statistics()
     session.progress.echo_trap = trap.state_dict()
     metrics |= session.system.collect()

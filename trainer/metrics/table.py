@@ -124,7 +124,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         spec(
             "sft/loss",
             "Imitation loss",
-            "policy",
+            "imitation",
             "Cross-entropy of the demonstrated responses, mean per token.",
             "nats",
             "down",
@@ -134,7 +134,7 @@ ITERATION: tuple[MetricSpec, ...] = (
         spec(
             "sft/heldout_loss",
             "Imitation loss, held out",
-            "policy",
+            "imitation",
             "The same on the validation demonstrations.",
             "nats",
             "down",
@@ -143,18 +143,18 @@ ITERATION: tuple[MetricSpec, ...] = (
     spec(
         "sft/heldout_accuracy",
         "Demonstrated tokens predicted",
-        "policy",
+        "imitation",
         "Share of the tokens of validation demonstrations that are the policy's likeliest.",
         "share",
         "up",
     ),
-    positive(spec("sft/grad_norm", "Imitation gradient norm", "policy", "Before clipping.")),
-    positive(spec("sft/learning_rate", "Imitation learning rate", "policy", "Of the optimiser.", decimals=8)),
+    positive(spec("sft/grad_norm", "Imitation gradient norm", "imitation", "Before clipping.")),
+    positive(spec("sft/learning_rate", "Imitation learning rate", "imitation", "Of the optimiser.", decimals=8)),
     positive(
         spec(
             "sft/epoch",
             "Passes over the demonstrations",
-            "policy",
+            "imitation",
             "Number of times each was learned from.",
             decimals=2,
         )

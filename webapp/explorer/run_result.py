@@ -82,6 +82,11 @@ class Gain:
     difference: SuccessDifference
     paired: bool
 
+    @property
+    def source(self) -> str:
+        """What brought about the change, where the run begins with demonstrations: imitation or reinforcement."""
+        return "imitation" if self.last.iteration <= 0 else "reinforcement"
+
 
 @dataclass(frozen=True)
 class Trend:
@@ -122,6 +127,8 @@ class RunResult:
     suite: str
     last: Evaluation | None
     gain: Gain | None
+    parts: list[Gain]
+    """The gain before and after iteration 0, in a run that was evaluated before its warm-up on demonstrations."""
     best: Evaluation | None
     """The highest success of the suite; the earliest one of several."""
     wall: list[WallSection]
@@ -226,7 +233,8 @@ def result(
     Args:
         run: the run, ended.
         evaluations: those of its main suite, by iteration.
-        plays: iteration → puzzles as played in that evaluation; at least for the first and the last one.
+        plays: iteration → puzzles as played in that evaluation; at least for the first and the last one, and for that
+            after a warm-up.
         checkpoints: iterations of the stored ones.
         metrics: success rate and mean reward of each iteration of training, in order.
         trajectories: number of its training trajectories.
@@ -234,16 +242,22 @@ def result(
     """
     first, last = (evaluations[0], evaluations[-1]) if evaluations else (None, None)
     compared = None
+    parts: list[Gain] = []
     sections: list[WallSection] = []
     if first is not None and last is not None and first is not last:
         before, after = plays.get(first.iteration, {}), plays.get(last.iteration, {})
         compared, sections = gain(first, last, before, after), wall(before, after)
+        warmed_up = next((one for one in evaluations if one.iteration == 0), None)
+        if warmed_up is not None and first.iteration < 0 < last.iteration:
+            between = plays.get(0, {})
+            parts = [gain(first, warmed_up, before, between), gain(warmed_up, last, between, after)]
     success = {one.iteration: one.success for one in evaluations}
     checkpoint = best_checkpoint(checkpoints, success)
     return RunResult(
         suite=last.suite if last else "",
         last=last,
         gain=compared,
+        parts=parts,
         best=max(evaluations, key=lambda one: (one.success, -one.iteration), default=None),
         wall=sections,
         checkpoint=checkpoint,
@@ -274,7 +288,7 @@ def of_run(run: Run) -> RunResult | None:
     return result(
         run,
         evaluations,
-        _plays(run, suite, {evaluations[0].iteration, evaluations[-1].iteration}) if len(evaluations) > 1 else {},
+        _plays(run, suite, {evaluations[0].iteration, 0, evaluations[-1].iteration}) if len(evaluations) > 1 else {},
         list(run.checkpoints.order_by("iteration").values_list("iteration", flat=True)),
         metrics,
         _trained_on(run),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from trainer.journal import events as journal
@@ -19,7 +19,11 @@ END_LEVELS = {
     "error": "error",
 }
 SKIP_REASONS = {"filter": "the filter kept no puzzle", "no_signal": "no kept puzzle has different rewards"}
-METRICS = (("success/rate", "success", formatting.percent), ("reward/mean", "reward", formatting.signed))
+METRICS = (
+    ("success/rate", "success", formatting.percent),
+    ("reward/mean", "reward", formatting.signed),
+    ("sft/loss", "imitation loss", formatting.number),
+)
 
 
 def store(run: Run, events: Sequence[journal.AnyEvent]) -> None:
@@ -31,7 +35,7 @@ def store(run: Run, events: Sequence[journal.AnyEvent]) -> None:
     )
     LogLine.objects.bulk_create(
         LogLine(run=run, seq=event.seq, level=level, message=message, time=_moment(event))
-        for event, level, message in lines(events, (run.phase, run.phase_iteration), run.task_noun, run.start_words)
+        for event, level, message in lines(events, (run.phase, run.phase_iteration), run.task_noun, run.when)
     )
 
 
@@ -40,30 +44,31 @@ def _moment(event: journal.AnyEvent) -> datetime:
 
 
 def lines(
-    events: Iterable[journal.AnyEvent], phase: tuple[str, int], noun: str, start: str
+    events: Iterable[journal.AnyEvent], phase: tuple[str, int], noun: str, when: Callable[[int], str]
 ) -> Iterator[tuple[journal.AnyEvent, str, str]]:
     """(event, level, text) of those that are log lines.
 
     Args:
         phase: phase and iteration before the first of them.
         noun: what the run's pages call an initial state (Run.task_noun).
-        start: when iteration 0 was evaluated (Run.start_words).
+        when: of an iteration, as in “after iteration 8” (Run.when).
     """
     for event in events:
         if isinstance(event, journal.Phase):
             begins, phase = (event.phase, event.iteration) != phase, (event.phase, event.iteration)
             if not begins:
                 continue
-        found = _line(event, noun, start)
+        found = _line(event, noun, when)
         if found is not None and found[1]:
             yield event, *found
 
 
-def _line(event: journal.AnyEvent, noun: str, start: str) -> tuple[str, str] | None:
+def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tuple[str, str] | None:
     match event:
         case journal.RunStarted():
             begins = ", from the beginning" if event.attempt > 1 else ""
-            after = f", continues after iteration {event.from_iteration}" if event.from_iteration else begins
+            continued = event.from_iteration > 0 or (event.from_iteration < 0 and event.attempt > 1)
+            after = f", continues {when(event.from_iteration)}" if continued else begins
             device = f" on {event.device}" if event.device else ""
             return "info", f"Attempt {event.attempt} started{device}{after}."
         case journal.Phase():
@@ -87,11 +92,14 @@ def _line(event: journal.AnyEvent, noun: str, start: str) -> tuple[str, str] | N
                 for name, word, format_value in METRICS
                 if name in event.values
             ]
-            return "info", f"Iteration {event.iteration} done{': ' if values else ''}{', '.join(values)}."
+            warms_up = event.iteration < 0 or "sft/loss" in event.values
+            if warms_up and not values:
+                return None  # of an evaluation, which has a line of its own
+            done = when(event.iteration).capitalize() if warms_up else f"Iteration {event.iteration} done"
+            return "info", f"{done}{': ' if values else ''}{', '.join(values)}."
         case journal.Evaluation():
-            after = f"after iteration {event.iteration}" if event.iteration else start
             return "info", (
-                f"Evaluation of {event.suite} {after}: {formatting.percent(event.success)} of "
+                f"Evaluation of {event.suite} {when(event.iteration)}: {formatting.percent(event.success)} of "
                 f"{formatting.plural(event.prompts, noun)} solved (95% interval "
                 f"{formatting.percent(event.success_low)} to {formatting.percent(event.success_high)})."
             )

@@ -65,7 +65,7 @@ _BUCKETS = """
 """Arrays compare element by element: the minimum of (value, iteration, …) is the first point of the lowest value."""
 _SUMMARY = """
     SELECT run_id, name, count(*), max(ARRAY[iteration, value]), min(ARRAY[value, iteration]),
-        min(ARRAY[-value, iteration]), max(tokens), max(seconds)
+        min(ARRAY[-value, iteration]), max(tokens), max(seconds), min(iteration)
     FROM runs_metricpoint WHERE run_id = ANY(%s) AND (%s::text[] IS NULL OR name = ANY(%s)) GROUP BY run_id, name
 """
 _NAMES = """
@@ -174,6 +174,7 @@ class Summary:
     highest_at: int
     tokens: int
     seconds: float
+    first_at: int = 0
 
     def best(self, better: Better) -> tuple[float, int] | None:
         """(value, iteration) of the best value, the first of equals; None for metrics without a better direction."""
@@ -188,11 +189,21 @@ class Summary:
 def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[tuple[int, str], Summary]:
     """(run, metric) → summary; all metrics without `names`. One query."""
     selected = None if names is None else list(names)
+    rows = _rows(_SUMMARY, [list(runs), selected, selected])
     return {
         (run, name): Summary(
-            count, last[1], int(last[0]), low[0], int(low[1]), -high[0], int(high[1]), int(tokens), float(seconds)
+            count,
+            last[1],
+            int(last[0]),
+            low[0],
+            int(low[1]),
+            -high[0],
+            int(high[1]),
+            int(tokens),
+            float(seconds),
+            int(first),
         )
-        for run, name, count, last, low, high, tokens, seconds in _rows(_SUMMARY, [list(runs), selected, selected])
+        for run, name, count, last, low, high, tokens, seconds, first in rows
     }
 
 
@@ -303,6 +314,7 @@ def merged(summaries: Mapping[tuple[int, str], Summary]) -> dict[str, Summary]:
             high.highest_at,
             max(one.tokens for one in found),
             max(one.seconds for one in found),
+            min(one.first_at for one in found),
         )
     return result
 
@@ -373,9 +385,13 @@ def catalog(sections: Sequence[ChartSection]) -> dict[str, dict[str, Any]]:
 
 
 def extent(summaries: Iterable[Summary]) -> dict[str, float]:
-    """The last iteration, and the most tokens and seconds: where the axes of all charts end."""
+    """The last iteration, and the most tokens and seconds: where the axes of all charts end.
+
+    `first` is where iterations begin: at 0, or below with a warm-up on demonstrations.
+    """
     found = list(summaries)
     return {
+        "first": min((summary.first_at for summary in found if summary.first_at < 0), default=0),
         "iteration": max((summary.last_at for summary in found), default=1),
         "tokens": max((summary.tokens for summary in found), default=1),
         "seconds": round(max((summary.seconds for summary in found), default=1.0), 3),

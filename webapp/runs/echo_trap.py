@@ -42,19 +42,20 @@ raise nothing on their own."""
 MEANING = {
     NO_DATA: "The signals are judged once the first iterations have been trained.",
     NO_SIGNAL: "All trajectories of a group get the same reward, so that no group teaches the policy anything. Read "
-    "some of them: are their actions among those of the environment? If hardly any answer is valid, fine-tune the "
-    "policy on demonstrations first (trainer sft); if all fail, choose easier puzzles or larger groups.",
+    "some of them: are their actions among those of the environment? If hardly any answer is valid, begin with steps "
+    "on demonstrations (sft.warmup_steps); if all fail, choose easier puzzles or larger groups.",
     NOT_RECORDED: "The site judges runs of other trainers from metrics with these names. Callbacks and loggers of the "
     "recorder write them where the trainer measures the quantity; a loop of your own passes them to run.log().",
     TOO_SHORT: "Each signal compares an iteration with those before it; the first ones need more than ten.",
     "healthy": "No signal has been beyond its limit for long.",
-    "watch": "An early sign of a collapse: the policy may be converging on one way to think and act. The reward can "
-    "still look good. Read some of the latest trajectories: are the thoughts of a group still different?",
+    "watch": "An early sign of a collapse, which the evidence names: the policy may be converging on one way to think "
+    "and act, or an update may have broken its answers. The reward can still look good. Read some of the latest "
+    "trajectories: are the thoughts of a group still different?",
     "trapped": "The policy has collapsed: its trajectories have become alike and the reward has fallen. More training "
     "of the same kind rarely helps; resume from an earlier checkpoint.",
 }
 """Explanation of each state."""
-OTHERS_NO_SIGNAL = MEANING[NO_SIGNAL].replace(" (trainer sft)", "").replace("puzzles", "tasks")
+OTHERS_NO_SIGNAL = MEANING[NO_SIGNAL].replace(" (sft.warmup_steps)", "").replace("puzzles", "tasks")
 """The same for runs of other trainers."""
 
 

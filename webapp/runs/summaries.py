@@ -136,6 +136,8 @@ class RunSummary:
     def iteration_words(self) -> str:
         if not self.run.iterations and self.run.recorded is not None:
             return formatting.plural(self.run.iteration, "iteration")
+        if self.run.iteration < 0:
+            return "warm-up"
         return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
 
     @cached_property
@@ -225,11 +227,13 @@ def rest_words(run: Run) -> str:
         return _foreign_words(run)
     if run.iterations == 0:
         return _EVALUATION_STATES.get(run.state, "")
-    at = f"iteration {run.iteration} of {run.iterations}"
+    at = run.place_words
     match run.state:
         case Run.State.QUEUED:
             return "Waiting for a free worker" + (f"; continues after {at}" if run.iteration else "")
         case Run.State.PAUSED:
+            if run.iteration < 0:
+                return f"Paused after {at}; resume continues with its next step"
             return f"Paused after {at}; resume continues at {min(run.iteration + 1, run.iterations)}"
         case Run.State.STOPPED:
             return f"Stopped after {at}; its last checkpoint is kept"
@@ -274,9 +278,9 @@ def size_words(config: RunConfig) -> str:
     if config.kind == "sft":
         demonstrations = formatting.plural(config.sft.demonstrations, "demonstration")
         return f"{formatting.plural(config.iterations, 'step')} of {config.sft.batch:,} out of {demonstrations}"
-    return (
-        f"{formatting.plural(config.iterations, 'iteration')} of {rollout.groups} × {rollout.group_size} trajectories"
-    )
+    steps = f"{formatting.plural(config.warmup_steps, 'step')} on demonstrations, then " if config.warmup_steps else ""
+    iterations = formatting.plural(config.iterations, "iteration")
+    return f"{steps}{iterations} of {rollout.groups} × {rollout.group_size} trajectories"
 
 
 def estimate_words(config: RunConfig) -> str:

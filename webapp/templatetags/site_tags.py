@@ -37,6 +37,12 @@ def state_word(state: str) -> str:
 
 
 @register.filter
+def when(run: Run, iteration: int) -> str:
+    """When something of a run happened, as in “after iteration 8”."""
+    return run.when(iteration)
+
+
+@register.filter
 def suite_label(run: Run, suite: str) -> str:
     """Display name of a suite of a run."""
     return run.suite_label(suite)

@@ -29,7 +29,7 @@ class Group(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
     attempt = models.PositiveIntegerField()
-    iteration = models.PositiveIntegerField()
+    iteration = models.IntegerField()
     split = models.CharField(max_length=5)
     suite = models.CharField(max_length=100, blank=True)
     number = models.PositiveIntegerField(help_text="0-based within iteration, split and suite.")
@@ -99,7 +99,7 @@ class Trajectory(models.Model):
     attempt = models.PositiveIntegerField()
     key = models.CharField(max_length=100, help_text="Its id in the journal.")
     member = models.PositiveIntegerField(help_text="0-based within the group.")
-    iteration = models.PositiveIntegerField()
+    iteration = models.IntegerField()
     split = models.CharField(max_length=5)
     superseded = models.BooleanField(default=False)
     status = models.CharField(max_length=11, choices=Status.choices, default=Status.WAITING)

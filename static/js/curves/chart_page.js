@@ -43,7 +43,7 @@ function named(root) {
 export class ChartPage {
   /**
    * @param {HTMLElement} root contains [data-metric] cards; its data-curves is the address of the buckets, its data-extent
-   *   the last iteration, number of tokens and second of the runs
+   *   the first and last iteration, number of tokens and second of the runs
    * @param {Source[]} sources
    * @param {Record<string, Metric>} catalog all metrics of the runs
    * @param {object} options
@@ -59,7 +59,9 @@ export class ChartPage {
     this.saved = load();
     /** @type {Axis} */ this.axis = "iteration";
     /** @type {Range} */ this.range = null;
-    /** @type {Record<Axis, number>} */ this.extent = { iteration: 1, tokens: 1, seconds: 1, ...JSON.parse(root.dataset.extent ?? "{}") };
+    const { first, ...ends } = { first: 0, ...JSON.parse(root.dataset.extent ?? "{}") };
+    /** Iteration at which the charts begin: 0, or below with a warm-up on demonstrations. */ this.first = first;
+    /** @type {Record<Axis, number>} */ this.extent = { iteration: 1, tokens: 1, seconds: 1, ...ends };
     this.smoothing = 0.6;
     this.log = false;
     this.average = false;
@@ -254,7 +256,7 @@ export class ChartPage {
     const { chart } = card;
     chart.axis = card.root.dataset.axis = this.axis;
     chart.range = this.range;
-    chart.extent = { low: 0, high: this.extent[this.axis] };
+    chart.extent = { low: this.axis === "iteration" ? this.first : 0, high: this.extent[this.axis] };
     chart.limits = this.saved.limits[keyOf(card.plan.names)] ?? { low: null, high: null };
     chart.smoothing = smoothing;
     chart.log = this.log && lines.every((line) => line.points.every(([, , value]) => value > 0));

@@ -6,11 +6,11 @@ import { css } from "../board/colours.js";
 /** @typedef {{state: string, from: number, to: number, open?: boolean}} Band in iterations, both ends included */
 /** @typedef {{bands: Band[], checkpoints: number[]}} Marks */
 
-const COLORS = /** @type {Record<string, string>} */ ({ watch: "--warn", trapped: "--bad" });
+const COLORS = /** @type {Record<string, string>} */ ({ watch: "--warn", trapped: "--bad", warmup: "--soft" });
 const HATCH = 7;
 
 /**
- * Alarm bands: watch as a wash, trapped as a striped wash, each with a bar on top.
+ * Bands: watch and the warm-up on demonstrations as a wash, trapped as a striped wash, each with a bar on top.
  * @param {any} plot
  * @param {Marks} marks
  * @param {(iteration: number) => number} place

@@ -92,10 +92,10 @@ export function phaseWords(phase, iterations) {
  * @param {{iteration: number, iterations: number}} run
  */
 export function restWords(state, { iteration, iterations }) {
-  const at = `iteration ${iteration} of ${iterations}`;
+  const at = iteration < 0 ? "part of the warm-up" : `iteration ${iteration} of ${iterations}`;
   switch (state) {
     case "queued": return "Waiting for a free worker" + (iteration ? `; continues after ${at}` : "");
-    case "paused": return iterations ? `Paused after ${at}; resume continues at ${Math.min(iteration + 1, iterations)}`
+    case "paused": return iterations ? `Paused after ${at}; resume continues ${iteration < 0 ? "with its next step" : `at ${Math.min(iteration + 1, iterations)}`}`
       : "Paused; resume continues with the remaining suites";
     case "cancelled": return iterations ? `Cancelled after ${at}` : "Cancelled";
     default: return "";

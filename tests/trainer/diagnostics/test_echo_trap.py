@@ -113,6 +113,65 @@ def test_it_warns_before_the_reward_collapses_and_reports_the_collapse(collapse:
     assert max(after) <= 25
 
 
+def of(**columns: list[float]) -> list[dict[str, float]]:
+    """Metrics of a run by iteration, from columns named by the part before the slash."""
+    names = {"success": SUCCESS, "format": FORMAT, "entropy": ENTROPY, "gradient": GRADIENT}
+    return [
+        {names[key]: values[n] for key, values in columns.items()} for n in range(len(next(iter(columns.values()))))
+    ]
+
+
+def test_a_real_run_that_breaks_its_format_within_an_iteration_is_reported_with_its_cause() -> None:
+    """Measured: Qwen2.5 0.5B with LoRA, a rate of 3e-4 and four groups of six without a KL penalty."""
+    curves = of(
+        success=[0.75, 0.46, 0.0, 0.25, 0.25, 0.75, 0.04, 0.33], format=[1.0, 0.96, 1.0, 1.0, 1.0, 1.0, 0.04, 0.79]
+    )
+    trap = EchoTrap(EchoTrapConfig())
+    alarms = [
+        trap.update(number, values, "the policy writes </thinking>" if number == 7 else "")
+        for number, values in enumerate(curves, start=1)
+    ]
+    assert [alarm.iteration for alarm in alarms if alarm] == [7]
+    alarm = alarms[6]
+    assert alarm.state == "watch"
+    assert alarm.message.startswith("Valid format fell from 100% to 4% of the turns (the policy writes </thinking>). ")
+    assert "optimizer.policy_lr" in alarm.message
+
+
+@pytest.mark.parametrize(
+    ("curves", "at", "text"),
+    [
+        (of(success=[0.4, 0.5, 0.3, 0.0, 0.0, 0.0]), 6, "No trajectory has succeeded for 3 iterations, where 40% did"),
+        (of(entropy=[0.4, 0.42, 0.41, 2.2]), 4, "Entropy jumped from 0.41 to 2.20 nats"),
+        (of(gradient=[0.8, 1.1, 0.9, 310.0]), 4, "The gradient norm jumped from 0.9 to 310"),
+    ],
+    ids=["success", "entropy", "gradient"],
+)
+def test_what_breaks_before_there_is_a_course_is_reported(curves, at, text) -> None:
+    (alarm,) = watch(curves)
+    assert (alarm.iteration, alarm.state) == (at, "watch")
+    assert alarm.message.startswith(text)
+
+
+def test_success_that_never_returns_is_a_collapse() -> None:
+    states = [alarm.state for alarm in watch(of(success=[0.4, 0.5, 0.3] + [0.0] * 6))]
+    assert states == ["watch", "trapped"]
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        of(success=[0.1, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0, 0.1]),
+        of(format=[0.3, 0.4, 0.1, 0.5, 0.2]),
+        of(success=[0.33, 0.17, 0.33, 0.4, 0.42, 0.79, 0.67, 0.83, 0.88, 1.0, 1.0], entropy=[0.023] * 5 + [0.001] * 6),
+        of(gradient=[0.01, 0.4, 2.0, 0.02, 3.0, 0.0, 9.0]),
+    ],
+    ids=["rare success", "no format yet", "a real bandit that learns", "noisy gradients"],
+)
+def test_beginnings_that_only_look_alarming_are_healthy(curves) -> None:
+    assert not watch(curves)
+
+
 def test_an_alarm_has_its_evidence_in_text_and_numbers() -> None:
     alarms = watch(Script(collapse=110).play(0))
     first = next(alarm for alarm in alarms if alarm.state == "watch")

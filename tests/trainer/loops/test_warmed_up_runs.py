@@ -47,8 +47,8 @@ def whole(request, pocket_folder, tmp_path_factory):
 
 
 def test_a_run_imitates_up_to_iteration_0_and_trains_from_there(whole):
-    config, folder, _ = whole
-    metrics = [event for event in events(folder, Metrics)]
+    _, folder, _ = whole
+    metrics = events(folder, Metrics)
     imitated = {event.iteration: event.values for event in metrics if "sft/loss" in event.values}
     assert list(imitated) == [-4, -3, -2, -1, 0]
     assert imitated[0]["sft/loss"] < imitated[-4]["sft/loss"]

@@ -63,7 +63,7 @@ class ImitationStage:
         timer.start(progress.checkpoint_seconds)
         while progress.iteration < self.last:
             session.check_stop()
-            with timer.phase("update" if session.config.kind == "sft" else "warmup"):
+            with timer.phase("warmup") if session.config.warmup_steps else timer.phase("update"):
                 metrics = self._step(progress.iteration + 1)
                 rollouts.update_weights(self.imitators)
             progress.iteration += 1

@@ -44,8 +44,13 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
         bands=bands,
         band_words=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
-        marks={"bands": bands, "checkpoints": checkpoints},
+        marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints},
     )
+
+
+def _warmup_band(run: Run) -> list[dict[str, Any]]:
+    """The iterations of the warm-up on demonstrations as a band of the charts; empty without one."""
+    return [{"state": "warmup", "from": -run.warmup_steps, "to": 0}] if run.warmup_steps else []
 
 
 @account_optional

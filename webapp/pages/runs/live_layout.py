@@ -35,10 +35,15 @@ def intro(run: Run) -> str:
     )
     each = run.config.get("rollout", {}).get("group_size", 1)
     doing = "is learning" if run.iterations or run.iteration else "plays" if run.recorded is None else "works on"
+    place = run.environment and f" {run.environment}"
+    if run.config.get("kind") == "sft":
+        return (
+            f"A {size}language model {doing}{place} from demonstrations. Each square is one attempt of an evaluation. "
+            "Click any square to watch it think."
+        )
     rows = f"; each row is one {run.task_noun} tried {each} times" if run.iterations and each > 1 else ""
     return (
-        f"A {size}language model {doing}{run.environment and f' {run.environment}'}. Each square is one attempt{rows}. "
-        "Click any square to watch it think."
+        f"A {size}language model {doing}{place}. Each square is one attempt{rows}. Click any square to watch it think."
     )
 
 

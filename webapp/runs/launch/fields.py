@@ -79,7 +79,7 @@ TITLES = {
     "checkpoint": "Checkpoints",
     "echo_trap": "Echo Trap",
     "lora": "LoRA",
-    "sft": "SFT baseline",
+    "sft": "Demonstrations (SFT)",
     "warmup": "Warm-up",
 }
 ABOUT = {"": "Kind, tags, trackers, visibility and place in the queue."}

@@ -14,6 +14,7 @@ ESSENTIALS = {
     "seed": "Of everything random in the run.",
     "rollout.groups": "Puzzles in each iteration.",
     "rollout.group_size": "Attempts at each puzzle.",
+    "sft.warmup_steps": "On demonstrations, before training; 0: none.",
     "optimizer.policy_lr": "Usually 1e-6 to 1e-3.",
     "sft.learning_rate": "Usually 1e-5 to 1e-3.",
     "algorithm.group_filter": "Groups to learn from; std: StarPO-S.",

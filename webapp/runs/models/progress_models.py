@@ -12,7 +12,7 @@ class MetricPoint(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
     name = models.CharField(max_length=100)
-    iteration = models.PositiveIntegerField()
+    iteration = models.IntegerField(help_text="Negative during a warm-up on demonstrations.")
     value = models.FloatField()
     tokens = models.PositiveBigIntegerField()
     seconds = models.FloatField()

@@ -27,7 +27,7 @@ class Evaluation(models.Model):
     """The result of an evaluation suite. Iteration 0 = before training."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="evaluations")
-    iteration = models.PositiveIntegerField()
+    iteration = models.IntegerField()
     suite = models.CharField(max_length=100)
     prompts = models.PositiveIntegerField()
     samples = models.PositiveIntegerField(default=1, help_text="Trajectories per prompt.")

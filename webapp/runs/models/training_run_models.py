@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 import envs
 from trainer.config.resources import ActorRequest, ClusterConfig
+from trainer.config.run import POCKET
 from webapp.core import ids
 from webapp.runs.models.worker_models import Worker
 from webapp.runs.queue import placement
@@ -148,15 +149,15 @@ class Run(models.Model):
 
     # Failures
     crashes = models.PositiveIntegerField(default=0, help_text="Consecutive crashes without a finished iteration.")
-    crash_iteration = models.PositiveIntegerField(default=0)
+    crash_iteration = models.IntegerField(default=0)
     failure = models.TextField(blank=True, help_text="Reason of the failure.")
     log_tail = models.TextField(blank=True, help_text="The last lines of the log when it failed.")
 
     # Progress, projected from the journal
     attempt = models.PositiveIntegerField(default=0, help_text="Attempt in the journal; 0 before its first line.")
-    continued_from = models.PositiveIntegerField(default=0, help_text="Finished iterations when the attempt began.")
+    continued_from = models.IntegerField(default=0, help_text="Finished iterations when the attempt began.")
     iterations = models.PositiveIntegerField(default=0, help_text="Planned.")
-    iteration = models.PositiveIntegerField(default=0, help_text="Finished.")
+    iteration = models.IntegerField(default=0, help_text="Finished; negative during a warm-up on demonstrations.")
     device = models.CharField(max_length=200, blank=True)
     parameters = models.BigIntegerField(default=0)
     phase = models.CharField(max_length=20, blank=True)
@@ -257,9 +258,33 @@ class Run(models.Model):
         return suite
 
     @property
+    def warmup_steps(self) -> int:
+        """Steps on demonstrations before the first iteration, as `RunConfig.warmup_steps`."""
+        trains = self.config.get("kind") == "train" and self.config.get("policy", {}).get("model") != POCKET
+        return int(self.config.get("sft", {}).get("warmup_steps") or 0) if trains else 0
+
+    @property
     def start_words(self) -> str:
         """When iteration 0 was evaluated. Another trainer's run need not train at all, as an imported evaluation."""
-        return "before training" if self.recorded is None else "at iteration 0"
+        if self.recorded is not None:
+            return "at iteration 0"
+        return "after the warm-up" if self.warmup_steps else "before training"
+
+    @property
+    def place_words(self) -> str:
+        """How far the run has come, as in “iteration 8 of 40” or “part of the warm-up”."""
+        if self.iteration < 0:
+            return "part of the warm-up"
+        return f"iteration {self.iteration} of {self.iterations}" if self.iterations else f"iteration {self.iteration}"
+
+    def when(self, iteration: int) -> str:
+        """When something happened, as in “after iteration 8” or “after step 5 of the warm-up”."""
+        if iteration > 0:
+            return f"after iteration {iteration}"
+        step = self.warmup_steps + iteration
+        if iteration == 0:
+            return self.start_words
+        return f"after step {step} of the warm-up" if step > 0 else "before the warm-up"
 
     @property
     def needs(self) -> placement.ResourceRequest:

@@ -20,9 +20,8 @@ def when_of(trajectory: Trajectory) -> str:
     """Point of the training at which it was played, as text."""
     if trajectory.split != "eval":
         return f"iteration {trajectory.iteration}"
-    if trajectory.iteration:
-        return f"evaluation after iteration {trajectory.iteration}"
-    return trajectory.run.start_words if trajectory.run.recorded is None else f"evaluation {trajectory.run.start_words}"
+    when = trajectory.run.when(trajectory.iteration)
+    return f"evaluation {when}" if trajectory.iteration or trajectory.run.recorded is not None else when
 
 
 def shared_data(trajectory: Trajectory) -> dict[str, Any]:
