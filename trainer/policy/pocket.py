@@ -72,7 +72,12 @@ def build_tokenizer(corpus: Iterable[str], size: int = VOCABULARY) -> PreTrained
 def is_pocket(tokenizer: Any) -> bool:
     """Whether a tokenizer is one of `build_tokenizer`, as that of every policy trained from a pocket policy is."""
     added = {token.content for token in tokenizer.added_tokens_decoder.values()}
-    return tokenizer.chat_template == CHAT_TEMPLATE and added >= {THINK, THINK_END, ANSWER, ANSWER_END}
+    return getattr(tokenizer, "chat_template", None) == CHAT_TEMPLATE and added >= {
+        THINK,
+        THINK_END,
+        ANSWER,
+        ANSWER_END,
+    }
 
 
 def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:

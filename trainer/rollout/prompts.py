@@ -6,10 +6,11 @@ import json
 import re
 from functools import lru_cache
 
+import envs
 from envs.base import EnvSpec
 from envs.demonstrators import TurnPlan, example_turns
 from envs.tools.call_formats import tools_as_text
-from trainer.config.run import EnvironmentConfig, RolloutConfig
+from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK, THINK_END, ChatFormat
 from trainer.rollout.response_parser import ACTION_SEPARATOR
 
@@ -72,6 +73,13 @@ def format_line(
         case "paper":  # the format itself is repeated at each turn
             return _separator(spec, rollout, native=native)
     return _placeholders(spec, rollout, native=native)
+
+
+def described_format(config: RunConfig) -> str:
+    """All text of a run's prompts that describes the format of an answer, in its first environment."""
+    environment, rollout = config.environment, config.rollout
+    spec = envs.spec(environment.name, environment.effective_settings())
+    return f"{format_line(spec, rollout, environment)}\n{repeated_line(rollout)}"
 
 
 def repeated_line(rollout: RolloutConfig, *, native: bool = False) -> str:
