@@ -61,6 +61,21 @@ class EnvSpec(BaseModel):
     success: str = Field(description="Success condition in words.")
     tools: tuple[ToolSpec, ...] = Field((), description="Tools whose calls are actions, besides answers.")
 
+    @property
+    def has_grid(self) -> bool:
+        """Whether the text state contains rows of cells, one symbol of the vocabulary each."""
+        return bool(self.vocabulary) and all(len(symbol) == 1 for symbol in self.vocabulary)
+
+    def spaced(self, text: str) -> str:
+        """A text state with a space between the cells of its grid; text without a grid is returned unchanged.
+
+        Tokenizers merge neighbouring characters such as `____`. With spaces between them, each cell is a token.
+        """
+        if not self.has_grid:
+            return text
+        cells = self.vocabulary.keys()
+        return "\n".join(" ".join(line) if cells >= set(line) else line for line in text.split("\n"))
+
 
 Tone = Literal[
     "floor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -11,6 +12,7 @@ from tests.vllm.conftest import pocket
 from tests.vllm.shapes import GREEDY, dialogue, k3, sample, scored
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DivergedError, SamplingParams
+from trainer.engines.stop_text import StopText
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.seeds import derive
 
@@ -173,3 +175,15 @@ def test_the_engine_restores_random_state_and_threads():
         assert torch.get_num_threads() == 1
     finally:
         engine.close()
+
+
+def test_responses_that_stop_at_a_text_equal_those_of_transformers(sampler, policy, chat, openings):
+    sampler.weights_updated()
+    whole = sample(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
+    text = chat.decode(whole[0].ids)
+    params = dataclasses.replace(GREEDY, stop=StopText(text[len(text) // 2 :][:2], chat.tokenizer))
+    own = sample(TransformersSampler(policy.model, chat.eos_id), openings, params)
+    theirs = sample(sampler, openings, params)
+    assert any(response.stopped for response in own)
+    assert [response.ids for response in theirs] == [response.ids for response in own]
+    assert [response.stopped for response in theirs] == [response.stopped for response in own]

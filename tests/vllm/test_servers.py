@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from tests.vllm.servers import START_TIMEOUT, Serving
 from tests.vllm.shapes import GREEDY, k3, sample
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SamplingParams
+from trainer.engines.stop_text import StopText
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm.remote import ServerSampler
 from trainer.engines.vllm.vllm_client import ServerError
@@ -116,3 +118,13 @@ def test_a_server_with_another_logprobs_mode_is_refused(servers, policy, chat, t
     filtered = config.model_copy(update={"rollout": config.rollout.model_copy(update={"top_k": 5})})
     with pytest.raises(ServerError, match="start it with --raw-logprobs"):
         ServerSampler(filtered, policy, chat.eos_id, tmp_path)
+
+
+def test_servers_end_responses_after_a_text(sampler, policy, chat, openings):
+    whole = sample(TransformersSampler(policy.model, chat.eos_id), openings[:8], GREEDY)
+    text = chat.decode(whole[0].ids)
+    params = dataclasses.replace(GREEDY, stop=StopText(text[len(text) // 2 :][:2], chat.tokenizer))
+    own = sample(TransformersSampler(policy.model, chat.eos_id), openings[:8], params)
+    theirs = sample(sampler, openings[:8], params)
+    assert any(response.stopped for response in own)
+    assert [(response.ids, response.stopped) for response in theirs] == [(r.ids, r.stopped) for r in own]

@@ -100,7 +100,7 @@ class RolloutActor:
         if config.lora.rank and config.kind != "evaluate":
             lora_adapters.attach_all(policy.model, None, config.lora, config.seed)
         self.model = policy.model
-        self.chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
+        self.chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
         self.sampler = make_sampler(config, policy, self.chat.eos_id, end_ids=self.chat.end_ids)
         if isinstance(self.sampler, TransformersSampler) and config.rollout.max_staleness:
             self.sampler.threads = 0  # several threads have no common moment between their rounds

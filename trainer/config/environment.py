@@ -175,6 +175,14 @@ class EnvironmentConfig(Section):
         source="paper: appendix E",
         added=True,
     )
+    cells: Literal["auto", "compact", "spaced"] = setting(
+        "auto",
+        "Grids in the prompt (Sokoban, FrozenLake, Rubik's cube and their variants), compact: cells side by side, of "
+        "which tokenizers merge several into one token; spaced: with a space between cells, so that each is a token. "
+        "auto: spaced, except for the pocket policy, whose tokenizer merges none.",
+        source="RAGEN code: spaced in later versions",
+        added=True,
+    )
     defaults_version: int = setting(
         DEFAULTS_VERSION,
         "Version of the environments' default settings. Version 1, of runs recorded before there were two: "

@@ -91,6 +91,23 @@ class RolloutConfig(Section):
         lt=1,
     )
     think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
+    format_line: Literal["auto", "placeholders", "words", "example", "paper"] = setting(
+        "auto",
+        "How the prompt explains the format of an answer. placeholders: one line with the tags around “thought” and "
+        "“action”, which language models copy word by word; words: sentences without anything to copy; example: a "
+        "solver's thought and actions in another puzzle, or words where the environment has no demonstrator; paper: "
+        "the bracketed placeholders of the paper, repeated at each turn. auto: placeholders for the pocket policy, "
+        "which was taught with them, and for other models paper where environment.wording is paper, else example.",
+        added=True,
+    )
+    stop_at_answer: Literal["auto", "on", "off"] = setting(
+        "auto",
+        "End a response after </answer>. Without it, language models write on up to the limit, and the update learns "
+        "from text that nothing reads. The end token that follows is not sampled and not trained on, as after a "
+        "response that was cut. auto: on, except for the pocket policy.",
+        source="RAGEN code: cuts responses after the answer",
+        added=True,
+    )
     system: Annotated[str, TextRole.PLAIN] = setting(
         SYSTEM,
         "System message before the task; empty = none, where some chat templates insert one of their own. The built-in "
@@ -146,6 +163,12 @@ class RolloutConfig(Section):
         ge=0,
         le=100,
     )
+
+    @field_validator("stop_at_answer", mode="before")
+    @classmethod
+    def read_switch(cls, value: object) -> object:
+        """YAML reads on and off as true and false."""
+        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
     @field_validator("system")
     @classmethod

@@ -39,9 +39,10 @@ from trainer.config.resources import ParallelConfig as ParallelConfig
 from trainer.config.rollout import RolloutConfig as RolloutConfig
 
 POCKET = "pocket"
-MEANINGS = 2
+MEANINGS = 3
 """Version of what settings mean: 1 since `reinforce_plus_plus` gives turns credit for later ones, 2 since the built-in
-policy imitates demonstrations in the words of its course."""
+policy imitates demonstrations in the words of its course, 3 since other models get prompts and ends of responses of
+their own."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
 
 
@@ -384,12 +385,35 @@ class RunConfig(Section):
 
     def with_meanings(self, version: int) -> Self:
         """Settings that do now what these did in a run that began with that version of MEANINGS."""
-        if version < 1 and self.algorithm.estimator == "reinforce_plus_plus":
-            algorithm = self.algorithm.model_copy(update={"estimator": "reinforce_plus_plus_verl"})
-            return self.model_copy(update={"algorithm": algorithm})
-        if version < 2 and self.kind == "sft" and self.sft.thoughts == "auto":
-            return self.model_copy(update={"sft": self.sft.model_copy(update={"thoughts": "general"})})
-        return self
+        config = self
+        if version < 1 and config.algorithm.estimator == "reinforce_plus_plus":
+            algorithm = config.algorithm.model_copy(update={"estimator": "reinforce_plus_plus_verl"})
+            config = config.model_copy(update={"algorithm": algorithm})
+        elif version < 2 and config.kind == "sft" and config.sft.thoughts == "auto":
+            config = config.model_copy(update={"sft": config.sft.model_copy(update={"thoughts": "general"})})
+        if version < 3 and config.policy.model != POCKET:
+            config = config.with_prompts(pocket=True)
+        return config
+
+    def with_prompts(self, *, pocket: bool) -> Self:
+        """The settings with `auto` replaced in those of prompt and response that depend on the policy.
+
+        Args:
+            pocket: whether the policy is the pocket policy, or was trained from it.
+        """
+        rollout, environment = self.rollout, self.environment
+        chosen = {
+            "format_line": "placeholders" if pocket else "paper" if environment.wording == "paper" else "example",
+            "stop_at_answer": "off" if pocket else "on",
+        }
+        chosen = {name: value for name, value in chosen.items() if getattr(rollout, name) == "auto"}
+        if chosen:
+            rollout = rollout.model_copy(update=chosen)
+        if environment.cells == "auto":
+            environment = environment.model_copy(update={"cells": "compact" if pocket else "spaced"})
+        if rollout is self.rollout and environment is self.environment:
+            return self
+        return self.model_copy(update={"rollout": rollout, "environment": environment})
 
     def title(self) -> str:
         """The run's name, or one made from environment, algorithm and model."""

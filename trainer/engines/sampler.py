@@ -9,12 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from trainer.engines.stop_text import StopText
+
 
 @dataclass(frozen=True)
 class SamplingParams:
     """Sampling settings. `temperature` 0 is greedy decoding.
 
-    `top_k` 0, `top_p` 1 and `min_p` 0 are off; a token must pass all filters that are on.
+    `top_k` 0, `top_p` 1 and `min_p` 0 are off; a token must pass all filters that are on. `stop` ends responses after
+    a text; an engine that ignores it samples on to the end token.
     """
 
     temperature: float = 1.0
@@ -22,6 +25,7 @@ class SamplingParams:
     top_k: int = 0
     min_p: float = 0.0
     max_tokens: int = 96
+    stop: StopText | None = None
 
 
 class DivergedError(RuntimeError):
@@ -43,7 +47,8 @@ class SampledResponse:
         logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats; NaN where the
             engine does not report them.
         entropies: (n,) entropies of that distribution, nats; NaN where the engine does not report them.
-        ended: whether the last token is the end token (else the response was cut at `max_tokens`).
+        ended: whether the last token is an end token (else the response was cut).
+        stopped: whether the response was cut after the text at which it had to stop (else at `max_tokens`).
         reported_tokens: token count reported by the engine, where `ids` are not the model's tokens.
         context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
         version: of the weights that sampled it, where the owner of the sampler counts them.
@@ -53,9 +58,15 @@ class SampledResponse:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     ended: bool = False
+    stopped: bool = False
     reported_tokens: int | None = None
     context_exceeded: bool = False
     version: int = 0
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the response was cut at the limit of tokens."""
+        return not (self.ended or self.stopped)
 
     @property
     def tokens(self) -> int:

@@ -11,11 +11,11 @@ from typing import TypeVar
 import numpy as np
 
 from envs.base import TextEnv
+from envs.demonstrators import best_action, demonstrator_of
 from envs.pool import EnvironmentPool, Start, failure_message
 from trainer.config.run import RunConfig
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
-from trainer.imitation.demonstrators import best_action, demonstrator_of
 
 BEST, RANDOM = "success_best_play", "success_random_play"
 """Last parts of the metrics' names."""

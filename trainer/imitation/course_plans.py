@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from envs.base import ArmsBoard, GridBoard, PageBoard, PageItem, PageSection, TextEnv
-from trainer.imitation.demonstrators import MOVES, Cell, TurnPlan, at, best_action, cells_of, grid_of
+from envs.demonstrators import MOVES, Cell, TurnPlan, at, best_action, cells_of, grid_of
 
 _DIRECTIONS = tuple(MOVES)  # each slips into the one before or after it, in a circle
 

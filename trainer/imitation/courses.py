@@ -13,6 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from envs.demonstrators import (
+    Demonstrator,
+    answer_to_another_question,
+    random_action,
+    random_click,
+    shuffled_equation,
+)
 from envs.webshop import generated
 from trainer.config.imitation import COURSE_ENVIRONMENTS
 from trainer.config.imitation import Course as CourseName
@@ -25,13 +32,6 @@ from trainer.imitation.course_plans import (
     plan_expression_search,
     plan_shopping,
     plan_walk,
-)
-from trainer.imitation.demonstrators import (
-    Demonstrator,
-    answer_to_another_question,
-    random_action,
-    random_click,
-    shuffled_equation,
 )
 from trainer.policy import pocket
 

@@ -12,7 +12,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from trainer.config.run import RunConfig
+from trainer.config.run import POCKET, RunConfig
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.policy import pocket
 from trainer.policy.chat_format import ChatFormat
@@ -34,6 +34,7 @@ def demonstration_records(
     Raises:
         NoSolverError: the solver has no advice in any of the first hundred initial states.
     """
+    config = config.with_prompts(pocket=config.policy.model == POCKET)
     # any lossless tokenizer would do
     chat = ChatFormat(pocket.build_tokenizer([]), think=config.rollout.think, system=config.rollout.system)
     yielded = 0

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import envs
+from envs.demonstrators import Demonstrator, TurnPlan, demonstrator_of
 from envs.tools.call_formats import parse_calls, render_calls
 from envs.tools.calls import readable_call
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
-from trainer.imitation.demonstrators import Demonstrator, TurnPlan, demonstrator_of
 from trainer.policy.chat_format import ANSWER, ANSWER_END, THINK_END, ChatFormat
 from trainer.rollout.episode import Episode
 from trainer.rollout.prompts import opening_message, state_message

@@ -21,6 +21,9 @@ from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
+_BY_POLICY = {"rollout": ("format_line", "stop_at_answer"), "environment": ("cells",)}
+"""Settings whose `auto` depends on the policy, see `RunConfig.with_prompts`."""
+
 
 def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
     """Completed suites, by name, of a run with exactly this configuration in a folder.
@@ -46,13 +49,24 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
 def _is_same(recorded: dict[str, Any], config: RunConfig) -> bool:
     """Whether a recorded configuration, with the settings added since, gives the same results as this one."""
     settings = current_settings(recorded)
-    if _decisive_settings(settings) == _decisive_settings(config.model_dump(mode="json")):
+    if _decisive_settings(settings) == _decisive_settings(_as_resolved(config.model_dump(mode="json"), settings)):
         return True
     try:
         completed = RunConfig.model_validate(settings)
     except ValidationError:
         return False
-    return _decisive_settings(_comparable(completed)) == _decisive_settings(_comparable(config))
+    played = _comparable(completed)
+    return _decisive_settings(played) == _decisive_settings(_as_resolved(_comparable(config), played))
+
+
+def _as_resolved(requested: dict[str, Any], recorded: dict[str, Any]) -> dict[str, Any]:
+    """Requested settings with the recorded values of those left to the kind of the policy (`auto`)."""
+    data = dict(requested)
+    for section, names in _BY_POLICY.items():
+        before = recorded.get(section) or {}
+        chosen = {name: before[name] for name in names if name in before and requested[section][name] == "auto"}
+        data[section] = requested[section] | chosen
+    return data
 
 
 def _comparable(config: RunConfig) -> dict[str, Any]:

@@ -19,7 +19,8 @@ UNLIMITED = 2**40
 def evaluate_hosted(session: RunSession) -> None:
     """Play the suites that no earlier attempt completed; responses in the run's cache are not requested again."""
     completed = begin_evaluation(session)
-    stopped, config = session.on_interrupt, session.config
+    stopped, config = session.on_interrupt, session.config.with_prompts(pocket=False)
+    session.config = config
     rollout = config.rollout
     chat = HostedChat(
         think=rollout.think,

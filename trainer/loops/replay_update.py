@@ -91,7 +91,7 @@ def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Re
     base = _base(folder, config, cache or default_cache())
     source = base if start is None or config.lora.rank else checkpoints.path_of(folder, start)
     policy = load(source, config.policy)
-    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
+    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
     trajectories = _trajectories(record, config, chat)
     selection = select_batch([t for t in trajectories if not t.failed], config.algorithm)
     learned = {name for name, arrays in record.tokens.items() if arrays.advantages is not None}
@@ -201,8 +201,9 @@ def _restore_tokens(
         if index == 0:
             trajectory.append_prompt(chat.opening(task + turn.state))
         else:
-            before = trajectory.turns[index - 1]
-            trajectory.append_prompt(chat.between(turn.state, ended=not before.truncated, role=message_role(before)))
+            role = message_role(trajectory.turns[index - 1])
+            ended = chat.is_ended(trajectory.response(index - 1), role)
+            trajectory.append_prompt(chat.between(turn.state, ended=ended, role=role))
         first = index + 1 - context_turns if context_turns and index else 0
         if first > 0:
             trajectory.prompts[index] = _window(trajectory, trajectory.turns[first : index + 1], task, chat)
@@ -216,6 +217,7 @@ def _window(trajectory: Trajectory, turns: Sequence[Turn], task: str, chat: Chat
     """The prompt of the last of the turns, where only these are shown."""
     ids = chat.opening(task + turns[0].state)
     for turn, following in pairwise(turns):
-        ids += trajectory.response(turn.turn)
-        ids += chat.between(following.state, ended=not turn.truncated, role=message_role(turn))
+        response, role = trajectory.response(turn.turn), message_role(turn)
+        ids += response
+        ids += chat.between(following.state, ended=chat.is_ended(response, role), role=role)
     return ids

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Literal, Self
 
@@ -55,7 +55,8 @@ class ChatFormat:
     `opening` returns all tokens before the first sampled one, `between` all tokens between a response's end token and
     the next sampled one. Both end with the forced opening tag (`<think>` or `<answer>`), which is never sampled.
     `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's own end token. In templates
-    without one, whose turns end where the next message begins, `call_end_id` closes a turn with calls.
+    without one, whose turns end where the next message begins, `call_end_id` closes a turn with calls. Where a response
+    ends otherwise (cut, or with another end token), `between` adds the template's token, which is not sampled.
 
     Args:
         tokenizer: with a chat template.
@@ -64,6 +65,7 @@ class ChatFormat:
         variables: of the chat template, besides those of transformers.
         day: the date for templates that write one, as YYYY-MM-DD.
         call_format: in which tools are called; `auto` = the one that reads a call as the template renders it.
+        model_end_ids: tokens that end a text according to the model's own files, in addition to the template's.
     Raises:
         TemplateError: the template cannot format dialogues, or the system message contains one of its special tokens.
     Attributes:
@@ -84,6 +86,7 @@ class ChatFormat:
     renders_tools = False
     renders_results = False
     separate_results = False
+    _model_end_ids: frozenset[int] = frozenset()
     _tool_messages = ToolMessages()
     _system_lists_tools = False
 
@@ -96,7 +99,9 @@ class ChatFormat:
         variables: Mapping[str, Any] | None = None,
         day: str = TEMPLATE_DATE,
         call_format: CallFormat | Literal["auto"] = "auto",
+        model_end_ids: Iterable[int] = (),
     ) -> None:
+        self._model_end_ids = frozenset(model_end_ids)
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
         self._template = dated(_template_of(tokenizer), date.fromisoformat(day))
         self._check_system()
@@ -119,8 +124,8 @@ class ChatFormat:
         self._try_calls(None if call_format == "auto" else call_format)
 
     @classmethod
-    def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig) -> Self:
-        """The format that the settings of a rollout ask for. Raises TemplateError.
+    def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig, model_end_ids: Iterable[int] = ()) -> Self:
+        """The format that the settings of a rollout ask for, of a model with these end tokens. Raises TemplateError.
 
         Only hosted models have native calls, and these have a format of their own.
         """
@@ -131,6 +136,7 @@ class ChatFormat:
             variables=rollout.chat_template_kwargs,
             day=rollout.template_date,
             call_format="auto" if rollout.tool_calls == "native" else rollout.tool_calls,
+            model_end_ids=model_end_ids,
         )
 
     def with_tools(self, tools: Sequence[ToolSpec]) -> Self:
@@ -249,7 +255,11 @@ class ChatFormat:
     @property
     def end_ids(self) -> frozenset[int]:
         """All tokens that end a response."""
-        return frozenset((self.end_id("user"), self.end_id("tool")))
+        return self._model_end_ids | {self.end_id("user"), self.end_id("tool")}
+
+    def is_ended(self, response: Sequence[int], role: Role) -> bool:
+        """Whether a response's last token is the one that ends it before a message of this role."""
+        return list(response[-1:]) == [self.end_id(role)]
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +40,17 @@ class Policy:
     def pad_id(self) -> int:
         pad = self.tokenizer.pad_token_id
         return int(pad if pad is not None else self.tokenizer.eos_token_id)
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end a text according to the model's files (`eos_token_id` of generation_config.json).
+
+        Chat models often name two: that of a turn, and the one that ended documents in pretraining.
+        """
+        generation = self.model.generation_config
+        named = generation.eos_token_id if generation is not None else None
+        ids = named if isinstance(named, Sequence) else [] if named is None else [named]
+        return frozenset(int(token) for token in ids)
 
     @property
     def parameters(self) -> int:

@@ -69,6 +69,17 @@ def build_tokenizer(corpus: Iterable[str], size: int = VOCABULARY) -> PreTrained
     return _as_loaded(built)
 
 
+def is_pocket(tokenizer: Any) -> bool:
+    """Whether a tokenizer is one of `build_tokenizer`, as that of every policy trained from a pocket policy is."""
+    added = {token.content for token in tokenizer.added_tokens_decoder.values()}
+    return getattr(tokenizer, "chat_template", None) == CHAT_TEMPLATE and added >= {
+        THINK,
+        THINK_END,
+        ANSWER,
+        ANSWER_END,
+    }
+
+
 def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """The tokenizer as transformers loads it, which uses its own pre-tokenizer for every Qwen2 checkpoint.
 

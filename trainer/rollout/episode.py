@@ -18,7 +18,7 @@ from trainer.engines.sampler import SampledResponse
 from trainer.journal.events import ActionRecord, TrajectoryFinished, Turn
 from trainer.policy.chat_format import THINK_END, ChatFormat
 from trainer.rollout.actions import ActionExecutor
-from trainer.rollout.prompts import opening_message, state_message
+from trainer.rollout.prompts import opening_message, repeated_line, state_message
 from trainer.rollout.response_parser import ParsedResponse, parse_response
 from trainer.rollout.tool_turns import call_results, earlier_results, message_role, parse_tool_response
 from trainer.rollout.trajectory import Trajectory
@@ -52,6 +52,8 @@ class Episode:
         self.chat = chat = chat.with_tools(env.env_spec.tools)
         self.trajectory, self.context = trajectory, context
         self._environment = config.environment.name
+        self._spaced = config.environment.cells == "spaced"
+        self._repeated = repeated_line(config.rollout, native=bool(chat.tools))
         self.last_reward: float | None = None
         try:
             self._actions = ActionExecutor(env, config.rollout.max_actions, trajectory)
@@ -130,7 +132,7 @@ class Episode:
             reward=sum(terms.values()),
             terms=terms,
             tokens=response.tokens,
-            truncated=not response.ended,
+            truncated=response.truncated,
             entropy=_mean(response.entropies),
             logprob=_mean(response.logprobs),
             board=board,
@@ -231,11 +233,16 @@ class Episode:
         turns = self.trajectory.turns
         results = call_results(turns[-1]) if turns and not self.chat.separate_results else ""
         return state_message(
-            results or self.env.render(),
+            results or self._rendered(),
             turn=len(turns),
             actions_left=self.actions_left,
             last_reward=self.last_reward,
+            format_line=self._repeated,
         )
+
+    def _rendered(self) -> str:
+        text = self.env.render()
+        return self.env.env_spec.spaced(text) if self._spaced else text
 
     def _window_from(self, first: int) -> list[int]:
         """The task and the dialogue from the state of turn `first` on, with responses as sampled."""
@@ -250,9 +257,8 @@ class Episode:
     def _between(self, turn: Turn, state: str) -> list[int]:
         """The tokens between the response of a turn and the next one, with the state that it led to."""
         earlier = earlier_results(turn) if self.chat.separate_results else []
-        role, ended = message_role(turn), not turn.truncated
-        if len(self.chat.end_ids) > 1:  # a turn may end as if another message followed
-            ended = self.trajectory.response(turn.turn)[-1:] == [self.chat.end_id(role)]
+        role = message_role(turn)
+        ended = self.chat.is_ended(self.trajectory.response(turn.turn), role)
         return self.chat.between(state, ended=ended, role=role, earlier=earlier)
 
     def _end_at_full_context(self) -> None:
@@ -268,7 +274,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _problem(parsed: ParsedResponse, unknown: Sequence[str], response: SampledResponse) -> str | None:
     if parsed.problem is not None:
-        return parsed.problem if response.ended else f"{parsed.problem} (cut at {response.tokens} tokens)"
+        return f"{parsed.problem} (cut at {response.tokens} tokens)" if response.truncated else parsed.problem
     if unknown:
         return "no such action: " + ", ".join(repr(word[:40]) for word in unknown)
     return None

@@ -12,8 +12,9 @@ from envs.pool import EnvironmentPool, Start, failure_message
 from envs.sandbox.client import EnvironmentFailure
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import Sampler, SamplingParams, TokenListener
+from trainer.engines.stop_text import StopText
 from trainer.journal.events import Event, GroupStarted
-from trainer.policy.chat_format import ChatFormat
+from trainer.policy.chat_format import ANSWER_END, ChatFormat
 from trainer.rollout.episode import Episode
 from trainer.rollout.trajectory import Trajectory
 
@@ -99,6 +100,7 @@ class RolloutRunner:
 
     def __post_init__(self) -> None:
         self._pools: dict[str, EnvironmentPool] = {}
+        self._stop = StopText(ANSWER_END, self.chat.tokenizer)
 
     def close(self) -> None:
         """End the sandbox processes of environments and close the sampler."""
@@ -135,6 +137,7 @@ class RolloutRunner:
             top_k=rollout.top_k if train else 0,
             min_p=rollout.min_p if train else 0.0,
             max_tokens=rollout.max_response_tokens,
+            stop=self._stop if rollout.stop_at_answer == "on" else None,
         )
 
     def _open(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:

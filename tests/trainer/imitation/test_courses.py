@@ -9,6 +9,7 @@ import pytest
 
 import envs
 from envs.base import GridBoard, Hint
+from envs.demonstrators import cells_of, grid_of
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_STRATEGIES,
@@ -22,7 +23,6 @@ from trainer.imitation.course_plans import (
 )
 from trainer.imitation.courses import COUNTDOWN, COURSES, expert_of
 from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
-from trainer.imitation.demonstrators import cells_of, grid_of
 from trainer.policy.chat_format import ChatFormat
 
 SINGLE = [name for name, course in COURSES.items() if course.demonstrator]

@@ -7,6 +7,12 @@ import numpy as np
 import pytest
 
 import envs
+from envs.demonstrators import (
+    DEMONSTRATORS,
+    answer_to_another_question,
+    demonstrator_of,
+    plan_from_hint,
+)
 from envs.registry import BUILT_IN
 from tests.envs.plugins import offering
 from trainer.cli import main
@@ -14,12 +20,6 @@ from trainer.config.rollout import SYSTEM
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.imitation.demonstration_files import demonstration_records
 from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
-from trainer.imitation.demonstrators import (
-    DEMONSTRATORS,
-    answer_to_another_question,
-    demonstrator_of,
-    plan_from_hint,
-)
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.response_parser import parse_response
 

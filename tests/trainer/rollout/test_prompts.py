@@ -6,13 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 import envs
+from envs.demonstrators import DEMONSTRATORS, example_turns
 from envs.registry import BUILT_IN
 from tests.trainer import tiny
 from trainer.config.files import load_preset, validation_errors
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.evaluation.suites import suites_of
 from trainer.policy.chat_format import ChatFormat
-from trainer.rollout.prompts import opening_message, state_message
+from trainer.rollout.prompts import example_text, opening_message, repeated_line, state_message
+from trainer.rollout.response_parser import ACTION_SEPARATOR, parse_response
 
 
 def test_the_opening_has_task_symbols_actions_format_and_limits():
@@ -127,3 +129,99 @@ def test_bandit_paper_presets_read_the_paper_wording_in_every_suite(suite):
     config = suites_of(load_preset("bandit-starpo-paper"))[suite].config
     env = envs.make(config.environment.name)
     assert opening_message(env.env_spec, config.rollout, config.environment).startswith("This is a game with a bandit")
+
+
+NAMES = [name for name in BUILT_IN if not envs.needs_variant(name)]
+
+
+def config_of(name: str, *, line: str, think: bool = True, **environment: object) -> RunConfig:
+    rollout = {"format_line": line, "think": think, "max_response_tokens": 77}
+    return RunConfig.model_validate({"environment": {"name": name, **environment}, "rollout": rollout})
+
+
+@pytest.mark.parametrize("think", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_explains_tags_and_limits_without_words_that_are_no_action(name, think):
+    spec = envs.spec(name)
+    for line in ("words", "example", "paper"):
+        config = config_of(name, line=line, think=think)
+        task = opening_message(spec, config.rollout, config.environment)
+        state = state_message(
+            "board", turn=1, actions_left=3, last_reward=0.5, format_line=repeated_line(config.rollout)
+        )
+        read = task + state
+        assert "<answer>" in read
+        assert ("<think>" in read) == think
+        assert "at most 77 tokens" in read
+        assert "<think>thought" not in read
+        assert ">action" not in read
+        assert ("[your answer]" in state) == (line == "paper")
+        assert (ACTION_SEPARATOR in read) == (config.rollout.max_actions_per_turn > 1)
+
+
+@pytest.mark.parametrize("name", sorted(set(DEMONSTRATORS) & set(NAMES)))
+def test_an_example_is_a_valid_answer_to_a_puzzle_that_no_run_plays(name):
+    config = config_of(name, line="example")
+    spec, limit = envs.spec(name), config.rollout.max_actions_per_turn
+    examples = example_turns(name, {}, limit)
+    assert examples == example_turns(name, {}, limit)
+    text = opening_message(spec, config.rollout, config.environment)
+    for example in examples:
+        written = example_text(example, think=True)
+        assert written in text
+        parsed = parse_response(written.removeprefix("<think>"), think=True, max_actions=limit)
+        assert parsed.structured
+        assert parsed.thought == example.thought
+        assert 1 <= len(parsed.actions) <= min(limit, 2)
+        assert not spec.actions or set(parsed.actions) <= set(spec.actions)
+
+
+def test_the_examples_of_a_bandit_leave_open_which_arm_pays():
+    bandit, reversed_bandit = (example_turns(name, {}, 1) for name in ("Bandit", "BanditRev"))
+    assert [turn.actions for turn in bandit] == [["Dragon"], ["Phoenix"]]
+    assert sorted(turn.thought for turn in bandit) == sorted(turn.thought for turn in reversed_bandit)
+
+
+def test_the_prompts_of_the_pocket_policy_are_those_of_its_warm_up():
+    pocket = RunConfig().with_prompts(pocket=True)
+    for name in NAMES:
+        spec = envs.spec(name)
+        text = opening_message(spec, pocket.rollout, pocket.environment)
+        assert text == opening_message(spec, RolloutConfig())
+        assert "Answer: <think>thought</think><answer>" in text
+    assert (pocket.environment.cells, pocket.rollout.stop_at_answer) == ("compact", "off")
+
+
+def test_other_policies_get_an_example_or_the_line_of_the_paper_unless_settings_say_otherwise():
+    chosen = RunConfig().with_prompts(pocket=False)
+    assert (chosen.rollout.format_line, chosen.rollout.stop_at_answer) == ("example", "on")
+    assert chosen.environment.cells == "spaced"
+    assert chosen.with_prompts(pocket=True) is chosen
+    paper = RunConfig.model_validate({"environment": {"wording": "paper"}, "rollout": {"stop_at_answer": False}})
+    assert paper.with_prompts(pocket=False).rollout.format_line == "paper"
+    assert paper.with_prompts(pocket=False).rollout.stop_at_answer == "off"
+    assert RunConfig.model_validate({"rollout": {"stop_at_answer": True}}).rollout.stop_at_answer == "on"
+
+
+@pytest.mark.parametrize(
+    ("name", "first_line"), [("FrozenLake", "_ _ O _"), ("Sokoban", "# # # # # #"), ("Game2048", ". . . .")]
+)
+def test_spaced_cells_change_the_text_and_not_the_board(name, first_line):
+    chat = ChatFormat(tiny.styles()["chatml"], think=True)
+    compact, spaced = (
+        tiny.episode(chat, RunConfig.model_validate({"environment": {"name": name, "cells": cells}}), seed=5)
+        for cells in ("compact", "spaced")
+    )
+    assert spaced.state.split("\n")[1] == first_line
+    assert spaced.state.replace(" ", "") == compact.state.replace(" ", "")
+    assert spaced.board == compact.board
+
+
+def test_the_line_of_the_paper_is_repeated_at_each_turn():
+    chat = ChatFormat(tiny.styles()["chatml"], think=True)
+    episode = tiny.episode(chat, config_of("Sokoban", line="paper"), seed=0)
+    assert "[Your thoughts]" not in episode.task
+    for _ in range(2):
+        assert "<think> [Your thoughts] </think> <answer> [your answer] </answer>" in episode.state
+        episode.prompt()
+        episode.receive(tiny.sampled(chat, "I wait.</think><answer>Up</answer>"))

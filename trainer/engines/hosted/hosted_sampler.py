@@ -20,6 +20,7 @@ from trainer.engines.hosted.costs import BudgetLimiter, UsageTotals
 from trainer.engines.hosted.hosted_client import HostedClient
 from trainer.engines.hosted.response_cache import ResponseCache, key_of
 from trainer.engines.sampler import SampledResponse, SamplingParams, TokenListener
+from trainer.engines.stop_text import StopText
 from trainer.seeds import derive
 
 _STOP_POLL_SECONDS = 0.2
@@ -165,7 +166,7 @@ class HostedSession:
                 del self._requests[outcome.row]
                 if outcome.completion is None:
                     raise outcome.error or RuntimeError("a request ended without a result")
-                response = sampled_response(self.sampler.chat, outcome.completion)
+                response = sampled_response(self.sampler.chat, outcome.completion, self.params.stop)
                 self.tokens[outcome.row] += response.ids
                 yield outcome.row, response
         finally:
@@ -229,9 +230,12 @@ def _merge_system(messages: list[Message]) -> list[Message]:
     return [first, *messages[2:]]
 
 
-def sampled_response(chat: HostedChat, completion: Completion) -> SampledResponse:
+def sampled_response(chat: HostedChat, completion: Completion, stop: StopText | None = None) -> SampledResponse:
     """A completion as ids: the endpoint's tokens where reported, else bytes, then an id for each call; unknown values
     are NaN.
+
+    Text after the one at which responses stop is dropped here, and not by the endpoint: APIs leave the text itself out,
+    and do not say whether the model ended or was stopped.
     """
     if completion.context_exceeded:
         return SampledResponse(ended=True, context_exceeded=True)
@@ -240,6 +244,8 @@ def sampled_response(chat: HostedChat, completion: Completion) -> SampledRespons
         logprobs = [math.nan] * len(ids)
     else:
         ids, logprobs = chat.tokens.intern(completion.tokens), list(completion.logprobs)
+    length = stop.length(ids) if stop else None
+    ids, logprobs = ids[:length], logprobs[:length]
     calls = chat.tokens.intern_calls(completion.calls)
     ids, logprobs = ids + calls, logprobs + [math.nan] * len(calls)
     return SampledResponse(
@@ -247,5 +253,6 @@ def sampled_response(chat: HostedChat, completion: Completion) -> SampledRespons
         logprobs,
         entropies=[math.nan] * len(ids),
         ended=completion.ended,
+        stopped=length is not None,
         reported_tokens=completion.usage.completion,
     )

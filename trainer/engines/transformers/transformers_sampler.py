@@ -227,7 +227,7 @@ class TransformersSession:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
     def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
-        cache, ends, limit = self.cache, self.sampler.end_ids, self.params.max_tokens
+        cache, ends, limit, stop = self.cache, self.sampler.end_ids, self.params.max_tokens, self.params.stop
         active = len(rows)  # slots 0…active−1 are still being sampled
         responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
         order = torch.arange(active, device=self.device)  # slot → its row of `uniforms`
@@ -247,11 +247,13 @@ class TransformersSession:
             sources = list(range(active))  # by slot: its slot before finished rows were moved behind
             finished = []
             for slot in reversed(range(active)):
-                if ids[slot] in ends or step == limit - 1:
-                    row = cache.row_in[slot]
+                row = cache.row_in[slot]
+                ended = ids[slot] in ends
+                stopped = stop is not None and not ended and stop.length(responses[row].ids, step) is not None
+                if ended or stopped or step == limit - 1:
                     self.pending[row] = [ids[slot]]
                     self.cached[row] += responses[row].ids[:-1]
-                    responses[row].ended = ids[slot] in ends
+                    responses[row].ended, responses[row].stopped = ended, stopped
                     finished.append(row)
                     active -= 1
                     cache.swap(slot, active)

@@ -148,6 +148,7 @@ class ServerSession:
             "return_token_ids": True,
             "ignore_eos": True,
             "stop_token_ids": sorted(self.sampler.end_ids),
+            **({"stop": [params.stop.text], "include_stop_str_in_output": True} if params.stop else {}),
             "skip_special_tokens": False,
             "add_special_tokens": False,
         }
@@ -165,4 +166,8 @@ class ServerSession:
         ids, logprobs = list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
         if not all(logprob is not None and math.isfinite(logprob) for logprob in logprobs):
             raise DivergedError(DIVERGED_MESSAGE)
-        return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ids[-1] in self.sampler.end_ids)
+        length = self.params.stop.length(ids) if self.params.stop else None
+        if length is not None:  # the server may report tokens that it sampled before it found the text
+            ids, logprobs = ids[:length], logprobs[:length]
+        ended = length is None and ids[-1] in self.sampler.end_ids
+        return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ended, stopped=length is not None)

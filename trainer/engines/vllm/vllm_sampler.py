@@ -17,7 +17,7 @@ from trainer.engines.vllm.vllm_engine import VllmEngine
 from trainer.policy.load import Policy
 from trainer.seeds import derive
 
-_LISTENER_INTERVAL = 4  # tokens between two calls of the listener
+_REPORT_INTERVAL = 4  # tokens between two reports of a response: to the listener, and to see whether it has to stop
 _log = logging.getLogger(__name__)
 
 
@@ -115,7 +115,7 @@ class VllmSession:
             stop_token_ids=sorted(self.sampler.end_ids),
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
-            stream_interval=_LISTENER_INTERVAL if self.listener else params.max_tokens,
+            stream_interval=_REPORT_INTERVAL if self.listener or params.stop else params.max_tokens,
         )
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
@@ -124,10 +124,15 @@ class VllmSession:
         try:
             while self.row_of:
                 for output in self.engine.step():
-                    row = self.row_of[output.request_id]
+                    row = self.row_of.get(output.request_id)
+                    if row is None:  # it was aborted within this step
+                        continue
                     self._add(row, output.outputs[0])
-                    if output.finished:
+                    stopped = self.responses[row].stopped
+                    if output.finished or stopped:
                         del self.row_of[output.request_id]
+                        if stopped and not output.finished:
+                            self.engine.abort([output.request_id])
                         yield row, self._finish(row)
                 self._notify_listener()
         finally:
@@ -135,7 +140,11 @@ class VllmSession:
             self.row_of.clear()
 
     def _add(self, row: int, delta: Any) -> None:
-        response = self.responses[row]
+        """Append what was sampled since the last report, up to the token after which the response has to stop.
+
+        The engine has no tokenizer and samples on until it is told to stop: later tokens are dropped.
+        """
+        response, stop = self.responses[row], self.params.stop
         for token, logprobs in zip(delta.token_ids, delta.logprobs, strict=True):
             logprob = logprobs[token].logprob
             if not math.isfinite(logprob):
@@ -143,10 +152,13 @@ class VllmSession:
             response.ids.append(token)
             response.logprobs.append(logprob)
             response.entropies.append(math.nan)  # not reported by vLLM
+            if stop is not None and stop.length(response.ids, len(response.ids) - 1) is not None:
+                response.stopped = True
+                return
 
     def _finish(self, row: int) -> SampledResponse:
         response = self.responses.pop(row)
-        response.ended = response.ids[-1] in self.sampler.end_ids
+        response.ended = response.ids[-1] in self.sampler.end_ids and not response.stopped
         self.tokens[row] += response.ids
         return response
 

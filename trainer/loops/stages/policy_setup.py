@@ -27,6 +27,7 @@ from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import ModelError, Policy, load, pick_device
+from trainer.policy.pocket import is_pocket
 from trainer.rollout.environment_mix import shares_of
 
 
@@ -48,6 +49,8 @@ class PolicySetup:
 def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicySetup:
     """Load the policy as the newest checkpoint left it, and have the other processes of the run do the same.
 
+    From then on the session's settings have no `auto` that depends on the kind of the policy.
+
     Args:
         session: the run, resumed.
         with_reference: keep the initial policy where the KL penalty needs it or its memory is small.
@@ -65,8 +68,9 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     policy = load(source, own)
     if not config.engine.foreign:
         check_cache(policy.model)
+    config = session.config = config.with_prompts(pocket=is_pocket(policy.tokenizer))
     reference = base_source(session) if with_reference and keeps_reference(config, policy) else None
-    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
+    chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
     if chat.call_notice and _offers_tools(config):
         session.warn(chat.call_notice)
     cluster = reserve_cluster(session, policy, reference) if needs_cluster(config) else None

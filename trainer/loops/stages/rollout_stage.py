@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from trainer.algorithms.group_filter import group_stats
+from trainer.config.run import RunConfig
+from trainer.diagnostics import first_contact
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
 from trainer.journal.events import GroupsReplaced
 from trainer.loops.session import RunSession
 from trainer.loops.stages.rollouts_ahead import RolloutsAhead
 from trainer.policy.chat_format import ChatFormat
+from trainer.policy.pocket import is_pocket
 from trainer.rollout.environment_mix import plan_groups, shares_of, train_plans
+from trainer.rollout.prompts import described_format
 from trainer.rollout.rollout_pool import RolloutPool, RolloutsAheadPool, WeightSource
 from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest
 from trainer.rollout.token_recorder import TokenRecorder
@@ -43,6 +47,9 @@ class RolloutStage:
         self.ahead = RolloutsAhead(session, pool) if ahead and isinstance(pool, RolloutsAheadPool) else None
         self.resamples = session.config.algorithm.dynamic_sampling_rounds > 1
         self.rounds = 0
+        self._is_first = (
+            session.progress.tokens == 0 and session.progress.first_success is None and session.config.kind != "sft"
+        ) and not is_pocket(chat.tokenizer)
         session.on_close(pool.close)
 
     def play(self, iteration: int) -> list[Trajectory]:
@@ -58,10 +65,13 @@ class RolloutStage:
         config, shares = self.session.config, shares_of(self.session.config)
         if self.ahead is not None:
             self.rounds, total = 1, config.rollout.trajectories
-            return self.ahead.take(iteration, self.session.reporter.watch("rollout", iteration, total))
+            played = self.ahead.take(iteration, self.session.reporter.watch("rollout", iteration, total))
+            self._look_at_first(played, [share.config for share in shares])
+            return played
         rounds = config.algorithm.dynamic_sampling_rounds
         plans = train_plans(config, shares, iteration)
         played = self._play_round(plans, iteration, [])
+        self._look_at_first(played, [share.config for share in shares])
         self.rounds = 1
         groups = len(plans)
         for number in range(2, rounds + 1):
@@ -113,7 +123,24 @@ class RolloutStage:
         )
         trajectories = self.pool.play(request, progress)
         self.session.journal.write(*self.recorder.evaluated(trajectories))
+        self._look_at_first(trajectories, [suite.config])
         return trajectories
+
+    def _look_at_first(self, trajectories: Sequence[Trajectory], configs: Sequence[RunConfig]) -> None:
+        """Write a notice if the first responses of a language model show that it cannot use its prompt yet.
+
+        Args:
+            configs: settings by number of the environment.
+        """
+        if not self._is_first:
+            return
+        self._is_first = False
+        lines = [described_format(config) for config in configs]
+        contact = first_contact.measure((trajectory, lines[trajectory.environment]) for trajectory in trajectories)
+        rollout = self.session.config.rollout
+        stops = rollout.stop_at_answer == "on"
+        if contact and (notice := first_contact.first_contact_notice(contact, line=rollout.format_line, stops=stops)):
+            self.session.warn(notice)
 
     def complete(self, trajectories: list[Trajectory]) -> list[Trajectory]:
         """Those whose environment did not fail. The first failure of a run is a warning, later ones only a metric."""

@@ -8,6 +8,7 @@ from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import DivergedError, SamplingParams
 from trainer.engines.scripted import ScriptedSampler
+from trainer.engines.stop_text import StopText
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner
 from trainer.policy.load import load
@@ -352,3 +353,28 @@ def test_a_script_is_replayed_by_row_and_raises_when_too_short(chat):
         list(session.generate({1: [4]}))
     with pytest.raises(ValueError, match="3 dialogues were requested, but only 2"):
         sampler.session([0, 0, 0], SamplingParams())
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_response_that_stops_at_a_text_is_the_beginning_of_the_whole_one(pocket_folder, threads):
+    policy = load(pocket_folder, PolicyConfig())
+    sampler = TransformersSampler(policy.model, eos_id=-1, pad_id=0, threads=threads)
+    _, whole = sample(sampler, range(6), turns=1, params=SamplingParams(max_tokens=24))
+    rows = {row: policy.tokenizer.decode(responses[0].ids) for row, responses in whole.items()}
+    text = next(text[at : at + 2] for text in rows.values() for at in range(8, 20) if text[at : at + 2].isascii())
+    stop = StopText(text, policy.tokenizer)
+    prompts, responses = sample(sampler, range(6), turns=2, params=SamplingParams(max_tokens=24, stop=stop))
+    assert any(responses[row][0].stopped for row in rows)
+    for row, (first, second) in responses.items():
+        full, length = whole[row][0], stop.length(whole[row][0].ids)
+        assert first.ids == full.ids[:length]
+        assert first.stopped == (length is not None)
+        assert first.truncated == (length is None)
+        assert not first.ended
+        torch.testing.assert_close(first.logprobs, full.logprobs[:length])
+        # what follows is sampled after exactly the tokens of the dialogue, as by a session that reads it anew
+        session = sampler.session([100 + row], SamplingParams(max_tokens=24, stop=stop), turns=[1])
+        dialogue = prompts[row][0] + first.ids + prompts[row][1]
+        ((_, again),) = list(session.generate({0: dialogue}))
+        assert again.ids == second.ids
+        torch.testing.assert_close(again.logprobs, second.logprobs, atol=1e-4, rtol=1e-4)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -285,3 +286,57 @@ def demonstrator_of(env: TextEnv) -> Demonstrator:
     """The demonstrator of an environment, whose solver may still have no advice."""
     own = DEMONSTRATORS.get(env.env_spec.name)
     return own or Demonstrator(plan_from_hint, random_action if env.env_spec.actions else answer_to_another_question)
+
+
+# -- examples -----------------------------------------------------------------------------------------------------
+
+_FIRST_EXAMPLE = 2**32
+"""Seed of the first puzzle that may be an example. Seeds of runs have 32 bits, so that no run plays it."""
+_TRIED = 20  # puzzles
+_SHOWN_ACTIONS = 2
+_SAME_PUZZLES = {"Boxoban": "Sokoban"}
+"""Environments whose puzzles take long to read or to solve → another one with the same thoughts and actions."""
+
+
+def example_turns(name: str, settings: Mapping[str, Any], limit: int) -> list[TurnPlan]:
+    """Demonstrated turns of puzzles that no run plays, to show the format of an answer: always the same ones.
+
+    A bandit has one turn for each arm, as a single one would give the solution away.
+
+    Args:
+        name: of a registered environment.
+        settings: of the environment.
+        limit: of actions in a turn; the example has at most two, in order to be short.
+    Returns:
+        Empty for environments without a demonstrator of their own.
+    """
+    name, settings = (_SAME_PUZZLES[name], {}) if name in _SAME_PUZZLES else (name, settings)
+    if name not in DEMONSTRATORS:
+        return []
+    if DEMONSTRATORS[name].plan is plan_page:  # a catalogue may take minutes to load
+        return [TurnPlan("I look for canvas sneakers.", ["search[canvas sneakers]"])]
+    env = envs.make(name, dict(settings))
+    try:
+        return _arm_turns(env) if DEMONSTRATORS[name].plan is plan_bandit else _example(env, min(limit, _SHOWN_ACTIONS))
+    finally:
+        env.close()
+
+
+def _arm_turns(env: TextEnv) -> list[TurnPlan]:
+    first, second = env.env_spec.actions
+    return [
+        TurnPlan(f"{arm} may pay more than {other}. I take {arm}.", [arm])
+        for arm, other in ((first, second), (second, first))
+    ]
+
+
+def _example(env: TextEnv, wanted: int) -> list[TurnPlan]:
+    """The first plan with exactly that many actions, or else the beginning of the last one."""
+    plan = demonstrator_of(env).plan
+    for seed in range(_FIRST_EXAMPLE, _FIRST_EXAMPLE + _TRIED):
+        env.reset(seed=seed)
+        found = plan(env, wanted + 1)
+        if len(found.actions) == wanted:
+            return [found]
+    beginning = plan(env, wanted)
+    return [beginning] if beginning.actions else []

@@ -1,0 +1,107 @@
+"""Notice about a policy that cannot use its prompt yet: what its first responses show, and what helps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trainer.journal.events import Turn
+from trainer.metrics.statistics import mean
+from trainer.policy.chat_format import ANSWER_END
+from trainer.rollout.trajectory import Trajectory
+
+MOST = 0.5
+"""Share of turns, or of characters, above which the first responses are worth a notice."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class FirstContact:
+    """Shares from 0 to 1 of the turns in a policy's first responses.
+
+    Attributes:
+        turns: their number.
+        copied_thoughts: with a thought that repeats words of the format line.
+        copied_answers: with an answer that repeats words of the format line, and no action of which exists.
+        acting: with an action that was executed.
+        after_answer: share of the responses' characters that follow the answer.
+    """
+
+    turns: int
+    copied_thoughts: float
+    copied_answers: float
+    acting: float
+    after_answer: float
+
+
+def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
+    """What the first responses show; None without any.
+
+    Args:
+        played: trajectories, each with the format line of its prompt (`trainer.rollout.prompts.format_line`).
+    """
+    turns = [(turn, _words(line)) for trajectory, line in played for turn in trajectory.turns]
+    if not turns:
+        return None
+    written = sum(len(turn.response) for turn, _ in turns)
+    return FirstContact(
+        turns=len(turns),
+        copied_thoughts=mean(_repeats(turn.thought, line) for turn, line in turns) or 0.0,
+        copied_answers=mean(not _acts(turn) and _repeats(turn.answer, line) for turn, line in turns) or 0.0,
+        acting=mean(_acts(turn) for turn, _ in turns) or 0.0,
+        after_answer=sum(len(_after_answer(turn.response)) for turn, _ in turns) / max(written, 1),
+    )
+
+
+def first_contact_notice(contact: FirstContact, *, line: str, stops: bool) -> str | None:
+    """What is wrong with the first responses and what helps, in a few sentences; None where nothing is.
+
+    Args:
+        line: value of `rollout.format_line`.
+        stops: whether responses end after their answer.
+    """
+    problems = list(_problems(contact))
+    if not problems:
+        return None
+    advice = []
+    if contact.after_answer > MOST and not stops:
+        advice.append("rollout.stop_at_answer=on ends them there")
+    if max(contact.copied_thoughts, contact.copied_answers) > MOST and line in ("placeholders", "paper"):
+        advice.append("rollout.format_line=example shows the model an answer with content instead")
+    if contact.acting <= MOST or contact.copied_thoughts > MOST:
+        advice.append(
+            "if the environment has a solver, let the model imitate it first (python -m trainer sft) and train that "
+            "checkpoint"
+        )
+    helps = f" What helps: {'; '.join(advice)}." if advice else ""
+    return f"Of the first {contact.turns} responses, {'; '.join(problems)}.{helps}"
+
+
+def _problems(contact: FirstContact) -> Iterator[str]:
+    if contact.copied_thoughts > MOST:
+        yield f"{contact.copied_thoughts:.0%} have a thought copied from the prompt's description of the format"
+    if contact.copied_answers > MOST:
+        yield f"{contact.copied_answers:.0%} have an answer copied from there, which is no action"
+    if contact.acting == 0:
+        yield "none contains an action that the environment accepts"
+    if contact.after_answer > MOST:
+        yield f"{contact.after_answer:.0%} of the text follows the answer, where nothing reads it"
+
+
+def _acts(turn: Turn) -> bool:
+    return any(action.status == "executed" for action in turn.actions)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _repeats(text: str, line: Sequence[str]) -> bool:
+    """Whether the words of a text, at least one, follow each other in the line in this order."""
+    words = _words(text)
+    return bool(words) and any(list(line[place : place + len(words)]) == words for place in range(len(line)))
+
+
+def _after_answer(response: str) -> str:
+    return response.partition(ANSWER_END)[2].strip()
