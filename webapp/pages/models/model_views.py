@@ -84,7 +84,8 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
     if not teams:
         raise PermissionDenied(READ_ONLY)
     if REAL_MODEL_PRESET not in preset_names():
-        raise Http404("This version has no preset for a first run with a real model.")
+        messages.warning(request, "This version has no preset for a first run with a real model.")
+        return redirect("runs")
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
     try:
         with transaction.atomic():
