@@ -39,7 +39,7 @@ OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_p
     "list_alerts",
 }
 """Reads that belong to no team, or to all teams of the user."""
-OWN = {"create_run", "create_group", "import_run", "create_report", "create_study", "create_alert"} | {"download_model"}
+OWN = {"create_run", "create_group", "import_run", "create_report", "create_study", "create_alert", "install_model"}
 """Creation: outsiders create in their own team."""
 VIEWERS = {"create_comment"}
 """Changes that need no more than membership of the team."""
