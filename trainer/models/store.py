@@ -22,6 +22,7 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainer.config.catalogue import catalogue
+from trainer.journal import disk_space
 from trainer.paths import default_cache
 
 RECORD_FILE = "RECORD.json"
@@ -143,6 +144,11 @@ def find(name: str, revision: str = "") -> Path | None:
     return path if _NAME.fullmatch(name) and path.suffix != _PARTIAL and _is_model(path) else None
 
 
+def describe(name: str) -> InstalledModel:
+    """Return an installed model. Raises ModelStoreError that says how to install it."""
+    return _describe(find_or_explain(name))
+
+
 def find_or_explain(name: str) -> Path:
     """Return the folder of an installed model. Raises ModelStoreError that says how to install it."""
     if path := find(name):
@@ -224,6 +230,28 @@ def staging(name: str) -> Iterator[Path]:
 
 class ResumableError(ModelStoreError):
     """A download that can be continued by the same command."""
+
+
+def error_text(error: Exception) -> str:
+    """Return a failed installation's reason as a sentence, also where the operating system gave it."""
+    if disk_space.is_full(error):
+        return (
+            f"the disk of {models_folder()} is full; what was downloaded is deleted: free some space, or set "
+            "ECHOSCOPE_MODELS to a folder on another disk"
+        )
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def require_space(size: int) -> None:
+    """Raise ModelStoreError if the store's disk has fewer free bytes than are about to be written."""
+    free = disk_space.free_bytes(models_folder())
+    if free < size:
+        raise ModelStoreError(
+            f"{size / 1e9:.2f} GB are needed in {models_folder()}, where {free / 1e9:.2f} GB are free: free some, or "
+            "set ECHOSCOPE_MODELS to a folder on another disk"
+        )
 
 
 def write_record(folder: Path, record: ModelRecord) -> None:

@@ -93,8 +93,8 @@ def _folder_or_hub_id(name: str, revision: str) -> str:
     if name in catalogue():
         raise ModelError(f"policy.model: the model {name} is not installed here. Install it with: {store.FETCH} {name}")
     raise ModelError(
-        f"policy.model: there is no folder {name!r} and no installed model of that name. Give 'pocket', a name of the catalogue "
-        "(`python -m trainer models list`), a folder with a transformers checkpoint, or a hub id such as "
+        f"policy.model: there is no folder {name!r} and no installed model of that name. Give 'pocket', a model of "
+        "`python -m trainer models list`, a folder with a transformers checkpoint, or a hub id such as "
         "Qwen/Qwen2.5-0.5B-Instruct"
     )
 

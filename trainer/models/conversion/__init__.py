@@ -1,0 +1,1 @@
+"""GGUF files as transformers folders: configuration, tokenizer and dequantised weights."""
