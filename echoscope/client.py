@@ -349,6 +349,22 @@ class Client(JournalUploads):
         """A preset with its configuration."""
         return self._get(f"/presets/{name}", models.PresetDetail)
 
+    def language_models(self, *, preset: str = "") -> list[models.LanguageModel]:
+        """Models that runs can name, where they are installed, and with a preset whether they fit each worker."""
+        found = self.transport.send("GET", "/models", query={"preset": preset or None}).json()
+        return [models.LanguageModel.model_validate(item) for item in found]
+
+    def install_model(self, name: str, *, worker: str = "") -> models.LanguageModel:
+        """Queue the download of a model of the catalogue; `language_models()` shows its progress."""
+        answer = self.transport.send(
+            "POST", f"/models/{name}/download", query={"worker": worker or None}, repeatable=True
+        )
+        return models.LanguageModel.model_validate(answer.json())
+
+    def remove_model(self, name: str, *, worker: str = "") -> None:
+        """Delete an installed model from a worker's folder, or cancel its download."""
+        self.transport.send("DELETE", f"/models/{name}", query={"worker": worker or None})
+
     def workers(self) -> list[models.Worker]:
         return self._list("/workers", models.Worker)
 

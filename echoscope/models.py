@@ -35,11 +35,14 @@ __all__ = [
     "Gpu",
     "Group",
     "Journal",
+    "LanguageModel",
     "LostAt",
     "Mark",
     "Me",
     "Membership",
     "Metric",
+    "ModelFit",
+    "ModelStore",
     "ObservationImage",
     "Phase",
     "Point",
@@ -798,6 +801,63 @@ class PresetDetail(Preset):
     """A shipped preset with its configuration."""
 
     config: dict[str, Any]
+
+
+class ModelFit(Answer):
+    """Whether a run with a model fits a worker."""
+
+    worker: str
+    verdict: str
+    """fits; lora: with adapters; gpu: a GPU is needed; large: more memory is needed; unknown."""
+    needed: int | None
+    """Estimated memory in bytes."""
+    available: int | None
+    """Memory of the worker's machine or largest GPU in bytes."""
+
+
+class ModelStore(Answer):
+    """A models folder, which its workers share, and the state of a model in it."""
+
+    workers: list[str]
+    """Live workers with this folder."""
+    state: str
+    """absent, queued, downloading, installed, failed or deleting."""
+    stage: str
+    """Of a download: download, convert or check."""
+    done_bytes: int
+    total_bytes: int
+    """0 if unknown."""
+    bytes: int
+    """Size of the installed folder."""
+    error: str
+    """Why the last download or deletion failed."""
+
+
+class LanguageModel(Answer):
+    """A model that runs can start from by its name."""
+
+    name: str
+    """For policy.model."""
+    label: str
+    parameters: int
+    """0 if unknown."""
+    licence: str
+    licence_url: str
+    gated: bool
+    """Whether its licence must be accepted on the Hub before the download."""
+    thinking: bool | None
+    """Whether it thinks before it answers by itself; null if unknown."""
+    learns: str
+    """What it can be expected to learn."""
+    download_bytes: list[int]
+    """Size of the download from each source."""
+    catalogue: bool
+    """Whether it is in the catalogue, so that it can be downloaded here."""
+    installed: bool
+    """Whether a live worker has it."""
+    stores: list[ModelStore]
+    fits: list[ModelFit]
+    """For each live worker, if a preset is given."""
 
 
 class Gpu(Answer):

@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("webapp.pages.teams.urls")),
     path("", include("webapp.alerts.urls")),
     path("api/", include("webapp.api.urls")),
+    path("", include("webapp.pages.models.urls")),
     path("", include("webapp.pages.runs.urls")),
     path("", include("webapp.pages.play.urls")),
     path("", include("webapp.pages.personal.urls")),

@@ -24,6 +24,7 @@ EXPECTED = {
     "author": (OK, REFUSED, REFUSED, MISSING, LOGIN),
     "own": (OK, MISSING, MISSING, MISSING, LOGIN),
     "staff": (MISSING, MISSING, MISSING, MISSING, MISSING),
+    "requester": (OK, REFUSED, REFUSED, REFUSED, LOGIN),
     "leaving": (LOGIN, LOGIN, LOGIN, LOGIN, LOGIN),
     "missing": (MISSING, MISSING, MISSING, MISSING, MISSING),
 }
@@ -188,6 +189,11 @@ ADDRESSES: dict[str, Address] = {
     "undo": Address("admin", "post"),
     "run-follow": Address("reader", "post", data={"on": "1"}),
     "workers": Address("person", page=True),
+    "model-status": Address("person"),
+    "model-download": Address("launcher", "post"),
+    "model-cancel": Address("requester", "post", data={"store": "store"}),
+    "model-delete": Address("requester", "post", data={"store": "store"}),
+    "train-real-model": Address("launcher", "post"),
     # ---- environments
     "environments": Address("person", page=True),
     "environment": Address("person", page=True),

@@ -62,6 +62,12 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _own_models_folder(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """Keeps workers of tests from the models of this machine."""
+    monkeypatch.setenv("ECHOSCOPE_MODELS", str(settings.ECHOSCOPE_DATA_DIR / "model-store"))
+
+
+@pytest.fixture(autouse=True)
 def _flush_messages() -> Iterator[None]:
     """Keeps messages of one test from reaching the next."""
     yield

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.webapp.conftest import People
 from tests.webapp.observed_images import observe
@@ -17,7 +18,7 @@ from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import Mention
 from webapp.notifications.models import Notification
 from webapp.reports.actions import do_create_report, do_delete_report
-from webapp.runs.models import Run
+from webapp.runs.models import Run, StoredModel, Worker
 from webapp.saved_views.actions import do_save_view
 from webapp.saved_views.models import SavedView
 from webapp.studies.actions import do_create_study
@@ -85,6 +86,11 @@ def create_full_site(people: People, run: Run) -> FullSite:
     )
     address = AlertAddress.objects.create(team=people.team, email="team@example.org")
     delivery = do_test_rule(rule)
+    now = timezone.now()
+    Worker.objects.create(name="worker@here", started_at=now, last_seen_at=now, model_store="store")
+    StoredModel.objects.create(
+        name="smollm2-135m", store="store", state=StoredModel.State.INSTALLED, requested_by=people.owner
+    )
     known: dict[str, Any] = {
         "slug": run.slug,
         "name": "Bandit",
@@ -112,6 +118,8 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "trajectory-embed",
         "film-preview",
     )
+    known |= {"name of model-download": "qwen2.5-0.5b"}
+    known |= dict.fromkeys(("name of model-cancel", "name of model-delete"), "smollm2-135m")
     known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
     known |= {"kind of film": "png", "other": other.slug, "kind of run-export": "jsonl", "token": link.token}
     known["sha256"] = image.sha256

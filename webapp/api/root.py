@@ -20,6 +20,7 @@ from webapp.api.routes import (
     exports,
     groups,
     journals,
+    language_models,
     me,
     presets,
     reports,
@@ -94,6 +95,7 @@ for router in (
     me.router,
     environments.router,
     presets.router,
+    language_models.router,
     workers.router,
 ):
     api.add_router("", router)

@@ -17,7 +17,7 @@ from webapp.core.database import RowLocked, database_now, delete_in_chunks, lift
 from webapp.core.publisher import publisher
 from webapp.runs import object_storage
 from webapp.runs.inputs import allowed_inputs
-from webapp.runs.models import EventBatch, Run, RunQuerySet, Worker
+from webapp.runs.models import EventBatch, Run, RunQuerySet, StoredModel, Worker
 from webapp.runs.queue import fair_share, order, run_quotas
 from webapp.teams.daily_use import do_forget_uses
 
@@ -317,6 +317,7 @@ def do_record_heartbeat(name: str, now: datetime, **description: object) -> Work
 def do_prune(now: datetime) -> int:
     """Delete frames of runs that ended long ago (their pages read the tables) and old workers. Returns the frames."""
     Worker.objects.filter(last_seen_at__lt=now - WORKER_RETENTION).delete()
+    StoredModel.objects.exclude(store__in=Worker.objects.values("model_store")).delete()
     fair_share.forget(now)
     do_forget_uses(now)
     frames, _ = EventBatch.objects.filter(

@@ -14,7 +14,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core import ids
 from webapp.runs import actions
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import fair_share, order, placement, run_quotas
+from webapp.runs.queue import fair_share, model_availability, order, placement, run_quotas
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
     waiting = [run for run in order.waiting() if run.queue in capacity.queues and run.team_id not in full]
     for run in order.claim_order(waiting, fair_share.used(now) if waiting else fair_share.DeviceShares(), now):
         if not order.continues_here(run, worker.data_folder) and not (run.folder / JOURNAL_FILE).exists():
+            continue
+        if model_availability.missing_model(run, [worker]):
             continue
         needs = run.needs
         if cluster_reserved and needs.actors:

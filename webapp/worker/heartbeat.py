@@ -14,14 +14,18 @@ from celery.signals import celeryd_after_setup, worker_ready, worker_shutdown, w
 from django.conf import settings
 from django.db import connection
 
+from trainer.models import store
 from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_now
 from webapp.runs import actions, object_storage
 from webapp.runs.models import Worker
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.order import ALIVE, CLOCK_TOLERANCE
 from webapp.worker import liveness, ray_cluster, run_limits, trainer_environment
+from webapp.worker.downloads import models_folder
+from webapp.worker.downloads.download_thread import ModelDownloads
 from webapp.worker.files import data_folder
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
+from webapp.worker.sandbox import trainer_sandbox
 from webapp.worker.usage import UsageHistory
 
 logger = logging.getLogger(__name__)
@@ -61,6 +65,7 @@ class Heartbeat:
             "device_class": device_classes.class_of_worker(len(gpus)),
             "runs_per_gpu": runs_per_gpu(),
             "data_folder": data_folder.identify(Path(settings.ECHOSCOPE_DATA_DIR)),
+            "model_store": models_folder.store_identity(),
         }
         self.description |= measured()
         address = ray_cluster.configured_address()
@@ -68,6 +73,7 @@ class Heartbeat:
         self.description["cluster"] = self._cluster.report() if self._cluster else {}
         self._usage = UsageHistory()
         self.description["usage"] = self._usage.sample(self.description["memory"])
+        self._downloads = ModelDownloads(name, self.description["model_store"])
         self._wake = threading.Event()
         self._reap_wake = threading.Event()
         self._end = False
@@ -85,6 +91,7 @@ class Heartbeat:
         self._sign.start()
         self._thread.start()
         self._reaper.start()
+        self._downloads.start()
 
     def leave(self) -> None:
         """Mark the worker as stopping: its supervisors read that from the database and give their runs back."""
@@ -96,6 +103,7 @@ class Heartbeat:
         self._ended.set()
         self._reap_wake.set()
         self.leave()
+        self._downloads.stop()
         self._thread.join(HEARTBEAT_INTERVAL)
         self._reaper.join(HEARTBEAT_INTERVAL)
         if self._cluster is not None:
@@ -176,6 +184,8 @@ def select_queues(sender: str, instance: Any, **kwargs: Any) -> None:
     gpus = len(describe_gpus())
     own = device_classes.class_of_worker(gpus)
     cluster = ray_cluster.configured_address()
+    models_folder.set_models_folder()  # also for the pool's processes
+    trainer_sandbox.require_protected(os.environ, store.models_folder())
     runs_per_gpu()  # an invalid value must end the worker here, not in its thread or at each run
     trainer_environment.named_by_operator(os.environ)
     run_limits.configured_limits()

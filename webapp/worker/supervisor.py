@@ -17,12 +17,13 @@ import yaml
 from django.conf import settings
 
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED, MODEL_FOLDER
+from trainer.models import store
 from webapp.core.database import database_now
 from webapp.core.publisher import publisher
 from webapp.ingest.rebuild import do_recover_cut_journal
 from webapp.ingest.tailer import JournalMismatch, JournalTailer
 from webapp.runs import actions, object_storage, token_subscriptions
-from webapp.runs.inputs import allowed_inputs, folders, run_models
+from webapp.runs.inputs import allowed_inputs, folders, run_models, stored_models
 from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
 from webapp.worker import claims, failure_messages, hardware, heartbeat, parent_guard
@@ -147,7 +148,7 @@ class Supervisor:
             run, self.limits = self.claimed, configured_limits()
             gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
             environment = trainer_environment(run.config) | gpus | {MODEL_FOLDER: self._model_folder()}
-            listed = [*folders.DATA.listed, *folders.MODELS.listed]
+            listed = [*folders.DATA.listed, *folders.MODELS.listed, store.models_folder()]
             data = Path(settings.ECHOSCOPE_DATA_DIR)
             prefix, variables = trainer_sandbox.command_prefix(data, self.files.folder, environment, listed)
             return TrainerProcess(
@@ -164,10 +165,10 @@ class Supervisor:
     def _model_folder(self) -> str:
         """Folder of the checkpoint of another run that this one begins with; empty for any other model."""
         model = str((self.claimed.config.get("policy") or {}).get("model", ""))
-        if allowed_inputs.is_hub_id(model) and Path(model).exists():
+        if (allowed_inputs.is_hub_id(model) or stored_models.stored_name(model)) and Path(model).exists():
             raise TrainerCannotStart(
-                f"This run is not allowed on this site: policy.model: {model} is a hub id, but also a path on the "
-                "worker, which the trainer would read instead."
+                f"This run is not allowed on this site: policy.model: {model} is the name of a model, but also a path "
+                "on the worker, which the trainer would read instead."
             )
         named = run_models.parse(model)
         if named is None:

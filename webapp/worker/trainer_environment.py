@@ -27,6 +27,7 @@ NAMES = frozenset(
     {
         "ECHOSCOPE_CACHE",
         "ECHOSCOPE_COMMIT",
+        "ECHOSCOPE_MODELS",
         WEIGHTS_VARIABLE,
         "CC",
         "CXX",  # Triton compiles kernels

@@ -86,13 +86,41 @@ function refreshExports() {
   if (document.querySelector("[data-export][open]")) document.querySelector("[data-export]")?.dispatchEvent(new Event("refresh"));
 }
 
+/** Keep the cards of models and the setting equal: a card fills the setting in, and the setting chooses its card. */
+function matchModel(/** @type {EventTarget | null} */ target) {
+  const setting = document.getElementById("f-policy-model");
+  if (!(target instanceof HTMLInputElement) || !(setting instanceof HTMLInputElement)) return;
+  const radios = [...(form?.querySelectorAll("input[name=model_card]") ?? [])].filter((radio) => radio instanceof HTMLInputElement);
+  if (target.name === "model_card") {
+    if (!target.value) reveal(setting.id);
+    else setting.value = target.value;
+    const row = setting.closest("[data-setting]");
+    if (row) mark(row);
+  } else if (target === setting) {
+    const card = radios.find((radio) => radio.value && radio.value === setting.value.trim()) ?? radios.find((radio) => !radio.value);
+    if (card) card.checked = true;
+  }
+}
+
 form?.addEventListener("input", (event) => {
+  matchModel(event.target);
   const row = event.target instanceof Element ? event.target.closest("[data-setting]") : null;
   if (row) mark(row);
   count();
 });
 
+let installed = document.getElementById("model-poll")?.dataset.installed;
+
+/** Check the form again once a model is installed or deleted: the button says whether it downloads one. */
+function noticeModels() {
+  const now = document.getElementById("model-poll")?.dataset.installed;
+  if (now === installed) return;
+  installed = now;
+  form?.dispatchEvent(new Event("change"));
+}
+
 document.addEventListener("htmx:afterSettle", (event) => {
+  noticeModels();
   const target = event.target instanceof Element ? event.target : null;
   if (target?.id === "check" || target?.id === "launch-facts") {
     applyState();
@@ -123,7 +151,7 @@ document.addEventListener("click", (event) => {
   const button = target?.closest("[data-copy-text]");
   const text = button && document.getElementById(button.getAttribute("data-copy-text") ?? "")?.textContent;
   if (text) copy(text, "Copied.");
-  const link = target?.closest("#check a[href^='#'], #launch-facts a[href^='#']");
+  const link = target?.closest("#check a[href^='#'], #launch-facts a[href^='#'], a[data-reveal]");
   if (link) {
     event.preventDefault();
     reveal((link.getAttribute("href") ?? "").slice(1));

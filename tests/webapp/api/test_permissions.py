@@ -22,7 +22,7 @@ from webapp.annotations.actions import do_comment
 from webapp.annotations.models import Comment, Star, Tagging
 from webapp.api.root import api
 from webapp.reports.actions import do_create_report
-from webapp.runs.models import GeneralizationMatrix, Run
+from webapp.runs.models import GeneralizationMatrix, Run, StoredModel, Worker
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import Study
 from webapp.studies.study_plan import planned
@@ -33,16 +33,17 @@ from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Group, ShareLink, Trajectory
 
 OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"} | {
+    "list_models",
     "list_reports",
     "list_studies",
     "list_alerts",
 }
 """Reads that belong to no team, or to all teams of the user."""
-OWN = {"create_run", "create_group", "import_run", "create_report", "create_study", "create_alert"}
+OWN = {"create_run", "create_group", "import_run", "create_report", "create_study", "create_alert", "install_model"}
 """Creation: outsiders create in their own team."""
 VIEWERS = {"create_comment"}
 """Changes that need no more than membership of the team."""
-AUTHORS = {"delete_run", "update_comment", "delete_comment"}
+AUTHORS = {"remove_model", "delete_run", "update_comment", "delete_comment"}
 """Changes that only the author and admins of the team may make."""
 BODIES: dict[str, Any] = {
     "create_run": {"preset": "bandit-starpo_s-pocket"},
@@ -115,6 +116,10 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     checkpoint = run.folder / checkpoint_path(1)
     checkpoint.mkdir(parents=True)
     (checkpoint / CHECKPOINT_STATE).write_text("{}")
+    now = timezone.now()
+    Worker.objects.create(name="worker@here", started_at=now, last_seen_at=now, model_store="store")
+    stored = {"store": "store", "state": StoredModel.State.INSTALLED, "requested_by": people.owner}
+    StoredModel.objects.create(name="smollm2-135m", **stored)
     run.refresh_from_db()
     return {
         "run": run.slug,
@@ -143,6 +148,7 @@ def send_request(
     kind = path.split("/")[2]
     slug = path_values[PARTS.get(kind, "run")]
     names = {"get_environment": "Bandit", "get_preset": "bandit-starpo_s-pocket"}
+    names |= {"install_model": "qwen2.5-0.5b", "remove_model": "smollm2-135m"}
     path = path.format(
         slug=slug,
         token=path_values["token"],
@@ -213,8 +219,8 @@ def test_an_outsider_gets_404(
         assert path_values["run"].encode() not in answer.content
         assert path_values["study"].encode() not in answer.content
         assert Run.objects.filter(team=people.team).count() == runs
-    else:
-        assert answer.status_code == 404, answer.content
+    else:  # all users see the models of the workers
+        assert answer.status_code == (403 if name == "remove_model" else 404), answer.content
         assert state() == before
 
 
@@ -236,5 +242,8 @@ def state() -> list[Any]:
         list(ShareLink.objects.order_by("pk").values()),
         list(Study.objects.order_by("pk").values()),
         Trajectory.objects.count(),
-        *(list(model.objects.order_by("pk").values()) for model in (Comment, Star, Tagging, Rule, Delivery)),
+        *(
+            list(model.objects.order_by("pk").values())
+            for model in (Comment, Star, Tagging, Rule, Delivery, StoredModel)
+        ),
     ]

@@ -57,6 +57,9 @@ WITH_RULES = {
     "tag_trajectory": "needs a letter or a digit",
     "create_alert": "settings depend on each other",
     "update_alert": "likewise",
+    "list_models": "the preset must exist",
+    "install_model": "the model must be in the catalogue, and a worker must run",
+    "remove_model": "must be installed on a live worker",
     "compare_runs": "no run may be named twice, and all must exist",
     "compare_puzzle": "likewise, and the runs must have been evaluated",
     "get_generalization": "only some runs hold a matrix",
@@ -106,7 +109,13 @@ def path_values(people: People, run: Run) -> PathValues:
     rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
     slugs = {"runs": run.slug, "trajectories": found.slug, "reports": report.slug, "studies": study.slug}
     slugs |= {"comments": comment.slug, "alerts": rule.slug}
-    return PathValues(slugs, {"environments": "Bandit", "presets": "bandit-starpo_s-pocket"}, link.token, image, secret)
+    return PathValues(
+        slugs,
+        {"models": "smollm2-135m", "environments": "Bandit", "presets": "bandit-starpo_s-pocket"},
+        link.token,
+        image,
+        secret,
+    )
 
 
 @pytest.fixture

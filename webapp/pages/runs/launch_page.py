@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 import envs
 from trainer.config.files import find_preset, load_preset, preset_names
-from trainer.config.run import RunConfig
+from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting, ids
 from webapp.core.database import database_now
 from webapp.runs import summaries
@@ -25,10 +25,12 @@ from webapp.runs.access import get_run
 from webapp.runs.launch import catalogue, estimates, experiment, fields, form, relevance, summary
 from webapp.runs.launch.creation import SchedulingOptions, options_for_clone
 from webapp.runs.launch.layout import FormLayout, layout
+from webapp.runs.model_cards import cards
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.capacity import Capacity, capacity_now, expected_wait, present_wait
-from webapp.teams.access import READ_ONLY, role_in_team, writable_teams
+from webapp.runs.stored_models import model_requests
+from webapp.teams.access import READ_ONLY, role_in_team, signed_in, writable_teams
 from webapp.teams.models import Membership, Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
@@ -212,6 +214,7 @@ def launch_page(
         "seed_choices": range(1, experiment.MAX_SEEDS + 1),
         "group_name": query.get("group", ""),
     }
+    context |= model_choice(request, values, origin)
     if config is not None:
         context |= exports(request, origin, config, options)
     if origin.source is None:
@@ -230,6 +233,21 @@ def launch_page(
             "policies": catalogue.policies(preset),
         }
     return render(request, "runs/launch.html", context | facts)
+
+
+def model_choice(request: HttpRequest, values: dict[str, Any], origin: LaunchBase) -> dict[str, Any]:
+    """Context of the cards of models, with estimates for the run that the form starts from."""
+    model = str(values["policy"].get("model") or "")
+    base = origin.base
+    if not base.hosted.url:
+        base = base.model_copy(update={"policy": base.policy.model_copy(update={"model": model or POCKET})})
+    found = cards.cards(signed_in(request), base, origin.chosen)
+    return {
+        "model_cards": found,
+        "model": model if any(card.value == model for card in found) else "",
+        "other_model": model,
+        "problems": {},
+    } | cards.polling(found)
 
 
 def _default_variant(name: str) -> str:
@@ -289,7 +307,7 @@ def form_facts(
         "capacity": capacity,
         "devices": current.devices,
         "planned": planned,
-        "launch_word": "Launch" if len(planned) < 2 else f"Launch {len(planned)} runs",
+        "launch_word": _launch_word(config, len(planned)),
         "state": {
             "errors": {_slot(name, settings): text for name, text in (errors | option_errors).items()},
             "reasons": {setting.name: setting.reason for setting in settings if setting.reason},
@@ -305,6 +323,13 @@ def form_facts(
             "warnings": summary.warnings(config, current, queue),
         }
     return facts
+
+
+def _launch_word(config: RunConfig | None, runs: int) -> str:
+    """Text of the button."""
+    download = config is not None and model_requests.needs_download(config.policy.model)
+    action = "Download and launch" if download else "Launch"
+    return action if runs < 2 else f"{action} {runs} runs"
 
 
 def exports(request: HttpRequest, origin: LaunchBase, config: RunConfig, options: LaunchOptions) -> dict[str, str]:

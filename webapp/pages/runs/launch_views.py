@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -40,13 +41,16 @@ from webapp.pages.runs.launch_page import (
 )
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.access import require_may_prefer
+from webapp.runs.actions import RequestRefused
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch import catalogue, experiment, fields, form, plain_yaml, relevance, variations
 from webapp.runs.launch.creation import SchedulingOptions, do_create_group, do_create_run, free_name
 from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
 from webapp.runs.launch.texts import ENVIRONMENT, VARIANT
+from webapp.runs.model_cards import cards
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
+from webapp.runs.stored_models import model_requests
 from webapp.teams.access import signed_in
 
 ECHO_TRAP_PRESET = "bandit-starpo-trap"
@@ -90,18 +94,32 @@ def launch(request: HttpRequest) -> HttpResponse:
         response = launch_page(request, origin, checked.data, checked.errors)
         response.status_code = 422 if checked.errors or refused else 200
         return response
+    download = model_requests.needs_download(checked.config.policy.model)
     try:
-        runs = _create(request, origin, options, checked.config, planned)
-    except QuotaExceeded as refusal:
+        with transaction.atomic():
+            if download:
+                _request_download(request, options, checked.config)
+            runs = _create(request, origin, options, checked.config, planned)
+    except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         response = launch_page(request, origin, checked.data, {})
         response.status_code = 409
         return response
     if len(runs) > 1:
-        messages.success(request, f"{len(runs)} runs launched as one group. Each starts when a worker is free.")
+        when = "its model is downloaded and a worker is free" if download else "a worker is free"
+        messages.success(request, f"{len(runs)} runs launched as one group. Each starts when {when}.")
         return redirect(f"{reverse('runs')}?{urlencode({'group': runs[0].group, 'team': runs[0].team.slug})}")
-    messages.success(request, "Run launched. It starts when a worker is free.")
+    starts = "its model is downloaded and a worker is free" if download else "a worker is free"
+    messages.success(request, f"Run launched. It starts when {starts}.")
     return redirect("run", runs[0].slug)
+
+
+def _request_download(request: HttpRequest, options: LaunchOptions, config: RunConfig) -> None:
+    """Request the model for a worker that can take the run. Raises RequestRefused, QuotaExceeded."""
+    current = capacity_now(database_now())
+    queue, _ = options.scheduling.resolved(config, current.workers.keys())
+    worker = cards.suitable_worker(config, queue)
+    model_requests.do_request_download(signed_in(request), config.policy.model, worker)
 
 
 def _create(

@@ -20,8 +20,10 @@ from django.views.decorators.http import require_GET
 from webapp.explorer.compare import MAX_RUNS
 from webapp.pages.saved_views_menu import saved_views
 from webapp.runs import run_filters, summaries
+from webapp.runs.model_cards.real_model import real_model_offer
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
+from webapp.teams.access import writable_teams
 from webapp.trajectories.render.run_boards import run_boards
 
 RUNS_PER_PAGE = 30
@@ -56,6 +58,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         "sorts": listing.sorts,
         "columns": listing.columns,
         "saved_views": saved_views(request, SavedView.List.RUNS),
+        "real_model": real_model_offer() if writable_teams(request.user) else None,
         "view_query": run_filters.query(listing),
         **run_filters.choices(request.user),
     }

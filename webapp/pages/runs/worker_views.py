@@ -18,10 +18,12 @@ from django.views.decorators.http import require_GET
 from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs import object_storage
+from webapp.runs.model_cards import cards as model_cards
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import device_classes, fair_share, order, run_quotas
 from webapp.runs.queue.capacity import Capacity, capacity
 from webapp.runs.queue.order import ALIVE
+from webapp.teams.access import signed_in
 from webapp.worker.usage import SAMPLES
 
 MAX_WAITING = 50
@@ -248,11 +250,14 @@ def workers(request: HttpRequest) -> HttpResponse:
     cards = [_card(worker, visible, now) for worker in all_workers]
     _mark_apart(cards)
     queued = order.projected_order(order.waiting(), fair_share.used(now), now)
+    stores = model_cards.listings(signed_in(request))
     context = {
         "page": "workers",
         "workers": sorted(cards, key=lambda card: (not card.alive, card.worker.name)),
         "waiting": _waiting(queued, visible, order.workers(now) if queued else [], now)[:MAX_WAITING],
         "queued": len(queued),
+        "stores": stores,
+        "busy_stores": any(row.status.changing for store in stores for row in store.rows),
         "queues": _queues(queued, capacity(all_workers, now)),
     }
     part = request.headers.get("HX-Request")

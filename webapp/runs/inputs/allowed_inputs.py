@@ -19,7 +19,7 @@ from envs.text_roles import TextRole, TextSetting, text_settings
 from trainer.config.evaluation import parse_suite
 from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import RUN_MODEL
-from webapp.runs.inputs import endpoints, run_models
+from webapp.runs.inputs import endpoints, run_models, stored_models
 from webapp.runs.inputs.folders import DATA, MODELS
 from webapp.runs.models import Run, Worker
 
@@ -137,9 +137,14 @@ def _model_problem(model: str, readable: QuerySet[Run], stored: bool) -> str:
         return _hub_problem(model)
     if model.startswith(RUN_MODEL):
         return run_models.problem(model, readable, stored=stored)
+    if name := stored_models.stored_name(model):
+        return stored_models.problem(name)
     if not (problem := MODELS.problem(model)):
         return ""
-    return f"{problem}. Other models: pocket, a hub id such as Qwen/Qwen2.5-0.5B-Instruct, or {run_models.SPELLING}"
+    return (
+        f"{problem}. Other models: pocket, a hub id such as Qwen/Qwen2.5-0.5B-Instruct, one of the catalogue such as "
+        f"smollm2-135m, or {run_models.SPELLING}"
+    )
 
 
 def _hub_problem(model: str) -> str:

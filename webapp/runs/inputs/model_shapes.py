@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainer.config.run import POCKET
 from trainer.policy.shapes import ModelShape, named_shape, shape_of
-from webapp.runs.inputs import run_models
+from webapp.runs.inputs import run_models, stored_models
 from webapp.runs.inputs.folders import MODELS
 from webapp.runs.inputs.hub_shapes import hub_shape, known_hub_shape
 from webapp.runs.models import Run
@@ -28,4 +28,6 @@ def model_shape(model: str, revision: str = "", *, look_up: bool = False) -> Mod
         model, revision = policy.get("model", ""), policy.get("revision", "")
     if model == POCKET or (model and not MODELS.problem(model)):
         return shape_of(model)
+    if name := stored_models.stored_name(model):
+        return stored_models.shape(name)
     return named_shape(model) or (hub_shape if look_up else known_hub_shape)(model, revision)

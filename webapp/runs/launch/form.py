@@ -23,6 +23,9 @@ from webapp.runs.launch.number_limits import LIMIT_ERRORS, NUMBER_ERRORS, number
 from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, kind_of, pairs, text_to_data
 from webapp.runs.models import Run
 
+MODEL_CARD = "model_card"
+"""Field of the form with the model of the chosen card; empty for one that the setting names."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -88,6 +91,8 @@ def read(post: Mapping[str, str]) -> dict[str, Any]:
     Former names are accepted: the form may have been opened before an upgrade.
     """
     data: dict[str, Any] = {}
+    if post.get(MODEL_CARD):  # the card of a model; the field of the setting is for all others
+        post = {**post, "policy.model": post[MODEL_CARD]}
     parts = {name: joined for name in post if (joined := joined_name(RunConfig, name))}
     post = {current_name(RunConfig, name): text for name, text in post.items()}
     for name, info in leaves(RunConfig, ""):

@@ -1,5 +1,6 @@
 """Tables of runs: the runs themselves, workers, what happens in a run, and what it leaves."""
 
+from webapp.runs.models.model_store_models import StoredModel
 from webapp.runs.models.progress_models import Alarm, EchoTrapState, EventBatch, LogLine, MetricPoint, Notice, Rewind
 from webapp.runs.models.result_models import Checkpoint, Evaluation, GeneralizationMatrix
 from webapp.runs.models.training_run_models import Run, RunQuerySet, readable_by
@@ -19,6 +20,7 @@ __all__ = [
     "Rewind",
     "Run",
     "RunQuerySet",
+    "StoredModel",
     "Worker",
     "readable_by",
 ]

@@ -32,6 +32,9 @@ class Worker(models.Model):
     last_seen_at = models.DateTimeField(db_index=True)
     stopping = models.BooleanField(default=False, help_text="Shutting down: its runs are re-queued.")
     data_folder = models.CharField(max_length=24, blank=True, help_text="Identity of the data folder that it sees.")
+    model_store = models.CharField(
+        max_length=24, blank=True, help_text="Identity of its models folder; see StoredModel."
+    )
     clock_offset = models.FloatField(default=0.0, help_text="Seconds that its clock is ahead of the database's.")
 
     def __str__(self) -> str:

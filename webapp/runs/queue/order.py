@@ -20,7 +20,14 @@ from webapp.core import formatting
 from webapp.core.quotas import quota
 from webapp.runs import object_storage
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue import cluster_capacity, device_classes, fair_share, placement, run_quotas
+from webapp.runs.queue import (
+    cluster_capacity,
+    device_classes,
+    fair_share,
+    model_availability,
+    placement,
+    run_quotas,
+)
 from webapp.runs.queue.fair_share import DeviceShares
 
 AGEING = timedelta(hours=2)
@@ -235,6 +242,8 @@ def queue_position(
         return QueuePosition(position, f"Waiting for {_holder_of(run)}", False)
     bound = "" if len(continuing) == len(serving) else "; its files are there and nowhere else"
     serving = continuing
+    if lack := model_availability.missing_model(run, [candidate.worker for candidate in serving]):
+        return QueuePosition(position, f"Waiting for {lack}", False)
     names = {device_classes.ANY: "in the queue", device_classes.CLUSTER: "in the queue for a Ray cluster"}
     queue = names.get(run.queue, f"in the queue for {run.queue}")
     text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}{bound}"

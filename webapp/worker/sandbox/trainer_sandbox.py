@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from django.conf import settings
+
 from webapp.worker.sandbox import landlock
 
 VARIABLE = "ECHOSCOPE_TRAINER_SANDBOX"
@@ -15,6 +17,8 @@ MODES = ("auto", "required", "off")
 TEMPORARY = "tmp"
 """Folder for temporary files in that of the run, where the system's contains the data folder."""
 _CACHES = (".cache", ".config", ".triton")
+MODELS_VARIABLE = "ECHOSCOPE_MODELS"
+"""Folder of installed models, which all runs share: the only one of these variables that trainers may only read."""
 
 
 def mode(environ: Mapping[str, str] = os.environ) -> str:
@@ -61,9 +65,20 @@ def command_prefix(
     return [sys.executable, "-I", "-S", landlock.__file__, rules.dump()], variables
 
 
+def require_protected(environment: Mapping[str, str], models: Path) -> None:
+    """Raise ValueError if trainers could write to the models folder because a cache contains it."""
+    data = Path(settings.ECHOSCOPE_DATA_DIR).resolve()
+    for cache in _caches(data, environment):
+        if models.resolve().is_relative_to(cache):
+            raise ValueError(
+                f"{MODELS_VARIABLE}={models} is in {cache}, where runs may write: choose a folder outside of "
+                "ECHOSCOPE_CACHE and HF_HOME."
+            )
+
+
 def _caches(closed: Path, environment: Mapping[str, str]) -> list[str]:
     """Paths below the closed folder that the trainer's variables name, but none that contains the runs."""
-    named = [Path(value) for value in environment.values() if value.startswith("/")]
+    named = [Path(text) for name, text in environment.items() if name != MODELS_VARIABLE and text.startswith("/")]
     if (home := environment.get("HOME", "")).startswith("/"):
         named += [Path(home) / name for name in _CACHES]
     inside = []

@@ -32,7 +32,7 @@ def fields_of(page: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for tag in re.findall(r"<input[^>]*>", form):
         attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
-        if attributes.get("type") == "checkbox" and " checked" not in tag:
+        if attributes.get("type") in ("checkbox", "radio") and " checked" not in tag:
             continue
         if "name" in attributes:
             found[attributes["name"]] = html.unescape(attributes.get("value", ""))

@@ -1,0 +1,1 @@
+"""Pages and actions of the models in the stores of the workers."""

@@ -1,0 +1,130 @@
+"""Downloads and deletions of models from the launch form and the workers page, and the first run with a real model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from trainer.config.files import load_preset, preset_names
+from webapp.core.quotas import QuotaExceeded
+from webapp.runs.actions import RequestRefused
+from webapp.runs.launch.creation import do_create_run
+from webapp.runs.model_cards import cards
+from webapp.runs.model_cards.real_model import LAUNCH_KEY, REAL_MODEL_PRESET
+from webapp.runs.models import Run
+from webapp.runs.stored_models import model_requests
+from webapp.runs.stored_models.model_requests import UnknownModel
+from webapp.teams.access import READ_ONLY, signed_in, writable_teams
+
+
+@login_required
+@require_GET
+@never_cache
+def model_status(request: HttpRequest) -> HttpResponse:
+    """States of all models in the folders of the live workers, which an open launch form swaps into its cards."""
+    return _statuses(request)
+
+
+@login_required
+@require_POST
+def model_download(request: HttpRequest, name: str) -> HttpResponse:
+    """Queue the download of a model. `worker` chooses the folder."""
+    worker = request.POST.get("worker", "")
+    return _answer(
+        request,
+        name,
+        lambda: model_requests.do_request_download(signed_in(request), name, worker),
+        "The download has been requested.",
+    )
+
+
+@login_required
+@require_POST
+def model_cancel(request: HttpRequest, name: str) -> HttpResponse:
+    """Cancel a download, or forget a failed one. `store` names the folder."""
+    store = request.POST.get("store", "")
+    return _answer(
+        request,
+        name,
+        lambda: model_requests.do_cancel_download(signed_in(request), name, store),
+        "The download is being cancelled.",
+    )
+
+
+@login_required
+@require_POST
+def model_delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Delete an installed model. `store` names the folder."""
+    store = request.POST.get("store", "")
+    return _answer(
+        request,
+        name,
+        lambda: model_requests.do_delete_model(signed_in(request), name, store),
+        f"The model {name} is being deleted.",
+    )
+
+
+@login_required
+@require_POST
+def train_real_model(request: HttpRequest) -> HttpResponse:
+    """Download the small model of a preset if need be, and launch the preset once; opens the run.
+
+    A user who has launched it before gets that run.
+    """
+    teams, user = writable_teams(request.user), signed_in(request)
+    if not teams:
+        raise PermissionDenied(READ_ONLY)
+    if REAL_MODEL_PRESET not in preset_names():
+        messages.warning(request, "This version has no preset for a first run with a real model.")
+        return redirect("runs")
+    run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
+    try:
+        with transaction.atomic():
+            config = load_preset(REAL_MODEL_PRESET)
+            if model_requests.needs_download(config.policy.model):
+                model_requests.do_request_download(user, config.policy.model)
+            if run is None:
+                run = do_create_run(teams[0], user, config, preset=REAL_MODEL_PRESET, launch_key=LAUNCH_KEY)
+                messages.success(request, "Run launched. It starts when its model is there and a worker is free.")
+            else:
+                messages.info(request, "This is the run that you launched before. Clone it to train again.")
+    except (RequestRefused, QuotaExceeded) as refusal:
+        messages.warning(request, f"Nothing was launched. {refusal}")
+        return redirect("runs")
+    return redirect("run", run.slug)
+
+
+def _answer(request: HttpRequest, name: str, change: Callable[[], object], done: str) -> HttpResponse:
+    """Make the change; the refreshed states for the scripts of a page, else a redirect with a message."""
+    try:
+        change()
+        problem = ""
+    except UnknownModel as error:
+        raise Http404(str(error)) from None
+    except (RequestRefused, QuotaExceeded) as refusal:
+        problem = str(refusal)
+    if request.headers.get("HX-Request"):
+        return _statuses(request, {name: problem} if problem else {})
+    if problem:
+        messages.warning(request, problem)
+    else:
+        messages.success(request, done)
+    then = request.POST.get("next", "")
+    if then.startswith("/") and url_has_allowed_host_and_scheme(then, allowed_hosts=None):
+        return redirect(then)
+    return redirect("workers")
+
+
+def _statuses(request: HttpRequest, problems: dict[str, str] | None = None) -> HttpResponse:
+    found = cards.status_cards(signed_in(request))
+    context = {"model_cards": found, "problems": problems or {}, "swap": True} | cards.polling(found)
+    return render(request, "runs/_model_statuses.html", context)

@@ -1,0 +1,356 @@
+"""Cards of models for the launch form, the workers page and the API."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from trainer.config.catalogue import CatalogueModel, catalogue
+from trainer.config.files import load_preset, preset_names
+from trainer.config.run import POCKET, RunConfig
+from webapp.core import formatting
+from webapp.core.database import database_now
+from webapp.runs.launch import estimates
+from webapp.runs.model_cards.fit import WorkerFit, fits
+from webapp.runs.models import StoredModel, Worker
+from webapp.runs.queue.model_availability import progress_text
+from webapp.runs.stored_models import model_requests
+from webapp.teams.models import User
+
+GPU_PARAMETERS = 700_000_000
+"""Models above this size take hours per run on a CPU, even where they fit."""
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """A models folder of live workers, and a model's state in it."""
+
+    store: str
+    workers: tuple[str, ...]
+    stored: StoredModel | None
+    may_manage: bool
+    silent: bool = False
+
+    @property
+    def state(self) -> str:
+        """State of the model there; “absent” without a row."""
+        return self.stored.state if self.stored else "absent"
+
+    @property
+    def place(self) -> str:
+        return ", ".join(self.workers)
+
+    @property
+    def may_download(self) -> bool:
+        """Whether a download can be started, or started again after a failure."""
+        return self.state in ("absent", StoredModel.State.FAILED)
+
+    @property
+    def pending(self) -> bool:
+        return self.stored is not None and self.stored.pending
+
+    @property
+    def changing(self) -> bool:
+        """Whether the state changes by itself soon, so that an open page asks again."""
+        return self.pending or self.state == StoredModel.State.DELETING
+
+    @property
+    def progress(self) -> str:
+        """Progress as text, e.g. “downloading on worker@a (41%)”."""
+        return progress_text(self.stored) if self.stored and self.stored.pending else ""
+
+    @property
+    def amount(self) -> str:
+        """Progress in bytes, e.g. “38 of 93 MB”; empty before the first report."""
+        if self.stored is None or not self.stored.total_bytes or not self.stored.stage:
+            return ""
+        return f"{self.stored.done_bytes / 1e6:,.0f} of {size_text(self.stored.total_bytes)}"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """A model as a choice of the launch form.
+
+    Attributes:
+        value: for `policy.model`.
+        downloads: bytes of the download from each source.
+        preset: shipped preset of the form's environment that suits the model; empty without one.
+        stores: folders of the live workers; empty for the pocket policy, which every worker has.
+        fits: whether a run with it fits each live worker.
+        seconds: expected time of a run with it; None if unknown.
+    """
+
+    value: str
+    name: str
+    label: str
+    parameters: int
+    licence: str
+    licence_url: str = ""
+    gated: bool = False
+    thinking: bool | None = None
+    learns: str = ""
+    downloads: tuple[int, ...] = ()
+    preset: str = ""
+    stores: tuple[StoreStatus, ...] = ()
+    fits: tuple[WorkerFit, ...] = ()
+    seconds: float | None = None
+    in_catalogue: bool = True
+    source: str = ""
+
+    @property
+    def id(self) -> str:
+        """Element id."""
+        return "model-" + self.name.replace(".", "-")
+
+    @property
+    def size(self) -> str:
+        """Number of parameters, e.g. “135 M parameters”; empty if unknown."""
+        return f"{parameters_text(self.parameters)} parameters" if self.parameters else ""
+
+    @property
+    def download_size(self) -> str:
+        """Size of the download, which depends on the source, e.g. “93 to 273 MB”."""
+        return download_text(self.downloads) if self.downloads else ""
+
+    @property
+    def time(self) -> str:
+        """Expected time of the form's run, e.g. “about 12 min”; empty if unknown."""
+        return "" if self.seconds is None else f"about {formatting.duration(self.seconds)}"
+
+    @property
+    def shipped(self) -> bool:
+        return self.value == POCKET
+
+    @property
+    def installed(self) -> bool:
+        """Whether a live worker has it."""
+        return self.shipped or any(each.state == StoredModel.State.INSTALLED for each in self.stores)
+
+    @property
+    def changing(self) -> bool:
+        return any(each.changing for each in self.stores)
+
+    @property
+    def slow_without_gpu(self) -> bool:
+        """Whether it is too large to train on a CPU within a few hours, though it may fit the memory."""
+        return self.parameters > GPU_PARAMETERS
+
+
+@dataclass(frozen=True)
+class StoreListing:
+    """A models folder on the workers page, with its rows."""
+
+    store: str
+    workers: tuple[str, ...]
+    rows: tuple[StoreRow, ...]
+
+    @property
+    def place(self) -> str:
+        return ", ".join(self.workers)
+
+    @property
+    def size(self) -> str:
+        return size_text(sum(row.stored.bytes for row in self.rows if row.installed))
+
+
+@dataclass(frozen=True)
+class StoreRow:
+    """A model in a folder. `active` counts queued and running runs with it, `paused` paused and stopped ones."""
+
+    stored: StoredModel
+    status: StoreStatus
+    label: str
+    active: int
+    paused: int
+
+    @property
+    def installed(self) -> bool:
+        return self.stored.state == StoredModel.State.INSTALLED
+
+    @property
+    def size(self) -> str:
+        return size_text(self.stored.bytes)
+
+    @property
+    def used(self) -> str:
+        """Which runs use it, e.g. “2 queued or running, 1 paused”."""
+        parts = [f"{self.active} queued or running"] if self.active else []
+        parts += [f"{self.paused} paused or stopped"] if self.paused else []
+        return ", ".join(parts) or "no run"
+
+
+def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = True) -> list[ModelCard]:
+    """Return the cards: the pocket policy, the catalogue, then other installed models.
+
+    Args:
+        config: of the form, whose settings decide memory and time.
+        chosen: the preset of the form, whose environment and algorithm the suggested presets share.
+        estimate: whether to compute memory and time. One query for each model.
+    """
+    now = database_now()
+    stores = model_requests.live_stores(now)
+    rows = _rows(stores)
+    workers = [worker for group in stores.values() for worker in group]
+    presets = _presets(chosen)
+    others = sorted({name for name, _ in rows} - catalogue().keys())
+    found = [
+        _pocket_card(presets),
+        *(
+            _catalogue_card(model, config, presets, _statuses(user, model.name, stores, rows, now))
+            for model in catalogue().values()
+        ),
+        *(_other_card(name, _statuses(user, name, stores, rows, now)) for name in others),
+    ]
+    return [_estimated(user, config, card, workers) for card in found] if estimate else found
+
+
+def status_cards(user: User) -> list[ModelCard]:
+    """Return the cards without estimates, for pages that poll the progress of downloads. Two queries."""
+    return cards(user, RunConfig(), estimate=False)
+
+
+def polling(shown: Sequence[ModelCard]) -> dict[str, object]:
+    """Return the template context of an element that polls the states: whether it must, and what is installed now."""
+    return {
+        "models_change": any(card.changing for card in shown),
+        "models_installed": " ".join(card.name for card in shown if card.installed),
+    }
+
+
+def suitable_worker(config: RunConfig, queue: str) -> str:
+    """Return the name of a live worker of that queue whose memory suffices, else of any of the queue; empty if none."""
+    stores = model_requests.live_stores(database_now())
+    serving = [worker for group in stores.values() for worker in group if queue in worker.queues]
+    fitting = [fit.worker for fit in fits(config, serving) if fit.verdict in ("fits", "unknown")]
+    return next(iter([*fitting, *(worker.name for worker in serving)]), "")
+
+
+def listings(user: User) -> list[StoreListing]:
+    """Return the models folders of the live workers with their models, for the workers page. Three queries."""
+    now = database_now()
+    stores = model_requests.live_stores(now)
+    rows = _rows(stores)
+    uses = model_requests.uses(sorted({name for name, _ in rows}))
+    found = []
+    for store, workers in stores.items():
+        names = tuple(worker.name for worker in workers)
+        shown = []
+        for (name, place), stored in rows.items():
+            if place == store:
+                status = _status(user, store, workers, stored, now)
+                label = catalogue()[name].label if name in catalogue() else name
+                shown.append(StoreRow(stored, status, label, *uses[name]))
+        found.append(StoreListing(store, names, tuple(shown)))
+    return found
+
+
+def _rows(stores: Mapping[str, Sequence[Worker]]) -> dict[tuple[str, str], StoredModel]:
+    rows = StoredModel.objects.filter(store__in=stores).select_related("worker").order_by("name")
+    return {(row.name, row.store): row for row in rows}
+
+
+def _statuses(
+    user: User,
+    name: str,
+    stores: Mapping[str, Sequence[Worker]],
+    rows: Mapping[tuple[str, str], StoredModel],
+    now: datetime,
+) -> tuple[StoreStatus, ...]:
+    return tuple(_status(user, store, workers, rows.get((name, store)), now) for store, workers in stores.items())
+
+
+def _status(
+    user: User, store: str, workers: Sequence[Worker], stored: StoredModel | None, now: datetime
+) -> StoreStatus:
+    manage = stored is not None and model_requests.may_manage(user, stored)
+    silent = stored is not None and stored.is_silent(now)
+    return StoreStatus(store, tuple(worker.name for worker in workers), stored, manage, silent)
+
+
+def _pocket_card(presets: Mapping[str, str]) -> ModelCard:
+    return ModelCard(
+        value=POCKET,
+        name=POCKET,
+        label="Pocket policy",
+        parameters=0,
+        licence="Apache-2.0",
+        thinking=True,
+        learns="Everything here in minutes on any CPU: a tiny model that Echoscope trained on its own environments.",
+        preset=presets.get(POCKET, ""),
+        source="ships with Echoscope",
+    )
+
+
+def _catalogue_card(
+    model: CatalogueModel, config: RunConfig, presets: Mapping[str, str], stores: tuple[StoreStatus, ...]
+) -> ModelCard:
+    hub_id = model.hub_id or ""
+    return ModelCard(
+        value=hub_id if config.policy.model == hub_id else model.name,
+        name=model.name,
+        label=model.label,
+        parameters=model.parameters,
+        licence=model.licence,
+        licence_url=model.licence_url,
+        gated=model.gated,
+        thinking=model.thinking,
+        learns=model.learns,
+        downloads=tuple(source.download_bytes for source in model.sources),
+        preset=presets.get(model.name) or presets.get(hub_id, ""),
+        stores=stores,
+    )
+
+
+def _other_card(name: str, stores: tuple[StoreStatus, ...]) -> ModelCard:
+    row = next((each.stored for each in stores if each.stored), None)
+    return ModelCard(
+        value=name,
+        name=name,
+        label=name,
+        parameters=0,
+        licence=row.licence if row else "",
+        stores=stores,
+        in_catalogue=False,
+        source=row.source if row else "",
+    )
+
+
+def _presets(chosen: str) -> dict[str, str]:
+    """Return preset by `policy.model`, for the environment of the chosen one, preferably with its algorithm."""
+    if chosen not in preset_names():
+        return {}
+    environment, arm, _ = chosen.split("-")
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in preset_names():
+        if name.split("-")[0] == environment and not name.endswith("-trap"):
+            found[load_preset(name).policy.model].append(name)
+    return {model: min(names, key=lambda name: name.split("-")[1] != arm) for model, names in found.items()}
+
+
+def _estimated(user: User, config: RunConfig, card: ModelCard, workers: Sequence[Worker]) -> ModelCard:
+    """Return the card with its memory on each worker and its time."""
+    policy = config.policy.model_copy(update={"model": card.value, "revision": ""})
+    own = config.model_copy(update={"policy": policy})
+    seconds = estimates.expected_seconds(user, [own])
+    return replace(card, fits=tuple(fits(own, workers)), seconds=seconds)
+
+
+def parameters_text(number: int) -> str:
+    """Return a number of parameters, e.g. “135 M” or “1.7 B”."""
+    return f"{number / 1e9:.1f} B" if number >= 999_500_000 else f"{number / 1e6:.0f} M"
+
+
+def size_text(number: int) -> str:
+    """Return bytes, e.g. “93 MB” or “1.1 GB”."""
+    return f"{number / 1e9:.1f} GB" if number >= 999_500_000 else f"{number / 1e6:.0f} MB"
+
+
+def download_text(sizes: Sequence[int]) -> str:
+    """Return the size of a download, whose sources may differ: “93 MB” or “93 to 273 MB”."""
+    low, high = size_text(min(sizes)), size_text(max(sizes))
+    if low == high:
+        return low
+    number, unit = low.split()
+    return f"{number} to {high}" if high.endswith(unit) else f"{low} to {high}"
