@@ -139,7 +139,8 @@ export class TokenView {
     }
     for (const turn of this.turns) {
       const thought = this.list.querySelector(`[data-turn="${turn.turn}"]:not(.typing) .thought`);
-      thought?.after(this.#text(turn));
+      const button = thought?.nextElementSibling;
+      (button?.matches("[data-whole-text]") ? button : thought)?.after(this.#text(turn));
     }
     this.#shade();
     this.settle();

@@ -20,6 +20,7 @@ from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.share_links import share_panel
+from webapp.trajectories.token_view import count_folded
 
 
 @account_optional
@@ -57,4 +58,5 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def trajectory_data(request: HttpRequest, slug: str) -> JsonResponse:
     """Data of the player."""
-    return JsonResponse(player_data(get_trajectory(request.user, slug)))
+    found = get_trajectory(request.user, slug)
+    return JsonResponse(count_folded(found, player_data(found)))
