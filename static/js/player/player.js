@@ -294,6 +294,7 @@ export class Player {
     const marks = (this.trajectory?.marks ?? []).filter((mark) => mark.turn === turn.turn);
     const item = renderTurn(turn, {
       lost: this.#lostIn(turn), marks, images: imagesAddress(this.root, this.trajectory), recorded: this.trajectory?.recorded ?? false,
+      slug: this.trajectory?.slug ?? "",
     });
     this.texts.watch(item);
     return item;

@@ -17,19 +17,22 @@ const STATUS = { executed: "executed", ignored: "ignored: beyond a budget or aft
 
 /**
  * @param {Turn} turn
- * @param {{lost: number, marks: Mark[], images: string, recorded: boolean}} options lost: index of the action after which
+ * @param {{lost: number, marks: Mark[], images: string, recorded: boolean, slug: string}} options lost: index of the action after which
  *   the puzzle is unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up to their hash;
- *   recorded: of another trainer's run, whose responses have no format of ours
+ *   recorded: of another trainer's run, whose responses have no format of ours; slug: of the trajectory, "" on shared pages
  * @returns {HTMLElement}
  */
-export function renderTurn(turn, { lost, marks, images, recorded }) {
+export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
   return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
     html("div", { class: "turn-head" }, [
       html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
       ...(Object.keys(turn.terms).length ? [html("span", { class: "turn-reward number" }, [signed(turn.reward)])] : []),
     ]),
     ...renderImages(turn, images),
-    html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
+    html("details", { class: "turn-state" }, [
+      html("summary", {}, ["State"]), html("pre", {}, [turn.state]),
+      ...(slug && !recorded ? [html("p", {}, [html("a", { href: `/t/${slug}/input/${turn.turn + 1}`, target: "_top" }, ["All that the policy read"])])] : []),
+    ]),
     ...(recorded ? recordedWords(turn) : words(turn)),
     ...renderProblem(turn, recorded),
     ...(turn.actions.length || !recorded ? [html("div", { class: "chips" }, turn.actions.length
