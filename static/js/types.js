@@ -59,6 +59,7 @@
  * @property {number|null} [logprob]
  * @property {Board|null} [board] before its first action
  * @property {Claim[]|null} [claims] statements of the thought compared with the state
+ * @property {number[]} [folded_tokens] tokens of each part of the response that is folded, where known
  * @property {Record<string, unknown>|null} [extra] what a recorder added
  */
 

@@ -136,6 +136,11 @@ class Turn(Event):
     trajectory: str
     turn: int = Field(ge=0, description="0-based.")
     state: str = Field(description="The message the policy read this turn.")
+    frame: tuple[str, str] | None = Field(
+        default=None,
+        description="Text of the chat template before and after `state` (at the first turn: before the task, after the "
+        "state), with system message and forced tag. null: the same as at the turn before, or not recorded.",
+    )
     images: list[ObservationImage] | None = Field(default=None, description="What it saw beside the message, in order.")
     response: str = Field(description="The sampled tokens, decoded.")
     thought: str

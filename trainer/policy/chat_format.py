@@ -122,6 +122,7 @@ class ChatFormat:
         self.think = think
         self.forced = self._forced(think, ANSWER)
         self._try_calls(None if call_format == "auto" else call_format)
+        self._frames: dict[Role | None, tuple[str, str]] = {}
 
     @classmethod
     def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig, model_end_ids: Iterable[int] = ()) -> Self:
@@ -149,7 +150,7 @@ class ChatFormat:
         if not tools or self.call_format == "answer":
             return self
         bound = copy.copy(self)
-        bound.tools, bound.forced = tuple(tools), self._forced(self.think, "")
+        bound.tools, bound.forced, bound._frames = tuple(tools), self._forced(self.think, ""), {}
         bound.renders_results = RESULT_MARK in bound._results(RESULT_MARK)
         bound.renders_tools = True
         for bound._system_lists_tools in (False, True):
@@ -289,6 +290,26 @@ class ChatFormat:
         else:
             role, text = "user", self._before_user + user + self._after_user + self.forced
         return self._encode(text) if ended else [self.end_id(role), *self._encode(text)]
+
+    def frame(self, role: Role | None) -> tuple[str, str]:
+        """Text of the template around a message: after the previous response, and up to where sampling starts.
+
+        It includes the end token of the response before, which is not part of its text, and the forced tag.
+
+        Args:
+            role: of the message; None for the first message of a dialogue, after the system message.
+        """
+        if role not in self._frames:
+            mark = self._MARK_USER
+            if role is None:
+                text = self._render([*self.system_messages(), {"role": "user", "content": mark}])
+            else:
+                end = self.tokenizer.convert_ids_to_tokens(self.end_id(role))
+                from_tool = role == "tool" and self.renders_results
+                text = end + (self._results(mark) if from_tool else self._before_user + mark + self._after_user)
+            before, _, after = text.partition(mark)
+            self._frames[role] = (before, after + self.forced)
+        return self._frames[role]
 
     def split_calls(self, ids: list[int]) -> tuple[str, tuple[str, ...]]:
         """The text of a response, and the calls that were reported apart from it, as actions: here, none are."""

@@ -123,6 +123,7 @@ class Episode:
             trajectory=self.trajectory.id,
             turn=number,
             state=self.state,
+            frame=self._new_frame(number),
             response=text,
             thought=parsed.thought,
             answer=parsed.answer,
@@ -174,6 +175,12 @@ class Episode:
         else:
             parsed = parse_response(text, think=think, max_actions=max_actions)
         return parsed, text
+
+    def _new_frame(self, number: int) -> tuple[str, str] | None:
+        """The template's text around the message of a turn; None if the turn before had the same."""
+        roles = [None, *map(message_role, self.trajectory.turns)][: number + 1]
+        frames = [self.chat.frame(role) for role in roles[-2:]]
+        return None if len(frames) > 1 and frames[0] == frames[1] else frames[-1]
 
     def _thought_tokens(self, ids: list[int], text: str) -> int:
         """Number of sampled tokens before `</think>` (all, if the thought is never closed)."""

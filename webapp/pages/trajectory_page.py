@@ -12,6 +12,7 @@ from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.positions import position_query
+from webapp.trajectories.token_view import count_folded
 from webapp.trajectories.turn_text import extra_text
 
 NO_FORMS = {"csrf_token": ""}
@@ -23,6 +24,7 @@ def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, An
 
     `images_address`: where the images of observations are, up to their hash; a share link has its own.
     """
+    data = count_folded(trajectory, data)
     lost, verdict = trajectory.lost_at or {}, data.get("verdict")
     glyphs = {(mark["turn"], mark["action"]): mark["glyph"] for mark in data.get("marks") or ()}
     for turn in data["turns"]:

@@ -15,7 +15,7 @@ from webapp.teams.models import Membership
 from webapp.teams.undo_notice import undo_slug
 from webapp.trajectories.observation_images import MIN_SHOWN_SIDE, shown_size
 from webapp.trajectories.sharing.public import outcome_of
-from webapp.trajectories.turn_text import extra_text, response_text
+from webapp.trajectories.turn_text import extra_text, folded_parts, problem_label, response_text
 
 register = template.Library()
 
@@ -27,6 +27,8 @@ register.filter("duration", formatting.duration)
 register.filter("fixed", formatting.number)
 register.filter("outcome", outcome_of)
 register.filter("response_text", response_text)
+register.filter("folded_parts", folded_parts)
+register.filter("problem_label", problem_label)
 register.filter("undo_slug", undo_slug)
 
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Length
 from webapp.trajectories.mistakes.judge import judged
 from webapp.trajectories.models import Trajectory
 
-_JOURNAL_FIELDS = ("type", "seq", "time", "trajectory")
+_JOURNAL_FIELDS = ("type", "seq", "time", "trajectory", "frame")  # the last is for the page of the policy input
 MAX_TURNS_LENGTH = 16 * 1024 * 1024
 """Characters of JSON of the turns that are read of one trajectory: more would fill the memory of the web process."""
 

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from trainer.journal import token_arrays
 from trainer.journal.token_arrays import TokenArraysError
 from webapp.trajectories.models import TokenArrays, Trajectory
+from webapp.trajectories.turn_text import folded_parts
 
 SETTING = "journal.tokens"
 MAX_TOKENS = 200_000
@@ -44,6 +47,36 @@ def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
         "turns": _turns(arrays, [str(response or "") for response in responses]),
         "note": " ".join(_missing(arrays)),
     }
+
+
+def count_folded(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
+    """Set `folded_tokens` of the turns in the player's data: tokens of each part of a response that is shown folded.
+
+    Turns without such parts, and trajectories without token data, remain as they are. Returns the data.
+    """
+    turns = data["turns"] if trajectory.run.recorded is None else []
+    parts = {number: folded for number, turn in enumerate(turns) if (folded := folded_parts(turn))}
+    packed = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first() if parts else None
+    if packed is None:
+        return data
+    try:
+        if token_arrays.count(bytes(packed)) > MAX_TOKENS:
+            return data
+        arrays = token_arrays.unpack(bytes(packed))
+    except TokenArraysError:
+        return data  # the token view says so
+    start = 0
+    for number, count in enumerate(arrays.turns):
+        lengths = arrays.lengths[start : start + count].astype(np.int64)
+        start += count
+        ends = np.cumsum(lengths)
+        begins = ends - lengths
+        if number in parts:
+            turns[number]["folded_tokens"] = [
+                int(((begins < part.end) & ((ends > part.start) | (begins >= part.start))).sum())
+                for part in parts[number]
+            ]
+    return data
 
 
 def _missing(arrays: token_arrays.TokenArrays) -> Iterator[str]:

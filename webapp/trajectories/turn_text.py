@@ -1,4 +1,4 @@
-"""Texts that players show of a turn of another trainer: the response beside its thought and calls, further fields.
+"""Texts that players show of a turn: the parts of a response beside its thought and actions, and further fields.
 
 static/js/ui/turn_text.js does the same.
 """
@@ -8,8 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from webapp.core import formatting
+
+_THINK_END, _ANSWER, _ANSWER_END = "</think>", "<answer>", "</answer>"
+_THOUGHT_TO_ANSWER = re.compile(r"</think>\s*<answer>")
+_TAG = re.compile(r"</?(?:think|answer)>|<\|im_(?:start|end)\|>")
+_ACTION_SEPARATOR = "||"
 _OPENED = re.compile(r"<think>\s*$")
 _CLOSED = re.compile(r"^\s*</think>")
 _LINE_ENDS = "\r\n"
@@ -58,3 +65,86 @@ def _as_in_scripts(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_in_scripts(inner) for inner in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
+
+def problem_label(turn: Mapping[str, Any]) -> str:
+    """What the problem of a turn is about: its format where that was judged not valid, else its answer."""
+    return "Format" if turn.get("format_valid") is False else "Answer"
+
+
+@dataclass(frozen=True)
+class FoldedPart:
+    """Part of a response that a turn shows folded, as written.
+
+    Attributes:
+        start, end: in code points of the response; white space at the ends is left out.
+        place: where it is, in words, such as "after the answer".
+        text: of the response.
+        label: summary with its length, in tokens where they are known, else in characters.
+    """
+
+    start: int
+    end: int
+    place: str
+    text: str
+    label: str
+
+
+def folded_parts(turn: Mapping[str, Any]) -> list[FoldedPart]:
+    """Parts of a response of our own trainer that neither the thought nor the actions of its turn show.
+
+    These are text between thought and answer, actions beyond the limit of a turn, and text after the answer; everything
+    after the thought where no answer was read. There are none where the turn shows the whole response. `folded_tokens`
+    of the turn, where present, has the number of tokens of each part.
+    """
+    response: str = turn.get("response") or ""
+    known: list[int] = turn.get("folded_tokens") or []
+    parts = []
+    for start, end, place in _unshown(turn, response):
+        text = response[start:end]
+        start += len(text) - len(text.lstrip())
+        if text := text.strip():
+            tokens = known[len(parts)] if len(parts) < len(known) else 0
+            count, unit = (tokens, "more token") if tokens else (len(text), "more character")
+            label = f"… {formatting.plural(count, unit)} {place}"
+            parts.append(FoldedPart(start, start + len(text), place, text, label))
+    return parts
+
+
+def _unshown(turn: Mapping[str, Any], response: str) -> list[tuple[int, int, str]]:
+    """Start, end and place of each part, in the order of the response."""
+    thought, actions = turn.get("thought") or "", turn.get("actions") or []
+    if not thought and turn.get("format_valid") is False:
+        return []
+    whole = len(response)
+    called = any(action.get("call") for action in actions)
+    border = None if called else _THOUGHT_TO_ANSWER.search(response)
+    closed = border.start() if border and _ANSWER_END in response[border.end() :] else response.find(_THINK_END)
+    if thought or (closed >= 0 and not _TAG.sub("", response[:closed]).strip()):
+        if closed < 0:
+            return []
+        rest = closed + len(_THINK_END)
+        opened = response.find(_ANSWER, rest)
+        begin = opened + len(_ANSWER)
+    else:
+        rest = opened = begin = 0
+    end = response.find(_ANSWER_END, begin) if opened >= 0 else -1
+    if end < 0 or not (turn.get("answer") or actions):
+        return [(rest, whole, "after the thought" if rest else "in the response")]
+    parts = [(rest, opened, "between thought and answer")]
+    if actions and not called:
+        further = _end_of_actions(response, begin, end, len(actions))
+        parts.append((further, end, "in the answer, beyond the turn's limit"))
+    return [*parts, (end + len(_ANSWER_END), whole, "after the answer")]
+
+
+def _end_of_actions(response: str, begin: int, end: int, count: int) -> int:
+    """Where the first `count` actions of an answer end: `end` if it has no more."""
+    at = begin
+    for piece in response[begin:end].split(_ACTION_SEPARATOR):
+        if piece.strip():
+            if not count:
+                return at
+            count -= 1
+        at += len(piece) + len(_ACTION_SEPARATOR)
+    return end

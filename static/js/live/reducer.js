@@ -132,7 +132,7 @@ function turn(state, event) {
   }));
   const stage = state.stage;
   if (stage === null || stage.id !== event.trajectory || stage.turns.some((turn) => turn.turn === event.turn)) return { wall };
-  const { type: _type, seq: _seq, time: _time, trajectory: _trajectory, ...record } = event;
+  const { type: _type, seq: _seq, time: _time, trajectory: _trajectory, frame: _frame, ...record } = event;
   return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
 }
 

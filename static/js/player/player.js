@@ -6,7 +6,6 @@
 
 import { advice } from "./solver_advice.js";
 import { BoardView } from "../board/board.js";
-import { watchClaims } from "./claims.js";
 import { drawGraph } from "./distance_graph.js";
 import { linkedIndex, markAt, mistakeIndices, nextMistake, showMistakes, showVerdict } from "./mistakes.js";
 import { showMistake } from "../board/mistake_overlay.js";
@@ -15,7 +14,10 @@ import { html, need, setText } from "../ui/dom.js";
 import { imagesAddress, showOnBoard, watchImages } from "../board/observation_images.js";
 import { watchSwipes } from "./swipe.js";
 import { TokenView } from "./token_view.js";
-import { renderTurn, renderTyping, showTyping } from "./turn_item.js";
+import { watchClaims } from "../turns/claims.js";
+import { LongTexts } from "../turns/long_text.js";
+import { renderTurn } from "../turns/turn_item.js";
+import { TypingTurn } from "../turns/typing.js";
 import { plural, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Trajectory} Trajectory */
@@ -25,6 +27,8 @@ import { plural, signed } from "../ui/formatting.js";
 
 /** Milliseconds per position during playback at 1×. */
 const PACE = { turn: 1100, action: 480 };
+/** Milliseconds at the start of a turn, for each character of its thought, and at most; as in animations. */
+const READING = { character: 28, most: 4500 };
 /** Milliseconds per position while following a live trajectory. */
 const LIVE_PACE = { turn: 200, action: 230 };
 /** Where static/css/player.css shows one turn under a sticky board. */
@@ -46,6 +50,8 @@ export class Player {
     this.speed = /** @type {HTMLSelectElement} */ (need(root, "[data-speed]"));
     this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
     this.tokens = new TokenView(root, this.list);
+    this.texts = new LongTexts(this.list);
+    /** @type {TypingTurn|null} */ this.unfinished = null;
     /** @type {Trajectory|null} */ this.trajectory = null;
     /** @type {Position[]} */ this.positions = [];
     /** @type {number[]} */ this.mistakes = []; // their positions
@@ -65,6 +71,8 @@ export class Player {
     this.trajectory = trajectory;
     this.following = follow;
     this.positions = positionsOf(trajectory);
+    this.#endTyping();
+    this.texts.clear();
     this.list.replaceChildren(...trajectory.turns.map((turn) => this.#renderTurn(turn)));
     this.tokens.show(trajectory.turns);
     this.#outline();
@@ -76,6 +84,8 @@ export class Player {
     this.pause();
     this.trajectory = null;
     this.positions = [];
+    this.#endTyping();
+    this.texts.clear();
     this.list.replaceChildren();
     this.tabs.replaceChildren();
     this.board.show(null);
@@ -93,7 +103,7 @@ export class Player {
     if (!grown && before.lost_at === trajectory.lost_at && before.success === trajectory.success && before.marks === trajectory.marks) return;
     const empty = !before.turns.length;
     this.positions = positionsOf(trajectory);
-    this.list.querySelector(".typing")?.remove();
+    this.#endTyping();
     for (const turn of trajectory.turns.slice(before.turns.length)) this.list.append(this.#renderTurn(turn));
     const changed = new Set(before.marks === trajectory.marks ? [] : (trajectory.marks ?? []).map((mark) => mark.turn));
     if (trajectory.lost_at && !before.lost_at) changed.add(trajectory.lost_at.turn);
@@ -111,18 +121,24 @@ export class Player {
    */
   typing(turn, text) {
     if (!this.trajectory || turn < this.trajectory.turns.length) return;
-    let item = this.list.querySelector(".typing");
-    if (item && item.getAttribute("data-turn") !== String(turn)) {
-      item.remove();
-      item = null;
-    }
-    if (!item) {
-      item = renderTyping(turn);
-      this.list.append(item);
+    if (this.unfinished?.turn !== turn) {
+      this.#endTyping();
+      const boxes = [this.list, need(this.root, ".player-right")]; // one of them scrolls
+      let ends = boxes.map(atEnd);
+      this.unfinished = new TypingTurn(turn, () => boxes.forEach((box, index) => {
+        if (ends[index] && this.unfinished?.item.matches(".current")) box.scrollTop = box.scrollHeight;
+      }));
+      for (const [index, box] of boxes.entries()) box.onscroll = () => { ends[index] = atEnd(box); };
+      this.list.append(this.unfinished.item);
       this.#outline();
       this.#mark();
     }
-    showTyping(/** @type {HTMLElement} */ (item), text);
+    this.unfinished.show(text);
+  }
+
+  #endTyping() {
+    this.unfinished?.remove();
+    this.unfinished = null;
   }
 
   /**
@@ -251,12 +267,20 @@ export class Player {
       return;
     }
     const pace = this.playing ? PACE : LIVE_PACE;
-    const wait = (next.action < 0 ? pace.turn : pace.action) / (this.playing ? Number(this.speed.value) : 1);
+    const reading = this.playing && this.positions[this.index].action < 0 ? this.#readingTime() : 0;
+    const wait = Math.max(next.action < 0 ? pace.turn : pace.action, reading) / (this.playing ? Number(this.speed.value) : 1);
     this.timer = window.setTimeout(() => {
       this.timer = 0;
       this.go(this.index + 1);
       this.#schedule();
     }, wait);
+  }
+
+  /** Milliseconds to read the thought of the current turn, while it is shown. */
+  #readingTime() {
+    const { turn: at } = this.positions[this.index];
+    const turn = this.trajectory?.turns.find((candidate) => candidate.turn === at);
+    return Math.min(READING.most, READING.character * (turn?.thought || turn?.response || "").length);
   }
 
   /** @param {Turn} turn */
@@ -268,15 +292,23 @@ export class Player {
   /** @param {Turn} turn */
   #renderTurn(turn) {
     const marks = (this.trajectory?.marks ?? []).filter((mark) => mark.turn === turn.turn);
-    return renderTurn(turn, {
+    const item = renderTurn(turn, {
       lost: this.#lostIn(turn), marks, images: imagesAddress(this.root, this.trajectory), recorded: this.trajectory?.recorded ?? false,
+      slug: this.trajectory?.slug ?? "",
     });
+    this.texts.watch(item);
+    return item;
   }
 
   /** @param {number} index of a turn whose marks changed */
   #redraw(index) {
     const turn = this.trajectory?.turns.find((candidate) => candidate.turn === index);
-    if (turn) this.list.querySelector(`[data-turn="${index}"]`)?.replaceWith(this.#renderTurn(turn));
+    const item = this.list.querySelector(`[data-turn="${index}"]`);
+    if (!turn || !item) return;
+    const redrawn = this.#renderTurn(turn);
+    const unfolded = [...item.querySelectorAll("details")].map((part) => part.open);
+    for (const [number, part] of redrawn.querySelectorAll("details").entries()) part.open = unfolded[number] ?? false;
+    item.replaceWith(redrawn);
   }
 
   /** Redraw tabs and graph, which depend on the length of the trajectory only. */
@@ -358,6 +390,10 @@ export class Player {
     const turn = writing && this.following && edge ? writing.getAttribute("data-turn") : String(position.turn);
     for (const item of this.list.children) {
       const current = item.getAttribute("data-turn") === turn;
+      if (current && !item.classList.contains("current")) {
+        this.texts.apply(item);
+        if (this.root.dataset.view === "one") need(this.root, ".player-right").scrollTop = 0;
+      }
       item.classList.toggle("current", current);
       for (const link of item.querySelectorAll("[data-step]:not([data-claim])")) {
         const at = Number(link.getAttribute("data-step"));
@@ -401,4 +437,9 @@ export class Player {
     button.setAttribute("aria-label", this.playing ? "Pause playback" : "Play");
     button.classList.toggle("is-playing", this.playing);
   }
+}
+
+/** Whether an element is scrolled to its end, give or take a line. @param {Element} box */
+function atEnd(box) {
+  return box.scrollTop + box.clientHeight >= box.scrollHeight - 24;
 }

@@ -16,12 +16,27 @@ const SHARES = [0.05, 0.25, 0.5, 0.75];
 /** Symbol of the end-of-response token, which has no text. */
 export const END = "∎";
 
+/** Symbol of a token that shows nothing itself: part of a character, or an invisible one. */
+export const SILENT = "▫";
+const INVISIBLE = /^[\p{Default_Ignorable_Code_Point}\p{Cf}]+$/u;
+
 /**
- * Displayed text of a token: line ends are visible, and concatenated tokens give the response.
+ * Displayed text of a token: line ends and tabs are visible, and concatenated tokens give the response.
  * @param {string} text
  */
 export function visibleText(text) {
-  return text.replaceAll("\n", "↵\n");
+  return text.replaceAll("\r", "␍").replaceAll("\n", "↵\n").replaceAll("\t", "⇥\t");
+}
+
+/**
+ * Name of a token that would otherwise show nothing; empty for others. Joined emoji, for example, contain tokens of one joiner.
+ * @param {string} text
+ * @param {boolean} last whether it is the last one of its response
+ */
+export function silentName(text, last) {
+  if (!text) return last ? "End of the response" : "Part of a character";
+  if (!INVISIBLE.test(text)) return "";
+  return [...text].map((sign) => `U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`).join(" ");
 }
 
 /**
@@ -83,8 +98,7 @@ export const TITLES = {
  * @param {{index: number, count: number, turn: number}} place counted from 0
  */
 export function describeToken(token, { index, count, turn }) {
-  const last = index === count - 1;
-  const name = token.text ? `“${visibleText(token.text).trimEnd() || "␣".repeat(token.text.length)}”` : last ? "End of the response" : "Part of a character";
+  const name = silentName(token.text, index === count - 1) || `“${visibleText(token.text).trimEnd() || "␣".repeat(token.text.length)}”`;
   const parts = [
     name,
     `probability ${token.p < 0.001 ? `${short(token.p * 100)}%` : percent(token.p)}`,

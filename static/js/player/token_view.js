@@ -5,7 +5,7 @@
  */
 
 import { html, setText } from "../ui/dom.js";
-import { END, TITLES, describeToken, maxAdvantage, legendEntries, shade, visibleText } from "./token_legend.js";
+import { END, SILENT, TITLES, describeToken, maxAdvantage, legendEntries, shade, silentName, visibleText } from "./token_legend.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
 /** @typedef {import("../types.js").Token} Token */
@@ -139,7 +139,8 @@ export class TokenView {
     }
     for (const turn of this.turns) {
       const thought = this.list.querySelector(`[data-turn="${turn.turn}"]:not(.typing) .thought`);
-      thought?.after(this.#text(turn));
+      const button = thought?.nextElementSibling;
+      (button?.matches("[data-whole-text]") ? button : thought)?.after(this.#text(turn));
     }
     this.#shade();
     this.settle();
@@ -152,10 +153,11 @@ export class TokenView {
     return html("p", { class: "token-text", role: "listbox", "aria-label": `Tokens of turn ${turn.turn + 1}`, "aria-orientation": "horizontal" },
       tokens.map((token, index) => {
         const last = index === tokens.length - 1;
+        const silent = silentName(token.text, last);
         return html("span", {
-          class: token.text ? "token" : "token silent", role: "option", tabindex: "-1", "data-index": index, "aria-selected": "false",
-          "aria-label": token.text.trim() ? null : token.text ? "white space" : last ? "end of the response" : "part of a character",
-        }, [token.text ? visibleText(token.text) : last ? END : "▫"]);
+          class: silent ? "token silent" : "token", role: "option", tabindex: "-1", "data-index": index, "aria-selected": "false",
+          "aria-label": silent || (token.text.trim() ? null : "white space"),
+        }, [!silent ? visibleText(token.text) : last && !token.text ? END : SILENT]);
       }));
   }
 

@@ -25,18 +25,18 @@ def claim(start: int, end: int, true: bool = True, **facts: Any) -> dict[str, An
 )
 def test_a_thought_is_cut_at_its_claims(thought: str, claims: list[dict[str, Any]], parts: list[list[Any]]) -> None:
     expression = "thoughtParts(data.thought, data.claims).map((part) => [part.text, part.claim])"
-    assert evaluate("player/claims.js", expression, {"thought": thought, "claims": claims}) == parts
+    assert evaluate("turns/claims.js", expression, {"thought": thought, "claims": claims}) == parts
 
 
 def test_a_tooltip_gives_what_is_true_instead() -> None:
     false = claim(0, 4, true=False, actual="the box is at row 2, column 4")
-    words = evaluate("player/claims.js", "data.map(claimWords)", [claim(0, 4), false, claim(0, 4, true=False)])
+    words = evaluate("turns/claims.js", "data.map(claimWords)", [claim(0, 4), false, claim(0, 4, true=False)])
     assert words == ["True.", "False: the box is at row 2, column 4.", "False: the state says otherwise."]
 
 
 def test_the_facts_of_a_turn_count_its_true_claims() -> None:
     turns = [{"claims": [claim(0, 2), claim(3, 4, true=False)]}, {"claims": [claim(0, 2)]}, {"claims": []}, {}]
-    assert evaluate("player/claims.js", "data.map(claimFacts)", turns) == [
+    assert evaluate("turns/claims.js", "data.map(claimFacts)", turns) == [
         "1 of 2 claims true",
         "1 of 1 claim true",
         "",

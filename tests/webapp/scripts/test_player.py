@@ -160,20 +160,32 @@ def test_groups_and_attempts_count_from_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "thought", "answer"),
+    ("text", "thought", "answer", "rest"),
     [
-        ("<think>I see the b", "I see the b", None),
-        ("I see the box</thi", "I see the box", None),
-        ("<think>I push.</think>", "I push.", ""),
-        ("<think>I push.</think><answer>Left || R", "I push.", "Left || R"),
-        ("I push.</think><answer>Left</answer>", "I push.", "Left"),
-        ("<answer>Up", "", "Up"),
-        ('Look.</think>\n<tool_call>{"na', "Look.", '<tool_call>{"na'),
-        ("Look.</think><ans", "Look.", ""),
+        ("<think>I see the b", "I see the b", None, ""),
+        ("I see the box</thi", "I see the box", None, ""),
+        ("<think>I push.</think>", "I push.", "", ""),
+        ("<think>I push.</think><answer>Left || R", "I push.", "Left || R", ""),
+        ("I push.</think><answer>Left</answer>", "I push.", "Left", ""),
+        ("I push.</think><answer>Left</answer>, 64 tokens. <answer>", "I push.", "Left", ", 64 tokens. <answer>"),
+        ("<answer>Up", "", "Up", ""),
+        ('Look.</think>\n<tool_call>{"na', "Look.", '<tool_call>{"na', ""),
+        ("Look.</think><ans", "Look.", "", ""),
     ],
 )
-def test_a_response_being_written_is_split_into_thought_and_answer(text: str, thought: str, answer: str | None) -> None:
-    assert evaluate("player/turn_item.js", "splitResponse(data)", text) == {"thought": thought, "answer": answer}
+def test_a_response_being_written_is_split(text: str, thought: str, answer: str | None, rest: str) -> None:
+    assert evaluate("turns/typing.js", "splitResponse(data)", text) == {
+        "thought": thought,
+        "answer": answer,
+        "rest": rest,
+    }
+
+
+@pytest.mark.parametrize(("now", "length"), [(1000, 10), (1040, 20), (1080, 30), (5000, 30), (900, 10)])
+def test_new_text_is_written_evenly_until_the_next_message_is_due(now: int, length: int) -> None:
+    step = {"from": 10, "to": 30, "began": 1000, "lasts": 80}
+    assert evaluate("turns/typing.js", "shownLength(...data)", [step, now]) == length
+    assert evaluate("turns/typing.js", "shownLength(...data)", [step | {"lasts": 0}, now]) == 30
 
 
 def test_series_are_aligned_on_one_axis() -> None:

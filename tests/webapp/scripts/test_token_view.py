@@ -121,4 +121,19 @@ def test_token_statistics_are_described_with_their_units(given: dict[str, Any], 
 
 
 def test_line_ends_are_visible() -> None:
-    assert evaluate("player/token_legend.js", "visibleText(data)", "a\nb") == "a↵\nb"
+    assert evaluate("player/token_legend.js", "data.map(visibleText)", ["a\nb", "\t\tx\r\n"]) == [
+        "a↵\nb",
+        "⇥\t⇥\tx␍↵\n",
+    ]
+
+
+def test_tokens_that_show_nothing_have_a_name() -> None:
+    texts = ["", "\u200d", "\ufe0f", " ", "\u200da", "👩"]
+    assert evaluate("player/token_legend.js", "data.map((text) => silentName(text, false))", texts) == [
+        "Part of a character",
+        "U+200D",
+        "U+FE0F",
+        "",
+        "",
+        "",
+    ]

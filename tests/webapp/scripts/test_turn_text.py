@@ -1,16 +1,21 @@
-"""Texts of turns of other trainers' runs: scripts, templates and notebooks show the same."""
+"""Texts of turns: scripts and templates show the same, and nothing of a response is lost; likewise notebooks for
+turns of other trainers."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from django.template.loader import render_to_string
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from echoscope.recording import turn_text as notebook
 from tests.webapp.javascript import evaluate
+from trainer.rollout.response_parser import parse_response
 from webapp.trajectories.positions import positions
-from webapp.trajectories.turn_text import MAX_EXTRA, extra_text, response_text
+from webapp.trajectories.turn_text import MAX_EXTRA, extra_text, folded_parts, response_text
 
 SEARCH = {"text": 'search({"q": "moons"})', "name": "search", "call": {"tool": "search", "result": "two"}}
 RESPONSES: list[tuple[dict[str, Any], str]] = [
@@ -53,6 +58,77 @@ def test_script_and_templates_show_the_same_further_fields(extra: Any, actions: 
         evaluate("ui/turn_text.js", "extraText(data.extra, data.actions)", {"extra": extra, "actions": actions})
         == shown
     )
+
+
+def parsed_turn(response: str, *, think: bool = True, most: int = 2, **more: Any) -> dict[str, Any]:
+    """A turn of our own trainer, with what its parser reads of a response."""
+    parsed = parse_response(response, think=think, max_actions=most)
+    actions = [{"text": text, "status": "illegal"} for text in parsed.actions]
+    read = {"thought": parsed.thought, "answer": parsed.answer, "actions": actions, "format_valid": parsed.structured}
+    return {"turn": 0, "reward": 0, "state": "?", "tokens": 9, "response": response} | read | more
+
+
+FOLDED: list[tuple[dict[str, Any], list[str]]] = [
+    (parsed_turn("thought</think><answer>Up</answer>"), []),
+    (parsed_turn("thought</think><answer>Up</answer>, 64 tokens. 👍"), ["… 14 more characters after the answer"]),
+    (parsed_turn("t</think><answer>Up</answer>, 64", folded_tokens=[3]), ["… 3 more tokens after the answer"]),
+    (parsed_turn("t</think> so <answer>Up</answer>"), ["… 22 more characters after the thought"]),
+    (parsed_turn("t</think><answer>Up"), ["… 10 more characters after the thought"]),
+    (parsed_turn("only a thought, 我想"), []),
+    (parsed_turn("</think>nothing else", format_valid=True), ["… 12 more characters after the thought"]),
+    (parsed_turn("Up</answer>and on", think=False), ["… 6 more characters after the answer"]),
+    (parsed_turn("Up and on", think=False), []),
+    (
+        parsed_turn("t</think><answer>Up||||Down || Left || Up</answer>x"),
+        ["… 10 more characters in the answer, beyond the turn's limit", "… 1 more character after the answer"],
+    ),
+    (
+        parsed_turn("t</think> now <answer>42</answer>!", answer="42", actions=[{"text": "42", "status": "executed"}]),
+        ["… 3 more characters between thought and answer", "… 1 more character after the answer"],
+    ),
+    (
+        parsed_turn("t</think><tool_call>{}</tool_call>", actions=[SEARCH], format_valid=True),
+        ["… 25 more characters after the thought"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("turn", "labels"), FOLDED)
+def test_script_and_templates_fold_the_same_of_a_response(turn: dict[str, Any], labels: list[str]) -> None:
+    parts = folded_parts(turn)
+    assert [part.label for part in parts] == labels
+    assert [turn["response"][part.start : part.end] for part in parts] == [part.text for part in parts]
+    scripted = evaluate("ui/turn_text.js", "foldedParts(data)", turn)
+    assert scripted == [{"text": part.text, "label": part.label} for part in parts]
+    page = render_to_string("trajectories/_turn.html", {"turn": {"terms": {}} | turn})
+    assert page.count('class="turn-state turn-rest"') == len(labels)
+
+
+WRITTEN = st.lists(st.sampled_from(["<think>", "</think>", "<answer>", "</answer>", "||", " ", "\n", "?"]), max_size=14)
+
+
+@settings(max_examples=300)
+@given(pieces=WRITTEN, think=st.booleans(), most=st.integers(1, 3))
+def test_each_word_of_a_response_is_shown_once(pieces: list[str], think: bool, most: int) -> None:
+    if not think:
+        pieces = [piece for piece in pieces if "think" not in piece]
+    words = iter(range(10, 99))
+    response = "".join(f"w{next(words)}" if piece == "?" else piece for piece in pieces)
+    turn = parsed_turn(response, think=think, most=most)
+    shown = [part.text for part in folded_parts(turn)]
+    if not turn["thought"] and not turn["format_valid"]:
+        assert shown == [], "the turn shows the response itself"
+        return
+    shown += [turn["thought"], *(action["text"] for action in turn["actions"])]
+    found = re.findall(r"w\d\d", " ".join(shown))
+    assert sorted(found) == re.findall(r"w\d\d", response)
+
+
+def test_a_problem_of_a_valid_format_is_the_answers() -> None:
+    turn = {"terms": {}} | parsed_turn("t</think><answer>action</answer>", problem="no such action: 'action'")
+    assert "<b>Answer: </b>no such action" in render_to_string("trajectories/_turn.html", {"turn": turn})
+    broken = render_to_string("trajectories/_turn.html", {"turn": turn | {"format_valid": False}})
+    assert "<b>Format: </b>no such action" in broken
 
 
 def test_further_fields_are_escaped_and_bounded() -> None:

@@ -157,6 +157,11 @@ class HostedChat(ChatFormat):
     def _turn(self, mark: int, text: str) -> list[int]:
         return [mark, *self.tokens.encode(text), END, ASSISTANT_MARK, *self.tokens.encode(self.forced)]
 
+    def frame(self, role: Role | None) -> tuple[str, str]:
+        """The system message and the forced tag; the endpoint's template is not known."""
+        system = f"{self.system}\n\n" if role is None and self.system else ""
+        return system, self.forced
+
     def split_calls(self, ids: list[int]) -> tuple[str, tuple[str, ...]]:
         calls = [self.tokens.calls[token] for token in ids if token in self.tokens.calls]
         text = self.decode([token for token in ids if token not in self.tokens.calls])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -10,16 +10,19 @@ from django.views.decorators.http import require_GET
 
 import envs
 from webapp.annotations.panel import panel
+from webapp.core import formatting
 from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
 from webapp.pages.link_previews import trajectory_preview
+from webapp.pages.trajectories.policy_input import has_template, policy_input
 from webapp.pages.trajectory_page import more_of, player_context
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
-from webapp.trajectories.serialize import player_data
+from webapp.trajectories.serialize import player_data, turn_events
 from webapp.trajectories.sharing.share_links import share_panel
+from webapp.trajectories.token_view import count_folded
 
 
 @account_optional
@@ -57,4 +60,31 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def trajectory_data(request: HttpRequest, slug: str) -> JsonResponse:
     """Data of the player."""
-    return JsonResponse(player_data(get_trajectory(request.user, slug)))
+    found = get_trajectory(request.user, slug)
+    return JsonResponse(count_folded(found, player_data(found)))
+
+
+@account_optional
+@require_GET
+@never_cache
+def policy_input_page(request: HttpRequest, slug: str, turn: int) -> HttpResponse:
+    """The whole input of the policy at a turn, counted from 1, with the chat template."""
+    found = get_trajectory(request.user, slug)
+    events = turn_events(found)
+    if found.run.recorded is not None or not 1 <= turn <= len(events):
+        raise Http404("This trajectory has no such turn, or another trainer played it.")
+    window = int(found.run.config.get("rollout", {}).get("context_turns") or 0)
+    context = {
+        "page": "runs",
+        "trajectory": found,
+        "run": found.run,
+        "place": formatting.place(found.group.number, found.member),
+        "turn": turn,
+        "pieces": policy_input(found.group.prompt, events, turn - 1, context_turns=window),
+        "response": events[turn - 1]["response"],
+        "complete": has_template(events),
+        "context_turns": window,
+        "first": max(1, turn + 1 - window) if window else 1,
+        "meta": trajectory_preview(request, found),
+    }
+    return render(request, "trajectories/policy_input.html", context)

@@ -19,6 +19,7 @@ urlpatterns = [
     path("t/<slug:slug>.json", player_views.trajectory_data, name="trajectory-data"),
     path("t/<slug:slug>/tokens.json", token_views.trajectory_tokens, name="trajectory-tokens"),
     path("t/<slug:slug>/prompt", related_views.prompt, name="prompt"),
+    path("t/<slug:slug>/input/<int:turn>", player_views.policy_input_page, name="policy-input"),
     path("t/<slug:slug>/film/preview.png", film_views.film_preview, name="film-preview"),
     path("t/<slug:slug>/film.<slug:kind>", film_views.film, name="film"),
     path("t/<slug:slug>/embed", embed_views.trajectory_embed, name="trajectory-embed"),

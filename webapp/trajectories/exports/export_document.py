@@ -14,7 +14,7 @@ from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_of
 from webapp.trajectories.sharing.public import outcome_of, when_of
-from webapp.trajectories.turn_text import response_text
+from webapp.trajectories.turn_text import folded_parts, response_text
 
 FORMAT = "echoscope.trajectory"
 VERSION = 1
@@ -128,6 +128,8 @@ def _turn(event: Event, *, recorded: bool) -> list[str]:
             lines += ["        Result:", *result] if result or not recorded else []
         if record.get("board"):
             lines += [f"        {line}" for line in board_text(record["board"]).splitlines()]
+    for part in [] if recorded or broken else folded_parts(event):
+        lines += ["", f"Text {part.place}:", *_indented(part.text)]
     terms = ", ".join(f"{formatting.signed(value)} {name}" for name, value in event["terms"].items())
     return [*lines, f"Reward: {formatting.signed(event['reward'])} ({terms})"] if terms else lines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,29 @@ def test_a_share_link_shows_tokens_until_it_is_revoked(trajectory: Trajectory, w
     assert f'data-tokens="{address}"' in who.anonymous.get(f"/embed/{link.token}").content.decode()
     do_revoke_share(link)
     assert who.anonymous.get(address).status_code == who.owner.get(address).status_code == 404
+
+
+def test_tokens_after_the_answer_are_counted(trajectory: Trajectory, who: Visitors) -> None:
+    turn = trajectory.turns.get(number=0)
+    length = len(turn.event["response"])
+    shown = "t</think><answer>Up</answer>"
+    turn.event |= {"thought": "t", "answer": "Up", "format_valid": True}
+    turn.event["response"] = response = shown + "x" * (length - len(shown))
+    turn.save(update_fields=["event"])
+    tokens = who.viewer.get(f"/t/{trajectory.slug}/tokens.json").json()["turns"][0]["tokens"]
+    ends = list(accumulate(len(token["text"]) for token in tokens))
+    after = sum(token["text"] != "" and end > len(shown) for token, end in zip(tokens, ends, strict=True))
+    assert ends[-1] == len(response) > len(shown)
+    data = who.viewer.get(f"/t/{trajectory.slug}.json").json()
+    assert data["turns"][0]["folded_tokens"] == [after]
+    link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
+    for page in (who.viewer.get(f"/t/{trajectory.slug}"), who.anonymous.get(f"/s/{link.token}")):
+        assert f"<summary>… {after} more tokens after the answer</summary>" in page.content.decode()
+    TokenArrays.objects.all().delete()
+    page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
+    assert f"<summary>… {length - len(shown)} more characters after the answer</summary>" in page
+    transcript = who.viewer.get(f"/t/{trajectory.slug}/export/txt").content.decode()
+    assert f"Text after the answer:\n    {'x' * (length - len(shown))}\n" in transcript
 
 
 def test_filtered_trajectories_have_tokens_without_advantages(trajectory: Trajectory, who: Visitors) -> None:

@@ -6,7 +6,7 @@
 import { claimFacts, renderThought } from "./claims.js";
 import { renderImages } from "../board/observation_images.js";
 import { html } from "../ui/dom.js";
-import { extraText, responseText } from "../ui/turn_text.js";
+import { extraText, foldedParts, responseText } from "../ui/turn_text.js";
 import { callText, number, plural, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
@@ -16,41 +16,30 @@ import { callText, number, plural, signed } from "../ui/formatting.js";
 const STATUS = { executed: "executed", ignored: "ignored: beyond a budget or after the end", illegal: "illegal: no such action" };
 
 /**
- * Thought and answer of an unfinished response.
- * @param {string} text
- * @returns {{thought: string, answer: string|null}} answer is null until its tag opens
- */
-export function splitResponse(text) {
-  const body = text.replace(/^\s*<think>/, "");
-  const end = body.indexOf("</think>");
-  const begin = body.indexOf("<answer>");
-  const cut = end >= 0 ? end : begin;
-  if (cut < 0) return { thought: body.replace(/<\/?[a-z]*$/, "").trimStart(), answer: null };
-  const rest = begin >= 0 ? body.slice(begin + 8) : body.slice(cut + 8); // the call of a tool has no <answer>
-  return { thought: body.slice(0, cut).trim(), answer: rest.replace(/<\/?[a-z]*>?$/, "").trim() };
-}
-
-/**
  * @param {Turn} turn
- * @param {{lost: number, marks: Mark[], images: string, recorded: boolean}} options lost: index of the action after which
+ * @param {{lost: number, marks: Mark[], images: string, recorded: boolean, slug: string}} options lost: index of the action after which
  *   the puzzle is unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up to their hash;
- *   recorded: of another trainer's run, whose responses have no format of ours
+ *   recorded: of another trainer's run, whose responses have no format of ours; slug: of the trajectory, "" on shared pages
  * @returns {HTMLElement}
  */
-export function renderTurn(turn, { lost, marks, images, recorded }) {
+export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
   return html("li", { class: "turn", "data-turn": turn.turn, "aria-label": `Turn ${turn.turn + 1}` }, [
     html("div", { class: "turn-head" }, [
       html("a", { class: "turn-number", href: `?turn=${turn.turn + 1}`, "data-step": "-1" }, [`Turn ${turn.turn + 1}`]),
       ...(Object.keys(turn.terms).length ? [html("span", { class: "turn-reward number" }, [signed(turn.reward)])] : []),
     ]),
     ...renderImages(turn, images),
-    html("details", { class: "turn-state" }, [html("summary", {}, ["State"]), html("pre", {}, [turn.state])]),
+    html("details", { class: "turn-state" }, [
+      html("summary", {}, ["State"]), html("pre", {}, [turn.state]),
+      ...(slug && !recorded ? [html("p", {}, [html("a", { href: `/t/${slug}/input/${turn.turn + 1}`, target: "_top" }, ["All that the policy read"])])] : []),
+    ]),
     ...(recorded ? recordedWords(turn) : words(turn)),
     ...renderProblem(turn, recorded),
     ...(turn.actions.length || !recorded ? [html("div", { class: "chips" }, turn.actions.length
       ? turn.actions.map((record, index) => chip(turn, record, index, lost, marks.find((mark) => mark.action === index), recorded))
       : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])])] : []),
     ...renderCalls(turn.actions),
+    ...(recorded ? [] : renderFolded(turn)),
     ...renderMore(turn),
     html("p", { class: "turn-facts soft small number" }, [facts(turn, recorded)]),
   ]);
@@ -76,7 +65,14 @@ function recordedWords(turn) {
 /** @param {Turn} turn @param {boolean} recorded */
 function renderProblem(turn, recorded) {
   const problem = turn.problem || (recorded && turn.format_valid === false ? "not valid" : "");
-  return problem ? [html("p", { class: "problem" }, [html("b", {}, ["Format: "]), problem])] : [];
+  const label = turn.format_valid === false ? "Format: " : "Answer: "; // an action that does not exist need not break the format
+  return problem ? [html("p", { class: "problem" }, [html("b", {}, [label]), problem])] : [];
+}
+
+/** The rest of the response, as written. @param {Turn} turn */
+function renderFolded(turn) {
+  return foldedParts(turn).map(({ text, label }) =>
+    html("details", { class: "turn-state turn-rest" }, [html("summary", {}, [label]), html("pre", {}, [text])]));
 }
 
 /** Further fields of a turn, folded. @param {Turn} turn */
@@ -131,32 +127,4 @@ function facts(turn, recorded) {
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
   const length = turn.tokens || !recorded ? [plural(turn.tokens ?? 0, "token")] : [];
   return [reward, [...length, ...(turn.truncated ? ["truncated at the limit"] : [])].join(", "), ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");
-}
-
-/**
- * List item of an unfinished turn.
- * @param {number} index
- * @returns {HTMLElement}
- */
-export function renderTyping(index) {
-  return html("li", { class: "turn typing", "data-turn": index, "aria-label": `Turn ${index + 1}, being written` }, [
-    html("div", { class: "turn-head" }, [html("span", { class: "turn-number" }, [`Turn ${index + 1}`]), html("span", { class: "soft small" }, ["being written"])]),
-    html("p", { class: "thought", "data-typed": true }),
-    html("p", { class: "typed-answer", "data-answer": true, hidden: true }),
-  ]);
-}
-
-/**
- * @param {HTMLElement} item from renderTyping
- * @param {string} text the whole response so far
- */
-export function showTyping(item, text) {
-  const { thought, answer } = splitResponse(text);
-  const typed = item.querySelector("[data-typed]");
-  const field = item.querySelector("[data-answer]");
-  if (!(field instanceof HTMLElement) || !typed) return;
-  if (typed.textContent !== thought) typed.textContent = thought;
-  typed.classList.toggle("writing", answer === null);
-  field.hidden = answer === null;
-  field.textContent = answer ?? "";
 }
