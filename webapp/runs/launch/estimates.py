@@ -48,14 +48,18 @@ class RecordedPace:
     tokens_per_trajectory: float
 
 
-def figures(user: Any, config: RunConfig) -> list[Figure]:
-    """Tokens, time and memory of the configuration. One query."""
+def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
+    """Tokens, time and memory of the configuration. One query.
+
+    Args:
+        gpu: whether the run would get a GPU.
+    """
     if config.hosted.url:
         return _hosted(config)
     recorded = list(_recorded(user, config.policy.model))
     paces = _paces(recorded)
     parameters = max((run.parameters for run in recorded), default=0)
-    return [_tokens(config, paces), *_times(config, paces), _memory(config, parameters)]
+    return [_tokens(config, paces), *_times(config, paces), _memory(config, parameters, gpu=gpu)]
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
@@ -201,7 +205,7 @@ def _seconds(config: RunConfig, paces: Sequence[RecordedPace]) -> float | None:
     return None
 
 
-def _memory(config: RunConfig, recorded: int) -> Figure:
+def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:
     """The trainer's own estimate before it loads the model (trainer/memory/estimate.py)."""
     shape = model_shape(config.policy.model, config.policy.revision, look_up=True)
     if shape is None and recorded:
@@ -209,8 +213,8 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
         return Figure("Memory", f"more than {gigabytes(weights)}", "Weights only, from a recorded run.")
     if shape is None:
         return Figure("Memory", "unknown", "The size of this model is unknown before its first run.")
-    estimated = estimate.estimate_memory(config, shape, gpu=estimate.on_gpu(config, shape))
-    minimum = needed_memory(config)
+    estimated = estimate.estimate_memory(config, shape, gpu=gpu)
+    minimum = needed_memory(config, int(gpu))
     fewer = (
         f" {gigabytes(minimum)} suffice with fewer parallel trajectories."
         if minimum is not None and minimum < 0.95 * estimated.peak
@@ -219,12 +223,12 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
     return Figure(
         "Memory",
         f"about {gigabytes(estimated.peak)}",
-        f"Peak {estimate.STAGES[estimated.worst]}: {parts_as_text(estimated)}.{fewer}",
+        f"On a {'GPU' if gpu else 'CPU'}, peak {estimate.STAGES[estimated.worst]}: {parts_as_text(estimated)}.{fewer}",
     )
 
 
-def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
-    """Minimum memory of the run in bytes, over all its GPUs; None if the model's size is unknown.
+def needed_memory(config: RunConfig, gpus: int) -> int | None:
+    """Minimum memory of the run in bytes, over all its GPUs, or of the machine; None if the model's size is unknown.
 
     Counts few parallel trajectories: those that do not fit are played one after the other. Also None where Ray actors
     do all the work: the trainer compares them with the memory of their nodes.
@@ -238,8 +242,13 @@ def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
         return None
     processes = max(1, gpus)
     rows = min(MIN_ROWS, estimate.played_at_once(config, processes))
-    gpu = estimate.on_gpu(config, shape)
-    return processes * estimate.estimate_memory(config, shape, gpu=gpu, rows=rows, processes=processes).peak
+    return processes * estimate.estimate_memory(config, shape, gpu=gpus > 0, rows=rows, processes=processes).peak
+
+
+def requested_memory(config: RunConfig, gpus: int) -> dict[str, int | None]:
+    """The fields of a queued run with its memory: with its GPUs, and without any where it can run so."""
+    without = needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
+    return {"memory": needed_memory(config, gpus), "memory_without_gpu": without}
 
 
 def _short(number: float) -> str:

@@ -197,8 +197,8 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
 
 def test_a_model_without_runs_has_no_prediction() -> None:
     config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
-    assert estimates.needed_memory(config) is None
-    assert estimates._memory(config, 0).value == "unknown"
+    assert estimates.needed_memory(config, 1) is None
+    assert estimates._memory(config, 0, gpu=False).value == "unknown"
     assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
 
 
@@ -206,7 +206,7 @@ def test_the_memory_estimate_is_the_trainers_with_its_largest_parts() -> None:
     config = load_preset("sokoban-starpo-paper")
     shape = shape_of(config.policy.model)
     assert shape is not None
-    figure = estimates._memory(config, 0)
+    figure = estimates._memory(config, 0, gpu=True)
     assert figure.value == f"about {gigabytes(estimate.estimate_memory(config, shape, gpu=True).peak)}"
     assert "keys and values of 256 × " in figure.how
     assert "fewer parallel trajectories" in figure.how
@@ -216,12 +216,12 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
     config = load_preset("sokoban-starpo-paper")
     shape = shape_of(config.policy.model)
     assert shape is not None
-    needed = estimates.needed_memory(config)
+    needed = estimates.needed_memory(config, 1)
     assert needed is not None
     assert needed < 24 * estimate.GB < estimate.estimate_memory(config, shape, gpu=True).peak
     copy = estimate.width_of(config) * shape.parameters + estimate.CUDA_CONTEXT
     assert estimates.needed_memory(config, 2) == pytest.approx(2 * (needed + copy), rel=0.01), "actors have a copy"
-    pocket = estimates.needed_memory(load_preset(DEMO))
+    pocket = estimates.needed_memory(load_preset(DEMO), 0)
     assert pocket is not None
     assert pocket < 2 * estimate.GB
 
