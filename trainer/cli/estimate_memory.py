@@ -10,7 +10,7 @@ from trainer.config.catalogue.known_models import KNOWN_CONFIGS
 from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
 from trainer.memory.advice import gigabytes, suggested_settings, table
-from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, on_gpu, played_at_once, rows_that_fit
+from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, played_at_once, rows_that_fit
 from trainer.policy.shapes import ModelShape, hub_shape, shape_of
 
 
@@ -48,18 +48,30 @@ def report(config: RunConfig, options: argparse.Namespace) -> str:
 
 
 def _report(config: RunConfig, shape: ModelShape, total: int | None, processes: int) -> str:
-    gpu = on_gpu(config, shape)
+    gpu = _on_gpu(config, processes)
     rows = None
     if total is not None:
         rows = rows_that_fit(config, shape, gpu=gpu, free=total, total=total, processes=processes)
     estimate = estimate_memory(config, shape, gpu=gpu, rows=rows, total=total, processes=processes)
-    lines = [f"{config.policy.model}, {shape.parameters:,} parameters, {'on a GPU' if gpu else 'on a CPU'}", ""]
+    device = "on a GPU" if gpu else "on a CPU"
+    if not gpu and config.policy.device == "auto":
+        device += " (this machine has no GPU; for the memory of one, set policy.device=cuda)"
+    lines = [f"{config.policy.model}, {shape.parameters:,} parameters, {device}", ""]
     lines += [table(estimate), "", f"Peak: {gigabytes(estimate.peak)}, {STAGES[estimate.worst]}."]
     if total is not None:
         lines.append(_verdict(config, estimate, total, processes))
     if savings := suggested_settings(config, shape, gpu=gpu, rows=rows, total=total, processes=processes):
         lines += ["", "Possible savings, each alone:", *(f"  {saving}" for saving in savings)]
     return "\n".join(lines)
+
+
+def _on_gpu(config: RunConfig, processes: int) -> bool:
+    """Whether the run would use GPUs. With policy.device=auto: several processes would, one if this machine has one."""
+    if config.policy.device != "auto" or processes > 1:
+        return config.policy.device != "cpu"
+    import torch  # slow to import
+
+    return torch.cuda.is_available()
 
 
 def _verdict(config: RunConfig, estimate: MemoryEstimate, total: int, processes: int) -> str:

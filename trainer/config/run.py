@@ -69,7 +69,13 @@ class PolicyConfig(Section):
         "advantages are float32 either way.",
     )
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "Device of the policy; auto = a GPU if available.")
-    threads: int = setting(0, "CPU threads; 0 = use all cores.", unit="threads", ge=0, le=256)
+    threads: int = setting(
+        0,
+        "CPU threads; 0 = the fastest number at the start of the run.",
+        unit="threads",
+        ge=0,
+        le=256,
+    )
 
     @field_validator("revision", mode="before")
     @classmethod

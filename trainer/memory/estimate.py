@@ -129,12 +129,6 @@ def width_of(config: RunConfig) -> int:
     return 2 if config.policy.dtype == "bfloat16" else 4
 
 
-def on_gpu(config: RunConfig, shape: ModelShape) -> bool:
-    """Whether the run is expected on a GPU: with `policy.device` auto, models above `SMALL` are."""
-    device = config.policy.device
-    return device == "cuda" or (device == "auto" and shape.parameters > SMALL)
-
-
 def played_at_once(config: RunConfig, processes: int = 1) -> int:
     """Trajectories sampled at once in one process, in a rollout or an evaluation."""
     evaluation = -(-config.evaluation.prompts // processes) * config.evaluation.samples_per_prompt

@@ -33,7 +33,7 @@ from webapp.worker.files.run_copy import CopyUnavailable, RunCopy
 from webapp.worker.run_lease import LeaseLost, RunLease
 from webapp.worker.run_limits import ExceededLimit, LimitMonitor, configured_limits
 from webapp.worker.sandbox import trainer_sandbox
-from webapp.worker.trainer_environment import trainer_environment, uses_ray
+from webapp.worker.trainer_environment import thread_limit, trainer_environment, uses_ray
 from webapp.worker.trainer_process import TrainerProcess, trainer_command
 
 logger = logging.getLogger(__name__)
@@ -147,7 +147,8 @@ class Supervisor:
             self._prepare()
             run, self.limits = self.claimed, configured_limits()
             gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
-            environment = trainer_environment(run.config) | gpus | {MODEL_FOLDER: self._model_folder()}
+            environment = thread_limit(run.worker.slots if run.worker else 1) | trainer_environment(run.config)
+            environment |= gpus | {MODEL_FOLDER: self._model_folder()}
             listed = [*folders.DATA.listed, *folders.MODELS.listed, store.models_folder()]
             data = Path(settings.ECHOSCOPE_DATA_DIR)
             prefix, variables = trainer_sandbox.command_prefix(data, self.files.folder, environment, listed)

@@ -91,6 +91,11 @@ def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = 
     return select(environ, names.union(_key_variable(config)), (*BASIC_PREFIXES, *PREFIXES, *prefixes))
 
 
+def thread_limit(slots: int) -> dict[str, str]:
+    """OMP_NUM_THREADS of a trainer unless the worker sets it: its share of the cores. Empty with one slot."""
+    return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // slots))} if slots > 1 else {}
+
+
 def uses_ray(config: Mapping[str, Any]) -> bool:
     """Whether a run of that configuration has Ray actors."""
     cluster = config.get("cluster") or {}

@@ -14,7 +14,7 @@ from tests.webapp.worker.test_supervisor import INTERVALS, take
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
 from webapp.worker.supervisor import supervise
-from webapp.worker.trainer_environment import VARIABLE, hide_own_environment, trainer_environment
+from webapp.worker.trainer_environment import VARIABLE, hide_own_environment, thread_limit, trainer_environment
 
 SECRETS = {
     "DATABASE_URL": "postgresql://echoscope:password@db/echoscope",
@@ -54,6 +54,12 @@ def received(config: dict[str, object], **more: str) -> set[str]:
 
 def test_no_secret_is_passed_on_and_everything_needed_is() -> None:
     assert received({}) == set(NEEDED)
+
+
+def test_runs_beside_each_other_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    limits = [thread_limit(slots).get("OMP_NUM_THREADS") for slots in (1, 2, 3, 20)]
+    assert limits == [None, "4", "2", "1"]
 
 
 def test_a_hosted_run_receives_the_key_of_its_endpoint_only() -> None:

@@ -63,6 +63,8 @@ class Progress:
     """Moving averages that the z-scores of reasoning metrics divide by, by metric family."""
     meanings: int = 0
     """Version of what settings mean with which the run began (`trainer.config.run.MEANINGS`)."""
+    threads: int = 0
+    """CPU threads that were chosen at the start (policy.threads=0), which later attempts use again; 0 = not yet."""
     phase_seconds: dict[str, list[float]] = field(default_factory=dict)
     """Newest measured seconds of each phase, for the forecast of the remaining time."""
 

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from envs.registry import environment_class, spec
 from envs.tools.tool_env import ToolEnv
 from trainer.config.run import POCKET, RunConfig
 from trainer.engines.transformers.cache_check import check_cache
+from trainer.engines.transformers.thread_choice import choose_threads
 from trainer.imitation import warmup
 from trainer.journal.protocol import MODEL_FOLDER, RUN_MODEL, WARMED_UP_FOLDER
 from trainer.loops.session import RunSession
 from trainer.loops.stages import checkpoints
+from trainer.loops.stages.checkpoints import Progress
 from trainer.loops.stages.cluster_setup import (
     ClusterSetup,
     computes_here,
@@ -66,6 +70,8 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     if plan.warning:
         session.warn(plan.warning)
     policy = load(source, own)
+    if policy.model.device.type == "cpu" and not config.policy.threads:
+        _set_threads(session.progress, policy)
     if not config.engine.foreign:
         check_cache(policy.model)
     config = session.config = config.with_prompts(pocket=is_pocket(policy.tokenizer))
@@ -75,6 +81,12 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
         session.warn(chat.call_notice)
     cluster = reserve_cluster(session, policy, reference) if needs_cluster(config) else None
     return PolicySetup(policy, chat, plan, reference, cluster)
+
+
+def _set_threads(progress: Progress, policy: Policy) -> None:
+    """Compute with the fastest number of threads, once chosen for the whole run: it decides the last bits of sums."""
+    progress.threads = progress.threads or choose_threads(policy.model)
+    torch.set_num_threads(progress.threads)
 
 
 def _offers_tools(config: RunConfig) -> bool:

@@ -283,7 +283,7 @@ def form_facts(
         except experiment.ExperimentRefused as refusal:
             option_errors[refusal.field] = str(refusal)
     now = timezone.now()
-    queue = device_classes.ANY
+    queue, gpus = device_classes.ANY, 0
     if config is None:
         capacity = present_wait(current)
     else:
@@ -294,7 +294,7 @@ def form_facts(
             gpus=gpus,
             queued_at=now,
             priority=options.scheduling.priority,
-            memory=estimates.needed_memory(config, gpus),
+            **estimates.requested_memory(config, gpus),
             config=config.model_dump(mode="json"),
         )
         capacity = expected_wait(newcomer, current, now)
@@ -319,7 +319,9 @@ def form_facts(
         facts |= {
             "title": config.title() if len(planned) < 2 else _group_words(config, options, planned),
             "estimate": summaries.estimate_words(config) + (", each" if len(planned) > 1 else ""),
-            "figures": estimates.figures(request.user, config),
+            "figures": estimates.figures(
+                request.user, config, gpu=config.policy.device == "cuda" or (gpus > 0 and queue in current.with_gpus)
+            ),
             "warnings": summary.warnings(config, current, queue),
         }
     return facts

@@ -304,16 +304,13 @@ def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
 def _waiting(
     queued: list[Run], visible: set[int], crew: Sequence[order.AvailableWorker], now: datetime
 ) -> list[Waiting]:
-    places: Counter[str] = Counter()
-    full = run_quotas.teams_at_limit()
+    positions = order.positions_in_order(queued, crew, run_quotas.teams_at_limit(), visible)
     rows = []
     for run in queued:
-        places[run.queue] += 1
-        since = formatting.duration((now - order.waited_since(run)).total_seconds())
-        if run.pk in visible:
-            standing = order.queue_position(run, places[run.queue], crew, full)
+        if standing := positions.get(run.pk):
+            since = formatting.duration((now - order.waited_since(run)).total_seconds())
             priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
-            rows.append(Waiting(run, places[run.queue], run.queue, since, standing.words, priority))
+            rows.append(Waiting(run, standing.position, run.queue, since, standing.words, priority))
     return rows
 
 

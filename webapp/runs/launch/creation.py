@@ -143,7 +143,7 @@ def _new_run(
         iterations=0 if config.kind == "evaluate" else config.iterations,
         queue=queue,
         gpus=gpus,
-        memory=estimates.needed_memory(config, gpus),
+        **estimates.requested_memory(config, gpus),
         priority=scheduling.priority,
         queued_at=now,
         visibility=visibility,

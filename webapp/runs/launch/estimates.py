@@ -5,23 +5,30 @@ Each figure has a sentence on its basis; unknown quantities are reported as "unk
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import F, Max, Sum
+from django.db.models.fields.json import KT
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes, parts_as_text
 from webapp.core import formatting
 from webapp.runs.inputs.model_shapes import model_shape
-from webapp.runs.models import MetricPoint, Run
+from webapp.runs.models import Evaluation, MetricPoint, Run
 
 MAX_RECORDED_RUNS = 40
 MIN_ROWS = 16
 """Parallel trajectories below which a rollout becomes slow."""
+LEARNING_BY_SAMPLING = 1.3
+"""Time of an update by that of sampling the same tokens, in runs of models with 135 to 500 million parameters."""
+MIN_RANGE, RANGE_EXPONENT = 1.5, 0.25
+"""Range of a time that was scaled from another size: 1.5 · (ratio of the sizes) ** 0.25."""
 GIB = 2**30
 HOSTED_TRAINER_BYTES = GIB
 """Memory of a trainer that uses a hosted model."""
@@ -40,29 +47,66 @@ class Figure:
 
 @dataclass(frozen=True)
 class RecordedPace:
-    """Median pace of the recorded runs with the same model on a device."""
+    """Pace of a model on a device, from the recorded runs of models of one size.
+
+    Attributes:
+        runs: number of those runs.
+        sampling, learning: seconds per sampled token, and per token of an update. What no run has recorded follows from
+            the other one by `LEARNING_BY_SAMPLING`.
+        parameters: of the models of those runs; 0 = the same model.
+        range: factor by which the true time may be shorter or longer; 1 = as precise as the runs repeat.
+    """
 
     device: str
     runs: int
-    seconds_per_token: float
-    tokens_per_trajectory: float
+    sampling: float
+    learning: float
+    parameters: int = 0
+    range: float = 1.0
 
 
-def figures(user: Any, config: RunConfig) -> list[Figure]:
-    """Tokens, time and memory of the configuration. One query."""
+@dataclass(frozen=True)
+class RecordedWork:
+    """Tokens and seconds of a recorded run's rollouts and evaluations, and of its updates; 0 = none.
+
+    Attributes:
+        parameters: of its model.
+        per_trajectory: mean sampled tokens of a trajectory; of an SFT run demonstrated ones.
+    """
+
+    model: str
+    kind: str
+    environment: str
+    device: str
+    parameters: int
+    sampled: float
+    sampling_seconds: float
+    learned: float
+    learning_seconds: float
+    per_trajectory: float
+
+
+def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
+    """Tokens, time and memory of the configuration. Three queries.
+
+    Args:
+        gpu: whether the run would get a GPU.
+    """
     if config.hosted.url:
         return _hosted(config)
-    recorded = list(_recorded(user, config.policy.model))
-    paces = _paces(recorded)
-    parameters = max((run.parameters for run in recorded), default=0)
-    return [_tokens(config, paces), *_times(config, paces), _memory(config, parameters)]
+    recorded = recorded_work(user)
+    parameters = max((work.parameters for work in recorded if work.model == config.policy.model), default=0)
+    shape = model_shape(config.policy.model, config.policy.revision)
+    paces = _paces(recorded, config.policy.model, shape.parameters if shape else parameters)
+    each = tokens_per_trajectory(recorded, config)
+    return [_tokens(config, each), *_times(config, paces, each), _memory(config, parameters, gpu=gpu)]
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
     """Estimates for a hosted model: maximum of generated tokens, and their cost."""
     hosted, (_, evaluated) = config.hosted, _trajectories(config)
     generated = evaluated * config.rollout.max_turns * config.rollout.max_response_tokens
-    estimates = [_tokens(config, []), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
+    estimates = [_tokens(config, None), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
     if hosted.completion_price_per_million:
         how = (
             f"At {hosted.completion_price_per_million:g} per million tokens. Prompt tokens are extra; hosted.max_cost "
@@ -82,37 +126,106 @@ def _hosted(config: RunConfig) -> list[Figure]:
     ]
 
 
-def _recorded(user: Any, model: str) -> Any:
-    newest = MetricPoint.objects.filter(run=OuterRef("pk"), name="reward/mean").order_by("-iteration")
-    return (
-        Run.objects.of_teams_of(user)
-        .filter(config__policy__model=model, config__kind="train", iteration__gt=0)
+def recorded_work(user: Any) -> list[RecordedWork]:
+    """Work of the newest runs of the user's teams. Three queries."""
+    runs = {
+        run["pk"]: run
+        for run in Run.objects.of_teams_of(user)
+        .filter(imported=False, parameters__gt=0, config__kind__in=("train", "sft", "evaluate"))
         .exclude(device="")
-        .annotate(
-            tokens=Subquery(newest.values("tokens")[:1]),
-            seconds=Subquery(newest.values("seconds")[:1]),
-            measured=Subquery(newest.values("iteration")[:1]),
-        )
-        .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
-        .only("device", "parameters")
-        .order_by("-created_at")[:MAX_RECORDED_RUNS]
-    )
+        .order_by("-created_at")
+        .annotate(model=KT("config__policy__model"), kind=KT("config__kind"))
+        .annotate(groups=F("config__rollout__groups"), size=F("config__rollout__group_size"))
+        .annotate(batch=F("config__sft__batch"))
+        .values("pk", "model", "kind", "environment", "device", "parameters", "groups", "size", "batch")[
+            :MAX_RECORDED_RUNS
+        ]
+    }
+    points: dict[int, dict[str, dict[str, Any]]] = defaultdict(dict)
+    names = ("time/rollout", "time/update", "time/evaluate", "reward/mean")
+    measured = MetricPoint.objects.filter(run__in=list(runs), name__in=names).values("run", "name")
+    for point in measured.annotate(
+        total=Sum("value"), newest=Max("iteration"), tokens=Max("tokens"), seconds=Max("seconds")
+    ):
+        points[point["run"]][point["name"]] = point
+    trajectories = F("prompts") * F("samples")
+    tokens = trajectories * F("mean_turns") * F("mean_response")
+    evaluated = Evaluation.objects.filter(run__in=list(runs)).values("run")
+    suites = {
+        row["run"]: row
+        for row in evaluated.annotate(tokens=Sum(tokens), trajectories=Sum(trajectories))
+        if row["tokens"]
+    }
+    return [work for pk, run in runs.items() if (work := _work(run, points[pk], suites.get(pk)))]
 
 
-def _paces(recorded: list[Any]) -> list[RecordedPace]:
-    by_device: dict[str, list[Any]] = {}
-    for run in recorded:
-        if run.tokens and run.seconds and run.measured:
-            by_device.setdefault(run.device, []).append(run)
-    return [
-        RecordedPace(
-            device,
-            len(runs),
-            median(run.seconds / run.tokens for run in runs),
-            median(run.tokens / (run.measured * max(1, (run.waves or 1) * (run.size or 1))) for run in runs),
-        )
-        for device, runs in by_device.items()
-    ]
+def _work(run: dict[str, Any], points: dict[str, dict[str, Any]], suites: dict[str, Any] | None) -> RecordedWork | None:
+    """Work of one run.
+
+    Args:
+        points: total of a metric, its newest iteration, and the run's tokens and seconds at that time, by name.
+        suites: tokens and trajectories of its evaluations.
+    """
+    sampled = seconds = learned = learning = 0.0
+    trajectories = 0
+    if update := points.get("time/update"):
+        learned, learning = float(update["tokens"] or 0), update["total"]
+    if run["kind"] == "sft":
+        trajectories = (update["newest"] if update else 0) * (run["batch"] or 1)
+        per_trajectory = learned / max(1, trajectories)
+    if run["kind"] == "train" and (newest := points.get("time/rollout") or points.get("reward/mean")):
+        sampled, trajectories = float(newest["tokens"]), newest["newest"] * (run["groups"] or 1) * (run["size"] or 1)
+        seconds = newest["total"]
+        if newest["name"] != "time/rollout":  # a journal without times of phases: all of its time per token
+            seconds, learned, learning = newest["seconds"], sampled, 0.0
+    if suites and (evaluation := points.get("time/evaluate")):
+        sampled, seconds = sampled + suites["tokens"], seconds + evaluation["total"]
+        trajectories += suites["trajectories"]
+    if run["kind"] != "sft":
+        per_trajectory = sampled / max(1, trajectories)
+    if not per_trajectory:
+        return None
+    own = (run[name] for name in ("model", "kind", "environment", "device", "parameters"))
+    return RecordedWork(*own, sampled, seconds, learned, learning, per_trajectory)
+
+
+def tokens_per_trajectory(recorded: Sequence[RecordedWork], config: RunConfig) -> float | None:
+    """Median tokens of a trajectory in runs with the same model; of a demonstration in SFT runs of the environment."""
+    if config.kind == "sft":
+        same = [work for work in recorded if work.kind == "sft" and work.environment == config.environment.name]
+    else:
+        same = [work for work in recorded if work.kind != "sft" and work.model == config.policy.model]
+    return median(work.per_trajectory for work in same) if same else None
+
+
+def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> list[RecordedPace]:
+    """Paces of the model by device, that with most runs first; where it has not run, of the model nearest in size."""
+    paces = []
+    for device in dict.fromkeys(work.device for work in recorded):
+        there = [work for work in recorded if work.device == device]
+        same = [work for work in there if work.model == model]
+        if not same and parameters:
+            nearest = min(there, key=lambda work: abs(math.log(work.parameters / parameters))).parameters
+            same = [work for work in there if work.parameters == nearest]
+        if same and (pace := _pace(same, model, parameters)):
+            paces.append(pace)
+    return sorted(paces, key=lambda pace: (pace.parameters > 0, pace.range, -pace.runs))
+
+
+def _pace(works: Sequence[RecordedWork], model: str, parameters: int) -> RecordedPace | None:
+    """The median pace of these runs on one device, scaled to so many parameters unless they are of the model."""
+    sampling = [work.sampling_seconds / work.sampled for work in works if work.sampled and work.sampling_seconds]
+    learning = [work.learning_seconds / work.learned for work in works if work.learned]
+    if not sampling and not any(learning):
+        return None
+    own, size = works[0].model == model, works[0].parameters
+    scale = 1.0 if own else parameters / size
+    factor = 1.0 if own else MIN_RANGE * max(scale, 1 / scale) ** RANGE_EXPONENT
+    if not (sampling and learning):
+        factor = max(factor, MIN_RANGE)
+    sampled = median(sampling) if sampling else median(learning) / LEARNING_BY_SAMPLING
+    learned = median(learning) if learning else sampled * LEARNING_BY_SAMPLING
+    return RecordedPace(works[0].device, len(works), scale * sampled, scale * learned, 0 if own else size, factor)
 
 
 def evaluations(config: RunConfig) -> int:
@@ -132,7 +245,7 @@ def _trajectories(config: RunConfig) -> tuple[int, int]:
     return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), evaluated
 
 
-def _tokens(config: RunConfig, paces: list[RecordedPace]) -> Figure:
+def _tokens(config: RunConfig, each: float | None) -> Figure:
     trained, evaluated = _trajectories(config)
     rounds = config.algorithm.dynamic_sampling_rounds if config.kind == "train" else 1
     limit = rounds * trained + evaluated
@@ -140,68 +253,89 @@ def _tokens(config: RunConfig, paces: list[RecordedPace]) -> Figure:
     played = formatting.plural(trained + evaluated, "trajectory", "trajectories")
     if limit > trained + evaluated:
         played += f" (up to {limit:,} with dynamic sampling)"
-    if paces:
-        each = median(pace.tokens_per_trajectory for pace in paces)
+    if each is not None and config.kind != "sft":
         likely = min(most, (trained + evaluated) * each)
         how = f"{played} of {each:,.0f} tokens, the median of recorded runs with this model; at most {_short(most)}."
         return Figure("Sampled tokens", f"about {_short(likely)}", how)
     return Figure("Sampled tokens", f"at most {_short(most)}", f"{played}, each turn at its token limit.")
 
 
-def _times(config: RunConfig, paces: list[RecordedPace]) -> list[Figure]:
-    trained, evaluated = _trajectories(config)
-    if config.kind == "sft":
-        return [Figure("Time", "unknown", "There are no estimates for supervised fine-tuning.")]
+def _times(config: RunConfig, paces: Sequence[RecordedPace], each: float | None) -> list[Figure]:
     if paces:
-        trajectories = trained + evaluated
         return [
-            Figure(
-                f"Time on {pace.device}",
-                f"about {formatting.duration(trajectories * pace.tokens_per_trajectory * pace.seconds_per_token)}",
-                f"Median of {formatting.plural(pace.runs, 'recorded run')}: {1 / pace.seconds_per_token:,.0f} tokens/s "
-                "with updates and evaluations.",
-            )
-            for pace in sorted(paces, key=lambda pace: -pace.runs)[:3]
+            Figure(f"Time on {pace.device}", _duration(_seconds(config, pace, each), pace.range), _basis(pace))
+            for pace in paces[:3]
         ]
-    if config.policy.model == POCKET:
-        seconds = trained * DEMO_ITERATION / DEMO_TRAJECTORIES + evaluated * DEMO_EVALUATION / DEMO_PROMPTS
+    if config.policy.model == POCKET and config.kind != "sft":
         how = (
             f"From the demo on two idle CPU cores: {DEMO_ITERATION} s for {DEMO_TRAJECTORIES} trajectories with two "
             f"updates, {DEMO_EVALUATION} s for {DEMO_PROMPTS} prompts. There are no recorded runs here yet."
         )
-        return [Figure("Time", f"about {formatting.duration(seconds)}", how)]
-    return [Figure("Time", "unknown on this device", "There are no recorded runs with this model yet.")]
+        return [Figure("Time", f"about {formatting.duration(_demo_seconds(config))}", how)]
+    return [Figure("Time", "unknown on this device", "There are no recorded runs here yet.")]
+
+
+def _duration(seconds: float, factor: float) -> str:
+    """For example “about 10 min (5 min to 20 min)”."""
+    about = f"about {formatting.duration(seconds)}"
+    if factor == 1:
+        return about
+    return f"{about} ({formatting.duration(seconds / factor)} to {formatting.duration(seconds * factor)})"
+
+
+def _basis(pace: RecordedPace) -> str:
+    runs = formatting.plural(pace.runs, "recorded run")
+    speeds = f"{1 / pace.sampling:,.0f} tokens/s sampled"
+    if pace.learning:
+        speeds += f", {1 / pace.learning:,.0f} tokens/s learned"
+    if not pace.parameters:
+        return f"Median of {runs}: {speeds}."
+    return f"{runs} of a model with {_short(pace.parameters)} parameters, scaled to the size of this one: {speeds}."
 
 
 def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
     """Time of these runs one after the other, on the device with most recorded runs; None if one is unknown.
 
-    One query for each model.
+    Three queries, and those that find the size of each model.
     """
+    recorded = recorded_work(user)
     paces: dict[str, list[RecordedPace]] = {}
     total = 0.0
     for config in configs:
         model = config.policy.model
-        if model not in paces:
-            paces[model] = _paces(list(_recorded(user, model)))
-        seconds = None if config.hosted.url or config.kind == "sft" else _seconds(config, paces[model])
-        if seconds is None:
+        if config.hosted.url:
             return None
-        total += seconds
+        if model not in paces:
+            shape = model_shape(model, config.policy.revision)
+            paces[model] = _paces(recorded, model, shape.parameters if shape else 0)
+        if paces[model]:
+            total += _seconds(config, paces[model][0], tokens_per_trajectory(recorded, config))
+        elif model == POCKET and config.kind != "sft":
+            total += _demo_seconds(config)
+        else:
+            return None
     return total
 
 
-def _seconds(config: RunConfig, paces: Sequence[RecordedPace]) -> float | None:
+def _seconds(config: RunConfig, pace: RecordedPace, each: float | None) -> float:
+    """Time of a run: its sampled tokens, and those of its updates.
+
+    Args:
+        each: tokens of a trajectory; None: not recorded, every turn is as long as allowed.
+    """
     trained, evaluated = _trajectories(config)
-    if paces:
-        pace = max(paces, key=lambda pace: pace.runs)
-        return (trained + evaluated) * pace.tokens_per_trajectory * pace.seconds_per_token
-    if config.policy.model == POCKET:
-        return trained * DEMO_ITERATION / DEMO_TRAJECTORIES + evaluated * DEMO_EVALUATION / DEMO_PROMPTS
-    return None
+    longest = float(config.rollout.max_turns * config.rollout.max_response_tokens)
+    tokens = longest if each is None else min(each, longest)
+    learned = config.iterations * config.sft.batch if config.kind == "sft" else trained
+    return tokens * ((trained + evaluated) * pace.sampling + learned * pace.learning)
 
 
-def _memory(config: RunConfig, recorded: int) -> Figure:
+def _demo_seconds(config: RunConfig) -> float:
+    trained, evaluated = _trajectories(config)
+    return trained * DEMO_ITERATION / DEMO_TRAJECTORIES + evaluated * DEMO_EVALUATION / DEMO_PROMPTS
+
+
+def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:
     """The trainer's own estimate before it loads the model (trainer/memory/estimate.py)."""
     shape = model_shape(config.policy.model, config.policy.revision, look_up=True)
     if shape is None and recorded:
@@ -209,8 +343,8 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
         return Figure("Memory", f"more than {gigabytes(weights)}", "Weights only, from a recorded run.")
     if shape is None:
         return Figure("Memory", "unknown", "The size of this model is unknown before its first run.")
-    estimated = estimate.estimate_memory(config, shape, gpu=estimate.on_gpu(config, shape))
-    minimum = needed_memory(config)
+    estimated = estimate.estimate_memory(config, shape, gpu=gpu)
+    minimum = needed_memory(config, int(gpu))
     fewer = (
         f" {gigabytes(minimum)} suffice with fewer parallel trajectories."
         if minimum is not None and minimum < 0.95 * estimated.peak
@@ -219,12 +353,12 @@ def _memory(config: RunConfig, recorded: int) -> Figure:
     return Figure(
         "Memory",
         f"about {gigabytes(estimated.peak)}",
-        f"Peak {estimate.STAGES[estimated.worst]}: {parts_as_text(estimated)}.{fewer}",
+        f"On a {'GPU' if gpu else 'CPU'}, peak {estimate.STAGES[estimated.worst]}: {parts_as_text(estimated)}.{fewer}",
     )
 
 
-def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
-    """Minimum memory of the run in bytes, over all its GPUs; None if the model's size is unknown.
+def needed_memory(config: RunConfig, gpus: int) -> int | None:
+    """Minimum memory of the run in bytes, over all its GPUs, or of the machine; None if the model's size is unknown.
 
     Counts few parallel trajectories: those that do not fit are played one after the other. Also None where Ray actors
     do all the work: the trainer compares them with the memory of their nodes.
@@ -238,8 +372,13 @@ def needed_memory(config: RunConfig, gpus: int = 1) -> int | None:
         return None
     processes = max(1, gpus)
     rows = min(MIN_ROWS, estimate.played_at_once(config, processes))
-    gpu = estimate.on_gpu(config, shape)
-    return processes * estimate.estimate_memory(config, shape, gpu=gpu, rows=rows, processes=processes).peak
+    return processes * estimate.estimate_memory(config, shape, gpu=gpus > 0, rows=rows, processes=processes).peak
+
+
+def requested_memory(config: RunConfig, gpus: int) -> dict[str, int | None]:
+    """The fields of a queued run with its memory: with its GPUs, and without any where it can run so."""
+    without = needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
+    return {"memory": needed_memory(config, gpus), "memory_without_gpu": without}
 
 
 def _short(number: float) -> str:

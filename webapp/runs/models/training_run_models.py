@@ -124,6 +124,9 @@ class Run(models.Model):
     priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
     gpus = models.PositiveSmallIntegerField(default=0, help_text="GPUs requested on one worker.")
     memory = models.BigIntegerField(null=True, blank=True, help_text="Estimated bytes; empty if unknown.")
+    memory_without_gpu = models.BigIntegerField(
+        null=True, blank=True, help_text="Estimated bytes if it requests a GPU and runs without one; empty if unknown."
+    )
     queued_at = models.DateTimeField(null=True, blank=True, help_text="Start of its wait; kept when it is re-queued.")
     woken_at = models.DateTimeField(null=True, blank=True, help_text="Time of the last wake-up message to workers.")
 
@@ -290,7 +293,15 @@ class Run(models.Model):
     def needs(self) -> placement.ResourceRequest:
         """Resources that a worker must have to take the run."""
         optional = self.config.get("policy", {}).get("device") != "cuda" and self.gpus <= 1
-        return placement.ResourceRequest(self.queue, self.gpus, self.memory, optional, self.actors)
+        return placement.ResourceRequest(
+            self.queue, self.gpus, self.memory, optional, self.actors, memory_without_gpu=self.memory_without_gpu
+        )
+
+    @property
+    def memory_held(self) -> int | None:
+        """Bytes that the run, which a worker holds, takes of its reserved GPUs, or of the machine without any."""
+        without_gpu = self.memory_without_gpu
+        return self.memory if self.reserved or without_gpu is None else without_gpu
 
     @property
     def actors(self) -> tuple[ActorRequest, ...]:

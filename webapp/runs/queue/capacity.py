@@ -18,11 +18,12 @@ from webapp.runs.queue.order import ALIVE
 
 @dataclass(frozen=True)
 class Capacity:
-    """Live workers and free slots by queue; `devices` of the live workers."""
+    """Live workers and free slots by queue, devices of the live workers, and queues that a worker with a GPU serves."""
 
     workers: dict[str, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
+    with_gpus: frozenset[str] = frozenset()
 
     def sentence(self, queue: str, waiting: int) -> str:
         """Summary, e.g. “2 workers, 1 slot free; 3 runs waiting before this one.”"""
@@ -46,7 +47,8 @@ def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:
             count[queue] += 1
             free[queue] += max(0, worker.slots - _holds(worker))
     devices = tuple(dict.fromkeys(worker.device for worker in alive if worker.device))
-    return Capacity(dict(count), dict(free), devices)
+    with_gpus = frozenset(queue for worker in alive if worker.gpus for queue in worker.queues)
+    return Capacity(dict(count), dict(free), devices, with_gpus)
 
 
 def _holds(worker: Worker) -> int:

@@ -10,7 +10,7 @@ then by wait.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -179,14 +179,16 @@ def room_of(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
         worker.gpus,
         worker.memory,
         worker.runs_per_gpu,
-        [placement.Allocation(tuple(run.reserved), run.memory, run.actors) for run in held],
+        [placement.Allocation(tuple(run.reserved), run.memory_held, run.actors) for run in held],
         worker.cluster,
     )
 
 
 def workers(now: datetime) -> list[AvailableWorker]:
     """The live workers that accept runs. Two queries."""
-    held = Run.objects.filter(state__in=Run.HELD).only("worker_id", "reserved", "memory", "state", "config")
+    held = Run.objects.filter(state__in=Run.HELD).only(
+        "worker_id", "reserved", "memory", "memory_without_gpu", "state", "config"
+    )
     alive = Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False)
     available = []
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
@@ -218,30 +220,56 @@ def queue_positions(now: datetime) -> dict[int, QueuePosition]:
     runs = waiting()
     if not runs:
         return {}
-    available, full = workers(now), run_quotas.teams_at_limit()
+    order = projected_order(runs, fair_share.used(now), now)
+    return positions_in_order(order, workers(now), run_quotas.teams_at_limit())
+
+
+def positions_in_order(
+    ordered: Iterable[Run],
+    available: Sequence[AvailableWorker],
+    full: Collection[int],
+    shown: Collection[int] | None = None,
+) -> dict[int, QueuePosition]:
+    """Queue positions by primary key.
+
+    Args:
+        ordered: all waiting runs, as `projected_order` returns them.
+        full: teams that may start no further run.
+        shown: primary keys of the runs whose position is requested; None: all.
+    """
     places: Counter[str] = Counter()
+    reserved: dict[int, Run] = {}
     positions = {}
-    for run in projected_order(runs, fair_share.used(now), now):
+    for run in ordered:
         places[run.queue] += 1
-        positions[run.pk] = queue_position(run, places[run.queue], available, full)
+        if shown is None or run.pk in shown:
+            positions[run.pk] = _queue_position(run, places[run.queue], available, full, reserved)
+        if run.promised_id is not None:
+            reserved[run.promised_id] = run
     return positions
 
 
-def queue_position(
-    run: Run, position: int, available: Sequence[AvailableWorker], full: Collection[int]
+def _queue_position(
+    run: Run,
+    position: int,
+    available: Sequence[AvailableWorker],
+    full: Collection[int],
+    reserved: Mapping[int, Run],
 ) -> QueuePosition:
-    """Why the run waits at that position in the queue of its class. `full`: teams that may start no further run."""
+    """Why the run waits at that position in the queue of its class.
+
+    Args:
+        full: teams that may start no further run.
+        reserved: primary key of a worker → the earlier run for which it is reserved.
+    """
     lack = missing_resources(run.needs, available)
     if lack:
         return QueuePosition(position, f"Waiting for {lack}", False)
-    serving = [worker for worker in available if run.queue in worker.room.queues]
-    if run.actors:
-        serving = _able(run.needs, serving)
-    continuing = [candidate for candidate in serving if continues_here(run, candidate.worker.data_folder)]
-    if not continuing:
-        return QueuePosition(position, f"Waiting for {_holder_of(run)}", False)
-    bound = "" if len(continuing) == len(serving) else "; its files are there and nowhere else"
-    serving = continuing
+    capable = [worker for worker in available if placement.could_fit(run.needs, worker.room)]
+    serving = [candidate for candidate in capable if continues_here(run, candidate.worker.data_folder)]
+    if not serving:
+        return QueuePosition(position, f"Waiting for {_holder_of(run, available)}", False)
+    bound = "" if len(serving) == len(capable) else "; its files are there and nowhere else"
     if lack := model_availability.missing_model(run, [candidate.worker for candidate in serving]):
         return QueuePosition(position, f"Waiting for {lack}", False)
     names = {device_classes.ANY: "in the queue", device_classes.CLUSTER: "in the queue for a Ray cluster"}
@@ -250,22 +278,52 @@ def queue_position(
     if run.team_id in full:
         most = formatting.plural(quota("RUNNING_RUNS_PER_TEAM"), "run")
         text += f"; its team already trains {most}, its maximum: it starts after one of them"
-    if run.actors and (lack := _busy_clusters(run.needs, serving)):
-        text += f"; waits for {lack}"
+    if obstacle := _obstacle(run, serving, reserved):
+        text += f"; {obstacle}"
     if run.promised and run.promised in [candidate.worker for candidate in serving]:
         others = "run with Ray actors" if run.actors else "run"
         text += f"; {run.promised.name} is reserved for it and takes no other {others}"
     return QueuePosition(position, text, True)
 
 
-def _holder_of(run: Run) -> str:
-    """The worker that a run waits for because it alone has the run's files, and what else helps."""
+def _obstacle(run: Run, serving: Sequence[AvailableWorker], reserved: Mapping[int, Run]) -> str:
+    """Why none of these workers, which could hold the run if idle, takes it now; empty if one does or no slot is free.
+
+    Args:
+        reserved: as for `_queue_position`.
+    """
+    candidates = [worker for worker in serving if worker.places] or (serving if run.actors else [])
+    fitting = [worker for worker in candidates if placement.reserve(run.needs, worker.room) is not None]
+    if candidates and not fitting:
+        freest = max(candidates, key=_free_resources)
+        return f"waits for {placement.shortage(freest.worker.name, run.needs, freest.room)}"
+    earlier = [(worker.worker.name, reserved.get(worker.worker.pk)) for worker in fitting]
+    blocked = [(name, other) for name, other in earlier if other is not None and (run.actors or not other.actors)]
+    if not fitting or len(blocked) < len(fitting):
+        return ""
+    name, other = blocked[0]
+    wanted = "Ray actors" if other.actors else formatting.plural(other.gpus, "GPU")
+    return f"worker {name} is reserved for an earlier run, which waits for {wanted}"
+
+
+def _free_resources(worker: AvailableWorker) -> tuple[float, float, int, int]:
+    """Key that orders workers by free resources."""
+    room = worker.room
+    cluster = (room.cluster.gpus_free, room.cluster.cpus_free) if room.cluster else (0.0, 0.0)
+    return *cluster, sum(gpu.runs < room.runs_per_gpu for gpu in room.gpus), room.free or 0
+
+
+def _holder_of(run: Run, available: Sequence[AvailableWorker]) -> str:
+    """The only worker with the run's files, which cannot take it, and what helps."""
     last = Worker.objects.filter(data_folder=run.data_folder).order_by("-last_seen_at").first()
     name = f"worker {last.name}, which has its files" if last else "the worker that has its files"
-    return (
-        f"{name} and is not running. Start it; or copy the run's folder (runs/{run.slug}) into the data folder of "
-        "another worker. With a shared data folder, or ECHOSCOPE_STORAGE, any worker can continue any run"
+    advice = (
+        f"copy the run's folder (runs/{run.slug}) into the data folder of another worker. With a shared data folder, "
+        "or ECHOSCOPE_STORAGE, any worker can continue any run"
     )
+    if last and last in [candidate.worker for candidate in available]:
+        return f"a worker with its files: {last.name} has them, but not the devices or memory that it needs; {advice}"
+    return f"{name} and is not running. Start it; or {advice}"
 
 
 def missing_resources(needs: placement.ResourceRequest, available: Sequence[AvailableWorker]) -> str:
@@ -286,16 +344,17 @@ def missing_resources(needs: placement.ResourceRequest, available: Sequence[Avai
     if needs.gpus > max_gpus and not (needs.optional and not max_gpus):
         has = f"the largest running one has {max_gpus}" if max_gpus else "none is running"
         return f"{kind} with {formatting.plural(needs.gpus, 'GPU')}; {has}"
-    per_gpu = (needs.memory or 0) / max(1, needs.gpus if max_gpus else 0)
-    sizes = (
-        [gpu.total for room in serving for gpu in room.gpus] if needs.gpus and max_gpus else [r.total for r in serving]
-    )
-    where = "a GPU" if needs.gpus and max_gpus else "memory"
-    largest = max((size for size in sizes if size is not None), default=0)
+    largest = max(serving, key=lambda room: _largest_memory(needs, room))
+    where = "a GPU" if needs.gpus_on(largest) else "memory"
     return (
-        f"{kind} with {where} of {per_gpu / placement.GIB:,.1f} GiB (estimated); the largest running one has "
-        f"{largest / placement.GIB:,.1f} GiB"
+        f"{kind} with {where} of {(needs.memory_on(largest) or 0) / placement.GIB:,.1f} GiB (estimated); the largest "
+        f"running one has {_largest_memory(needs, largest) / placement.GIB:,.1f} GiB"
     )
+
+
+def _largest_memory(needs: placement.ResourceRequest, room: placement.WorkerCapacity) -> int:
+    """Bytes of the largest memory on which the run would be placed there."""
+    return max((gpu.total or 0 for gpu in room.gpus), default=0) if needs.gpus_on(room) else room.total or 0
 
 
 def _missing_cluster(
@@ -326,15 +385,6 @@ def _able(needs: placement.ResourceRequest, candidates: Sequence[AvailableWorker
         for worker in candidates
         if worker.room.cluster is not None and worker.room.cluster.when_idle().holds(needs.actors)
     ]
-
-
-def _busy_clusters(needs: placement.ResourceRequest, serving: Sequence[AvailableWorker]) -> str:
-    """What is not free for the run's actors in the cluster that has most free; empty if it is in any."""
-    clusters = [(worker, worker.room.cluster) for worker in serving if worker.room.cluster is not None]
-    if any(cluster.holds(needs.actors) for _, cluster in clusters):
-        return ""
-    freest, cluster = max(clusters, key=lambda pair: (pair[1].gpus_free, pair[1].cpus_free))
-    return cluster_capacity.shortage(freest.worker.name, cluster, needs.actors)
 
 
 def _slots(serving: Sequence[AvailableWorker]) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.config.resources import ActorRequest
+from webapp.core import formatting
+from webapp.runs.queue import cluster_capacity
 from webapp.runs.queue.cluster_capacity import ClusterCapacity, cluster_of
 
 GIB = 2**30
@@ -22,6 +24,7 @@ class ResourceRequest:
         memory: bytes in total, spread evenly over the GPUs; None if unknown.
         optional: the run also works on a worker without any GPU.
         actors: Ray actors, for which the worker needs a cluster; the rest is for the process that drives them.
+        memory_without_gpu: bytes of the machine's memory if an optional GPU is missing; None: `memory`.
     """
 
     queue: str
@@ -29,6 +32,18 @@ class ResourceRequest:
     memory: int | None = None
     optional: bool = False
     actors: tuple[ActorRequest, ...] = ()
+    memory_without_gpu: int | None = None
+
+    def gpus_on(self, room: WorkerCapacity) -> int:
+        """Number of GPUs that the run would reserve on a worker."""
+        return self.gpus if room.gpus or not self.optional else 0
+
+    def memory_on(self, room: WorkerCapacity) -> int | None:
+        """Bytes that it would take there: of the memory of each of its GPUs, or of the machine's; None if unknown."""
+        count = self.gpus_on(room)
+        if count:
+            return None if self.memory is None else self.memory // count
+        return self.memory_without_gpu if self.gpus and self.memory_without_gpu is not None else self.memory
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,13 @@ class GpuCapacity:
 
 @dataclass(frozen=True)
 class WorkerCapacity:
-    """Total and free resources of a worker. `cluster`: the one that it stands for, if any."""
+    """Total and free resources of a worker.
+
+    Attributes:
+        total, free: bytes of the machine's memory; None if unknown.
+        cluster: the Ray cluster of the worker, if any.
+        runs, claimed: number of runs without a GPU that the worker holds, and the bytes that they have requested.
+    """
 
     queues: tuple[str, ...]
     gpus: tuple[GpuCapacity, ...] = ()
@@ -51,6 +72,8 @@ class WorkerCapacity:
     total: int | None = None
     free: int | None = None
     cluster: ClusterCapacity | None = None
+    runs: int = 0
+    claimed: int = 0
 
     def when_idle(self) -> WorkerCapacity:
         """The same worker without any run."""
@@ -74,11 +97,10 @@ def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | N
         return None
     if needs.actors and (room.cluster is None or not room.cluster.holds(needs.actors)):
         return None
-    count = needs.gpus if room.gpus or not needs.optional else 0
+    count, memory = needs.gpus_on(room), needs.memory_on(room)
     if not count:
-        return () if _enough(needs.memory, room.free) else None
-    share = None if needs.memory is None else needs.memory // count
-    available = [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu and _enough(share, gpu.free)]
+        return () if _enough(memory, room.free) else None
+    available = [gpu for gpu in _unreserved(room) if _enough(memory, gpu.free)]
     if len(available) < count:
         return None
     available.sort(key=lambda gpu: (gpu.runs, -(gpu.free or 0)))
@@ -95,8 +117,44 @@ def lacks_gpus_only(needs: ResourceRequest, room: WorkerCapacity) -> bool:
     if needs.actors and not (room.cluster and room.cluster.holds(needs.actors)):
         return could_fit(needs, room)
     count = needs.gpus if room.gpus else 0
-    taken = sum(gpu.runs >= room.runs_per_gpu for gpu in room.gpus)
-    return could_fit(needs, room) and len(room.gpus) - taken < count
+    return could_fit(needs, room) and len(_unreserved(room)) < count
+
+
+def shortage(name: str, needs: ResourceRequest, room: WorkerCapacity) -> str:
+    """What the run lacks at the moment on a worker that could hold it if idle; empty if it fits.
+
+    For example “2 GPUs: worker a has 4, 1 of them free”.
+
+    Args:
+        name: of the worker.
+    """
+    if reserve(needs, room) is not None:
+        return ""
+    if needs.actors and room.cluster and (lack := cluster_capacity.shortage(name, room.cluster, needs.actors)):
+        return lack
+    count, memory = needs.gpus_on(room), needs.memory_on(room) or 0
+    if not count:
+        holders = f"{formatting.plural(room.runs, 'run')} {'has' if room.runs == 1 else 'have'}"
+        others = f"{holders} reserved {_gib(room.claimed)} GiB" if room.claimed else "other programs use the rest"
+        free = f"{_gib(room.free or 0)} of {_gib(room.total or 0)} GiB free"
+        return f"{_gib(memory)} GiB of memory (estimated): worker {name} has {free}; {others}"
+    unreserved = _unreserved(room)
+    if len(unreserved) < count:
+        free = f"{len(unreserved) or 'none'} of them free"
+        return f"{formatting.plural(count, 'GPU')}: worker {name} has {len(room.gpus)}, {free}"
+    freest = max(unreserved, key=lambda gpu: gpu.free or 0)
+    each = "a GPU" if count == 1 else f"each of {count} GPUs"
+    free = f"{_gib(freest.free or 0)} of {_gib(freest.total or 0)} GiB free"
+    return f"{_gib(memory)} GiB of memory (estimated) on {each}: the freest of worker {name} has {free}"
+
+
+def _unreserved(room: WorkerCapacity) -> list[GpuCapacity]:
+    """The GPUs that may take one more run."""
+    return [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu]
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:,.1f}"
 
 
 def room_of(
@@ -120,10 +178,12 @@ def room_of(
         claimed = sum((run.memory or 0) // len(run.reserved) for run in users)
         capacities.append(GpuCapacity(gpu["id"], gpu["total"], _left(gpu["total"], gpu["free"], claimed), len(users)))
     total, free = (machine["total"], machine["free"]) if machine else (None, None)
-    claimed = sum(run.memory or 0 for run in held if not run.reserved)
+    on_host = [run for run in held if not run.reserved]
+    claimed = sum(run.memory or 0 for run in on_host)
     left = _left(total, free, claimed)
     actors = cluster_of(cluster or {}, [run.actors for run in held if run.actors])
-    return WorkerCapacity(tuple(queues), tuple(capacities), max(1, runs_per_gpu), total, left, actors)
+    per_gpu = max(1, runs_per_gpu)
+    return WorkerCapacity(tuple(queues), tuple(capacities), per_gpu, total, left, actors, len(on_host), claimed)
 
 
 def _left(total: int | None, free: int | None, claimed: int) -> int | None:

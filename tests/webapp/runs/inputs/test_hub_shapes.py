@@ -86,9 +86,9 @@ def test_the_size_of_a_model_is_looked_up_once_and_without_a_token(
 
 def test_the_queue_requests_the_memory_of_a_model_that_was_looked_up(people: People) -> None:
     config = RunConfig.model_validate({"policy": {"model": MODEL}})
-    assert estimates.needed_memory(config) is None, "a page that many open asks no other server"
+    assert estimates.needed_memory(config, 1) is None, "a page that many open asks no other server"
     memory(people)
-    needed = estimates.needed_memory(config)
+    needed = estimates.needed_memory(config, 1)
     assert needed is not None
     assert needed > 4 * 1.2e9
 

@@ -22,8 +22,9 @@ from trainer.config.run import RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes
 from trainer.policy.shapes import shape_of
+from webapp.core import formatting
 from webapp.runs.launch import estimates, summary
-from webapp.runs.models import MetricPoint, Run, Worker
+from webapp.runs.models import Evaluation, MetricPoint, Run, Worker
 from webapp.runs.queue.capacity import Capacity
 from webapp.teams.actions import do_create_team
 
@@ -195,10 +196,48 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
     assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
 
 
+def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: People, run: Run) -> None:
+    small, large = "HuggingFaceTB/SmolLM2-135M-Instruct", "HuggingFaceTB/SmolLM2-1.7B-Instruct"
+    training = RunConfig.model_validate(
+        {"policy": {"model": small}, "iterations": 10, "evaluation": {"prompts": 0}, "rollout": {"max_turns": 1}}
+    )
+    trajectories = 10 * training.rollout.trajectories
+    Run.objects.filter(pk=run.pk).update(
+        config=RunConfig.model_validate({"kind": "evaluate", "policy": {"model": small}}).model_dump(mode="json"),
+        device="CPU, 1 thread",
+        parameters=134_515_008,
+    )
+    played = {"prompts": 20, "samples": 2, "mean_turns": 1.5, "mean_response": 20.0}
+    interval = {"success": 0.5, "success_low": 0.4, "success_high": 0.6}
+    Evaluation.objects.create(run=run, iteration=0, suite="Sokoban", time=timezone.now(), **played, **interval)
+    MetricPoint.objects.create(run=run, name="time/evaluate", iteration=0, value=30.0, tokens=0, seconds=30)  # 40 / s
+    (figure,) = (each for each in estimates.figures(people.owner, training) if each.title.startswith("Time"))
+    assert figure.title == "Time on CPU, 1 thread"
+    seconds = trajectories * 30 * (1 + estimates.LEARNING_BY_SAMPLING) / 40
+    bounds = [formatting.duration(seconds * factor) for factor in (1, 1 / 1.5, 1.5)]
+    assert figure.value == "about {} ({} to {})".format(*bounds), "no update was recorded: hence the range"
+    assert figure.how == "Median of 1 recorded run: 40 tokens/s sampled, 31 tokens/s learned."
+
+    MetricPoint.objects.create(run=run, name="time/update", iteration=0, value=60.0, tokens=1200, seconds=90)
+    assert "20 tokens/s learned" in estimates.figures(people.owner, training)[1].how
+    assert estimates.expected_seconds(people.owner, [training]) == pytest.approx(trajectories * 30 * (1 / 40 + 1 / 20))
+
+    other = training.model_copy(update={"policy": training.policy.model_copy(update={"model": large})})
+    shape = shape_of(large)
+    assert shape is not None
+    figure = estimates.figures(people.owner, other)[1]
+    assert figure.how.startswith("1 recorded run of a model with 134.5 million parameters, scaled to the size of this")
+    slower, longer = shape.parameters / 134_515_008, training.rollout.max_response_tokens / 30
+    expected = slower * longer * trajectories * 30 * (1 / 40 + 1 / 20)
+    assert estimates.expected_seconds(people.owner, [other]) == pytest.approx(expected)
+    imitation = training.model_copy(update={"kind": "sft"})
+    assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
+
+
 def test_a_model_without_runs_has_no_prediction() -> None:
     config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
-    assert estimates.needed_memory(config) is None
-    assert estimates._memory(config, 0).value == "unknown"
+    assert estimates.needed_memory(config, 1) is None
+    assert estimates._memory(config, 0, gpu=False).value == "unknown"
     assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
 
 
@@ -206,7 +245,7 @@ def test_the_memory_estimate_is_the_trainers_with_its_largest_parts() -> None:
     config = load_preset("sokoban-starpo-paper")
     shape = shape_of(config.policy.model)
     assert shape is not None
-    figure = estimates._memory(config, 0)
+    figure = estimates._memory(config, 0, gpu=True)
     assert figure.value == f"about {gigabytes(estimate.estimate_memory(config, shape, gpu=True).peak)}"
     assert "keys and values of 256 × " in figure.how
     assert "fewer parallel trajectories" in figure.how
@@ -216,12 +255,12 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
     config = load_preset("sokoban-starpo-paper")
     shape = shape_of(config.policy.model)
     assert shape is not None
-    needed = estimates.needed_memory(config)
+    needed = estimates.needed_memory(config, 1)
     assert needed is not None
     assert needed < 24 * estimate.GB < estimate.estimate_memory(config, shape, gpu=True).peak
     copy = estimate.width_of(config) * shape.parameters + estimate.CUDA_CONTEXT
     assert estimates.needed_memory(config, 2) == pytest.approx(2 * (needed + copy), rel=0.01), "actors have a copy"
-    pocket = estimates.needed_memory(load_preset(DEMO))
+    pocket = estimates.needed_memory(load_preset(DEMO), 0)
     assert pocket is not None
     assert pocket < 2 * estimate.GB
 

@@ -31,7 +31,8 @@ def test_the_time_of_several_runs_is_the_sum_of_theirs(people: People) -> None:
     assert once is not None
     shorter = with_changes(BASE, {"iterations": BASE.iterations // 2})
     assert once < (expected_seconds(people.owner, [BASE, shorter]) or 0) < 2 * once
-    assert expected_seconds(people.owner, [BASE, with_changes(BASE, {"kind": "sft"})]) is None
+    unknown = with_changes(BASE, {"policy.model": "someone/Else-13B"})
+    assert expected_seconds(people.owner, [BASE, unknown]) is None
 
 
 def test_another_environment_takes_its_own_budgets_along() -> None:

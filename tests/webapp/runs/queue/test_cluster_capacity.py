@@ -209,7 +209,8 @@ def test_what_the_driver_needs_of_the_machine(people: People) -> None:
     learns = do_create_run(people.team, people.owner, here)
     assert (learns.queue, learns.gpus) == ("cluster", 1)
     assert learns.memory is not None
-    assert learns.memory < GIB
+    assert learns.memory_without_gpu is not None
+    assert learns.memory_without_gpu < GIB < learns.memory
     assert order.projected_order([run], fair_share.DeviceShares(), timezone.now()) == [run]
     found = capacity.expected_wait(
         waits(people, rollout_actors=99), capacity.capacity_now(timezone.now()), timezone.now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -13,12 +14,14 @@ from tests.webapp.conftest import People
 from tests.webapp.pages.runs.test_worker_views import GIB, worker
 from trainer.config.run import RunConfig
 from webapp.runs.launch.creation import SchedulingOptions, do_create_run
-from webapp.runs.models import DeviceUse, Run
+from webapp.runs.launch.estimates import needed_memory
+from webapp.runs.models import DeviceUse, Run, Worker
 from webapp.runs.queue import device_classes, fair_share
 from webapp.runs.queue import order as line
 from webapp.runs.queue.fair_share import DeviceShares
 from webapp.runs.queue.placement import ResourceRequest
 from webapp.teams.models import Team
+from webapp.worker.claims import do_claim_next
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=timezone.get_default_timezone())
 HOUR = timedelta(hours=1)
@@ -205,6 +208,93 @@ def test_a_run_whose_files_are_elsewhere_names_their_worker(run: Run) -> None:
     found = line.queue_positions(timezone.now())[run.pk]
     assert found.words == "1st in the queue; 1 worker, 3 slots free; its files are there and nowhere else"
     assert found.possible
+
+
+def queued_run(people: People, minutes: float, **fields: Any) -> Run:
+    """A run in the queue of any worker, without GPUs or memory unless they are given."""
+    new = do_create_run(people.team, people.owner, RunConfig(), scheduling=SchedulingOptions("training", 0))
+    fields = {"memory": None, "queued_at": timezone.now() - timedelta(minutes=minutes)} | fields
+    Run.objects.filter(pk=new.pk).update(**fields)
+    return Run.objects.get(pk=new.pk)
+
+
+def held_run(people: People, holder: Worker, **fields: Any) -> None:
+    queued_run(people, 60, state=Run.State.RUNNING, worker=holder, **fields)
+
+
+def words_of(waiting: Run) -> str:
+    """The reason behind position, workers and slots."""
+    found = line.queue_positions(timezone.now())[waiting.pk]
+    assert found.possible
+    return found.words.split("; ", 2)[2]
+
+
+MACHINE = [{"name": "Machine", "total": 24 * GIB, "free": 20 * GIB}]
+
+
+@pytest.mark.django_db
+def test_a_run_that_waits_for_memory_says_who_has_it(people: People) -> None:
+    one = worker("x@here", slots=3, memory=MACHINE)
+    held_run(people, one, memory=15 * GIB)
+    large = queued_run(people, 5, memory=10 * GIB)
+    assert do_claim_next(one, timezone.now()) is None
+    reason = "waits for 10.0 GiB of memory (estimated): worker x@here has 9.0 of 24.0 GiB free; "
+    assert words_of(large) == f"{reason}1 run has reserved 15.0 GiB"
+    held_run(people, one, memory=1 * GIB)
+    assert words_of(large).endswith("has 8.0 of 24.0 GiB free; 2 runs have reserved 16.0 GiB")
+    Run.objects.filter(state=Run.State.RUNNING).update(state=Run.State.FINISHED)
+    Worker.objects.update(memory=[MACHINE[0] | {"free": 9 * GIB}])
+    assert words_of(large).endswith("has 9.0 of 24.0 GiB free; other programs use the rest")
+    small = queued_run(people, 1, memory=GIB)
+    assert line.queue_positions(timezone.now())[small.pk].words == "2nd in the queue; 1 worker, 3 slots free"
+
+
+@pytest.mark.django_db
+def test_a_run_that_waits_for_gpus_says_which_are_taken(people: People) -> None:
+    gpus = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 20 * GIB} for number in range(2)]
+    one = worker("x@here", slots=4, gpus=gpus, runs_per_gpu=2, memory=MACHINE)
+    crowded = queued_run(people, 5, gpus=1, memory=22 * GIB)
+    assert do_claim_next(one, timezone.now()) is None
+    freest = "the freest of worker x@here has 20.0 of 24.0 GiB free"
+    assert words_of(crowded) == f"waits for 22.0 GiB of memory (estimated) on a GPU: {freest}"
+    Worker.objects.update(runs_per_gpu=1)
+    one.refresh_from_db()
+    held_run(people, one, gpus=1, reserved=["1"])
+    several = queued_run(people, 20, gpus=2)
+    assert do_claim_next(one, timezone.now()) is None, "the run for two GPUs has waited long enough to reserve it"
+    reason = "waits for 2 GPUs: worker x@here has 2, 1 of them free; x@here is reserved for it and takes no other run"
+    assert words_of(several) == reason
+    small = queued_run(people, 1, gpus=1)
+    assert do_claim_next(one, timezone.now()) is None
+    assert words_of(small) == "worker x@here is reserved for an earlier run, which waits for 2 GPUs"
+
+
+@pytest.mark.django_db
+def test_an_optional_gpu_is_not_counted_where_there_is_none(people: People) -> None:
+    """A run that may use a GPU asks a worker without one for the memory that it takes on a processor."""
+    config = RunConfig.model_validate({"policy": {"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "dtype": "float32"}})
+    run = do_create_run(people.team, people.owner, config)
+    assert (run.queue, run.gpus) == ("training", 1)
+    on_gpu, on_cpu = needed_memory(config, 1), needed_memory(config, 0)
+    assert (run.memory, run.memory_without_gpu) == (on_gpu, on_cpu)
+    assert on_gpu is not None
+    assert on_cpu is not None
+    assert on_cpu < on_gpu
+    between = [MACHINE[0] | {"free": (on_cpu + on_gpu) // 2}]
+    claimed = do_claim_next(worker("x@here", slots=2, memory=between), timezone.now())
+    assert claimed == run
+    assert claimed.memory_held == on_cpu
+
+
+@pytest.mark.django_db
+def test_files_on_a_worker_that_cannot_take_the_run_are_named(people: People) -> None:
+    run = queued_run(people, 5, queue="gpu", gpus=1, journal_offset=900, data_folder="a" * 24)
+    gpus = [{"id": "0", "name": "A", "total": 24 * GIB, "free": 24 * GIB}]
+    worker("able@b", queues=["training", "gpu"], gpus=gpus, data_folder="b" * 24)
+    worker("holder@a", data_folder="a" * 24)
+    found = line.queue_positions(timezone.now())[run.pk]
+    assert found.words.startswith("Waiting for a worker with its files: holder@a has them, but not the devices")
+    assert not found.possible
 
 
 def test_a_configuration_requests_a_device_it_can_use() -> None:
