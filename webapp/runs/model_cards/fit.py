@@ -49,7 +49,7 @@ def fits(config: RunConfig, workers: Sequence[Worker]) -> list[WorkerFit]:
 
     def needed(device: str, *, lora: bool) -> int | None:
         if (device, lora) not in cache:
-            cache[device, lora] = estimates.needed_memory(_variant(config, device, lora=lora))
+            cache[device, lora] = estimates.needed_memory(_variant(config, device, lora=lora), int(device == "cuda"))
         return cache[device, lora]
 
     found = []
