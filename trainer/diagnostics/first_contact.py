@@ -14,6 +14,7 @@ from trainer.rollout.trajectory import Trajectory
 MOST = 0.5
 """Share of turns, or of characters, above which the first responses are worth a notice."""
 _WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,13 @@ def _words(text: str) -> list[str]:
 
 
 def _repeats(text: str, line: Sequence[str]) -> bool:
-    """Whether the words of a text, at least one, follow each other in the line in this order."""
-    words = _words(text)
-    return bool(words) and any(list(line[place : place + len(words)]) == words for place in range(len(line)))
+    """Whether each sentence of a text is in the line, word by word; models also put those of two examples together."""
+    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _words(sentence))]
+    return bool(sentences) and all(_contains(line, words) for words in sentences)
+
+
+def _contains(line: Sequence[str], words: Sequence[str]) -> bool:
+    return any(list(line[place : place + len(words)]) == words for place in range(len(line)))
 
 
 def _after_answer(response: str) -> str:

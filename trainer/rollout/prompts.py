@@ -135,10 +135,10 @@ def _words(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str:
 
 
 def _by_example(spec: EnvSpec, rollout: RolloutConfig, examples: list[TurnPlan]) -> str:
-    shown = " or ".join(example_text(example, think=rollout.think) for example in examples)
-    separator = _separator(spec, rollout, native=False)
+    """The format in words, then examples: after an example only, models leave out the answer or its tags."""
     title = "Examples of an answer" if len(examples) > 1 else "Example of an answer, in another state"
-    return f"{title}: {shown}\n{separator}{' ' if separator else ''}{_token_limit(rollout)}"
+    shown = " or ".join(example_text(example, think=rollout.think) for example in examples)
+    return f"{_words(spec, rollout, native=False)}\n{title}: {shown}"
 
 
 def example_text(example: TurnPlan, *, think: bool) -> str:

@@ -41,6 +41,10 @@ def notice(
             (EXAMPLE, "example", "I am at 2,3. Go Left.", "Left || Left", LEFT),
             ["Of the first 3 responses, 100% have a thought copied", "What helps: if the environment has a solver"],
         ),
+        (
+            (EXAMPLE, "example", "Go Left. I am at 2,3.", "Left", LEFT),
+            ["100% have a thought copied from the prompt's description of the format"],
+        ),
         ((EXAMPLE, "example", "My own idea.", "Fly", UNKNOWN), ["none contains an action", "trainer sft"]),
     ],
 )

@@ -124,9 +124,9 @@ class VllmSession:
         try:
             while self.row_of:
                 for output in self.engine.step():
-                    row = self.row_of.get(output.request_id)
-                    if row is None:  # it was aborted within this step
+                    if output.request_id not in self.row_of:  # it was aborted within this step
                         continue
+                    row = self.row_of[output.request_id]
                     self._add(row, output.outputs[0])
                     stopped = self.responses[row].stopped
                     if output.finished or stopped:

@@ -371,7 +371,7 @@ def test_a_response_that_stops_at_a_text_is_the_beginning_of_the_whole_one(pocke
         assert first.stopped == (length is not None)
         assert first.truncated == (length is None)
         assert not first.ended
-        torch.testing.assert_close(first.logprobs, full.logprobs[:length])
+        torch.testing.assert_close(first.logprobs, full.logprobs[:length], atol=1e-5, rtol=1e-5)
         # what follows is sampled after exactly the tokens of the dialogue, as by a session that reads it anew
         session = sampler.session([100 + row], SamplingParams(max_tokens=24, stop=stop), turns=[1])
         dialogue = prompts[row][0] + first.ids + prompts[row][1]
