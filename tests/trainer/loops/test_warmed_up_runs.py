@@ -135,4 +135,5 @@ def test_an_update_of_a_warmed_up_run_is_replayed_from_its_own_reference(whole):
     _, folder, _ = whole
     learnt = [event.iteration for event in events(folder, Metrics) if "policy/loss" in event.values]
     replay = replay_update(folder, learnt[0])
-    assert replay.replayed["policy/loss"] == pytest.approx(replay.recorded["policy/loss"], rel=1e-4, abs=1e-7)
+    for name in ("policy/loss", "policy/kl_to_initial"):
+        assert replay.replayed[name] == pytest.approx(replay.recorded[name], rel=1e-2, abs=1e-6)
