@@ -69,8 +69,11 @@ class MixedEnvironment(Section):
         return own | {name: value for name, value in values.items() if value is not None}
 
 
-def check_shares(mix: Sequence[MixedEnvironment], setting_name: str, first: str) -> None:
-    """Raise ValueError unless each environment is listed once and the shares leave one for `first`."""
+def check_mix(mix: Sequence[MixedEnvironment], setting_name: str, first: str) -> None:
+    """Raise ValueError unless each environment is complete and listed once, and the shares leave one for `first`."""
+    for entry in mix:
+        if envs.needs_variant(entry.name) and not entry.settings.get("id"):
+            raise ValueError(envs.no_default_variant(entry.name))
     for name, times in Counter(entry.name for entry in mix).items():
         if times > 1:
             raise ValueError(f"{setting_name} lists {name} twice")
@@ -237,15 +240,14 @@ class EnvironmentConfig(Section):
         """Each environment only once, with shares of the further ones below 1 in all."""
         if self.mixed(self.name):
             raise ValueError(f"environment.mix lists {self.name}, which is environment.name already")
-        for name, settings in ((self.name, self.settings), *((entry.name, entry.settings) for entry in self.mix)):
-            if envs.needs_variant(name) and not settings.get("id"):
-                raise ValueError(envs.no_default_variant(name))
+        if envs.needs_variant(self.name) and not self.settings.get("id"):
+            raise ValueError(envs.no_default_variant(self.name))
         if self.wording == "paper" and not any(envs.spec(name).paper_instruction for name in self.names):
             raise ValueError(
                 f"environment.wording: the paper has no prompt for {self.name}: choose 'own', or set "
                 "environment.instruction"
             )
-        check_shares(self.mix, "environment.mix", self.name)
+        check_mix(self.mix, "environment.mix", self.name)
         return self
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import field_validator
 
 from trainer.config.base import Section, setting
-from trainer.config.environment import MixedEnvironment, check_shares
+from trainer.config.environment import MixedEnvironment, check_mix
 
 
 class SftConfig(Section):
@@ -77,7 +77,7 @@ class SftConfig(Section):
     )
     learning_rate: float = setting(
         1e-4,
-        "Learning rate. The few steps of a warm-up need a higher one, about 5e-4 for all weights and 1e-3 for adapters.",
+        "Learning rate. A warm-up of few steps needs a higher one, such as 5e-4 for all weights, 1e-3 for adapters.",
         source="paper, appendix C: 1e-4",
         gt=0,
         le=1,
@@ -87,7 +87,7 @@ class SftConfig(Section):
     @classmethod
     def check_mix(cls, value: list[MixedEnvironment]) -> list[MixedEnvironment]:
         """Each environment only once, and a share left for the run's own environments."""
-        check_shares(value, "sft.mix", "the run's own environments")
+        check_mix(value, "sft.mix", "the run's own environments")
         return value
 
 

@@ -11,7 +11,7 @@ from trainer.config.run import POCKET, RunConfig
 from trainer.imitation import warmup
 from trainer.journal import token_arrays
 from trainer.journal.events import GroupStarted, Metrics, RunStarted, TrajectoryFinished, TrajectoryTokens, Turn
-from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.protocol import JOURNAL_FILE, WARMED_UP_FOLDER
 from trainer.journal.reader import read
 from trainer.journal.token_arrays import TokenArrays
 from trainer.learner.batch_selection import select_batch
@@ -161,6 +161,8 @@ def _base(folder: Path, config: RunConfig, cache: Path) -> Path | str:
     """Where the initial policy is loaded from."""
     if config.policy.model == POCKET:
         return warmup.find_or_build(config.warmup, cache, lambda done, total: None)
+    if config.warmup_steps:
+        return folder / WARMED_UP_FOLDER
     saved = checkpoints.checkpoint_iterations(folder)
     recorded = checkpoints.load_progress(folder, saved[-1]).base if saved else ""
     return recorded or checkpoints.resolve(config.policy.model)

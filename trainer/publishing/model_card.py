@@ -104,7 +104,11 @@ def body(facts: RunFacts, sample: RecordedTrajectory | None, *, curve: bool) -> 
     config, base = facts.config, base_model(facts.config)
     start = f"[{base}](https://huggingface.co/{base})" if base else _own_start(config.policy.model)
     trained_on = environment_labels(config)[0]
-    method = "the SFT baseline" if config.kind == "sft" else f"StarPO (estimator `{config.algorithm.estimator}`)"
+    steps = config.warmup_steps
+    warmup = f"{steps} step{'' if steps == 1 else 's'} on a solver's demonstrations, then " if steps else ""
+    method = f"{warmup}StarPO (estimator `{config.algorithm.estimator}`)"
+    if config.kind == "sft":
+        method = "the SFT baseline"
     parts = [
         f"# {link_text(facts.title)}",
         f"A language-model agent for **{link_text(trained_on)}**, trained from {start} with {method} in "

@@ -40,7 +40,15 @@ from webapp.runs.models import Run
 from webapp.trajectories.models import Group, Trajectory
 from webapp.trajectories.serialize import outcome_data, trajectory_data
 
-CURVES = ("reward/mean", "reward/in_group_std", "success/rate", "entropy/mean", "policy/grad_norm")
+CURVES = (
+    "reward/mean",
+    "reward/in_group_std",
+    "success/rate",
+    "entropy/mean",
+    "policy/grad_norm",
+    "sft/loss",
+    "sft/heldout_loss",
+)
 FINISHED = 8
 NOTICES = 20
 

@@ -302,9 +302,11 @@ export class LivePage {
     const bands = alarmBands(state.alarms);
     const points = (/** @type {string} */ name) => onIterations(state.curves[name] ?? []);
     const newest = Math.max(1, ...Object.values(state.curves).map((curve) => curve[curve.length - 1]?.[0] ?? 0), ...state.evaluations.map(({ iteration }) => iteration));
+    const first = Math.min(0, ...Object.values(state.curves).map((curve) => curve[0]?.[0] ?? 0), ...state.evaluations.map(({ iteration }) => iteration));
+    if (first < 0) bands.unshift({ state: "warmup", from: first, to: 0 });
     for (const chart of Object.values(charts)) {
       chart.marks = { bands, checkpoints: [] };
-      chart.range = { low: 0, high: newest }; // the same for all, which stand in one row or column
+      chart.range = { low: first, high: newest }; // the same for all, which stand in one row or column
     }
     charts.success.show([
       { label: "While training", color: "--accent", points: points("success/rate") },
@@ -316,7 +318,13 @@ export class LivePage {
     ]);
     charts.entropy.show([{ label: "Entropy", color: "--accent", points: points("entropy/mean") }]);
     charts.gradient.show([{ label: "Gradient norm", color: "--soft", points: points("policy/grad_norm") }]);
-    for (const chart of Object.values(charts)) chart.root.hidden = state.run.recorded && hasEnded(state) && !chart.lines.length;
+    charts.imitation.show([
+      { label: "Imitation loss", color: "--accent", points: points("sft/loss") },
+      { label: "On held-out demonstrations", color: "--warn", points: points("sft/heldout_loss") },
+    ]);
+    for (const [name, chart] of Object.entries(charts)) {
+      chart.root.hidden = !chart.lines.length && (name === "imitation" || (state.run.recorded && hasEnded(state)));
+    }
   }
 
   /** @param {Member} member */
@@ -384,6 +392,7 @@ function liveCharts() {
     reward: new Chart(need(document, "[data-chart=reward]"), { format: (value) => number(value) }),
     entropy: new Chart(need(document, "[data-chart=entropy]")),
     gradient: new Chart(need(document, "[data-chart=gradient]")),
+    imitation: new Chart(need(document, "[data-chart=imitation]")),
   };
 }
 

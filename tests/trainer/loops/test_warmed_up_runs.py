@@ -13,6 +13,7 @@ from trainer.config.run import RunConfig
 from trainer.imitation.warmup import learning_rate
 from trainer.journal.events import CheckpointSaved, Evaluation, Metrics, Phase, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE, WARMED_UP_FOLDER
+from trainer.loops.replay_update import replay_update
 from trainer.loops.stages import checkpoints
 from trainer.policy.load import ModelError
 
@@ -32,7 +33,7 @@ SETTINGS = {
     "algorithm": {"estimator": "grpo", "kl_coef": 0.01, "kl_placement": "loss"},
     "rewards": {"terms": {"thought_present": 0.5, "repeats": -0.3}},
     "evaluation": {"prompts": 2, "every": 2},
-    "checkpoint": {"every": 2, "keep": 2},
+    "checkpoint": {"every": 1, "keep": 3},
 }
 VARIANTS = {"all weights": {}, "LoRA": {"lora": {"rank": 2, "alpha": 4}}}
 
@@ -128,3 +129,11 @@ def test_demonstrations_share_the_environments_of_the_run_and_of_the_mix():
     ):
         with pytest.raises(ValueError, match=message):
             RunConfig.model_validate({"environment": config.environment.model_dump(), "sft": {"mix": wrong}})
+
+
+def test_an_update_of_a_warmed_up_run_is_replayed_from_its_own_reference(whole):
+    _, folder, _ = whole
+    learnt = [event.iteration for event in events(folder, Metrics) if "policy/loss" in event.values]
+    replay = replay_update(folder, learnt[0])
+    for name in ("policy/loss", "policy/kl_to_initial"):
+        assert replay.replayed[name] == pytest.approx(replay.recorded[name], rel=1e-2, abs=1e-6)

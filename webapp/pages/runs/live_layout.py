@@ -14,6 +14,7 @@ CHARTS = {
     "success": ("success/rate",),
     "reward": ("reward/mean", "reward/in_group_std"),
     "entropy": ("entropy/mean",),
+    "imitation": ("sft/loss", "sft/heldout_loss"),
     "gradient": ("policy/grad_norm",),
 }
 """Chart of the live page → metrics that it draws; that of success draws evaluations as well."""
@@ -48,9 +49,10 @@ def intro(run: Run) -> str:
 
 
 def charts_without_data(run: Run) -> set[str]:
-    """Charts of another trainer's run that has ended without recording what they draw. Two queries, else none."""
+    """Charts that stay empty: of imitation in a run without demonstrations, and of another trainer's run that has ended
+    without recording what they draw. Two queries for such a run, else none."""
     if run.recorded is None or run.ended_at is None:
-        return set()
+        return set() if run.warmup_steps or run.config.get("kind") == "sft" else {"imitation"}
     metrics = {name for names in CHARTS.values() for name in names}
     known = set(run.metrics.filter(name__in=metrics).order_by().values_list("name", flat=True).distinct())
     empty = {chart for chart, names in CHARTS.items() if not known.intersection(names)}

@@ -28,7 +28,7 @@ _ACTORS = ("rollout_actors", "learners")
 """Settings that start processes on a Ray cluster, outside of the sandbox that a worker puts around a trainer."""
 _SECTIONS = ("hosted.url", "hosted.api_key_env")
 """Settings that are checked together."""
-_ENVIRONMENTS = ("environment.settings", "environment.mix.settings", "evaluation.suites")
+_ENVIRONMENTS = ("environment.settings", "environment.mix.settings", "sft.mix.settings", "evaluation.suites")
 """Settings with the role ENVIRONMENT, whose own texts are checked."""
 
 
@@ -159,15 +159,16 @@ def _hub_problem(model: str) -> str:
 
 
 def _environment_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """(field of the form, reason) for the environments of the run and of its evaluation."""
+    """(field of the form, reason) for the environments of the run, its demonstrations and its evaluation."""
     environment = config.environment
     for text in _texts_of(environment.name, environment.settings):
         if problem := _environment_problem(environment.name, text):
             yield f"environment.settings.{text.name}", problem
-    for number, entry in enumerate(environment.mix, start=1):
-        for text in _texts_of(entry.name, entry.settings):
-            if problem := _environment_problem(entry.name, text):
-                yield "environment.mix", f"entry {number}, settings.{text.name}: {problem}"
+    for field, mix in (("environment.mix", environment.mix), ("sft.mix", config.sft.mix)):
+        for number, entry in enumerate(mix, start=1):
+            for text in _texts_of(entry.name, entry.settings):
+                if problem := _environment_problem(entry.name, text):
+                    yield field, f"entry {number}, settings.{text.name}: {problem}"
     for suite in config.evaluation.suites:
         name, settings = parse_suite(suite)
         for text in _texts_of(name, settings):

@@ -18,7 +18,7 @@ ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
 VARIANT = f"{SETTINGS}.id"
 """Setting of an adapter that chooses the variant."""
-TEXTAREA_FIELDS = ("environment.instruction", "environment.mix", "rollout.system")
+TEXTAREA_FIELDS = ("environment.instruction", "environment.mix", "sft.mix", "rollout.system")
 """Multi-line texts."""
 
 Kind = Literal["number", "text", "long", "switch", "choice"]

@@ -55,6 +55,8 @@ ROLES = {
     "rewards.terms": TextRole.PLAIN,
     "cluster.address": TextRole.OPERATOR,
     "lora.targets": TextRole.PLAIN,
+    "sft.mix.name": TextRole.PLAIN,
+    "sft.mix.settings": TextRole.ENVIRONMENT,
     "evaluation.suites": TextRole.ENVIRONMENT,
     "hosted.url": TextRole.URL,
     "hosted.model": TextRole.PLAIN,
@@ -192,6 +194,8 @@ def test_environments_read_no_file_that_is_not_listed(environment: Mapping[str, 
     assert list(found(config(environment=environment))) == ["environment.settings.path"]
     mixed = found(config(environment={"mix": [{**environment, "share": 0.2}]}))
     assert mixed["environment.mix"].startswith("entry 1, settings.path: runs of this site may not read")
+    demonstrated = found(config(sft={"mix": [{**environment, "share": 0.2}]}))
+    assert demonstrated["sft.mix"].startswith("entry 1, settings.path: runs of this site may not read")
     suite = f"{environment['name']}:path={path.replace('/', '_')}"
     assert found(config(evaluation={"suites": [suite]}))["evaluation.suites"].startswith(f"{suite}: path: ")
     settings.ECHOSCOPE_DATA_FOLDERS = ["/data"]
