@@ -373,10 +373,9 @@ def needed_memory(config: RunConfig, gpus: int) -> int | None:
     return processes * estimate.estimate_memory(config, shape, gpu=gpus > 0, rows=rows, processes=processes).peak
 
 
-def requested_memory(config: RunConfig, gpus: int) -> dict[str, int | None]:
-    """The fields of a queued run with its memory: with its GPUs, and without any where it can run so."""
-    without = needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
-    return {"memory": needed_memory(config, gpus), "memory_without_gpu": without}
+def memory_without_gpu(config: RunConfig, gpus: int) -> int | None:
+    """As `needed_memory`, on a worker without GPUs; None if the run needs its GPUs there, or requests none."""
+    return needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
 
 
 def _short(number: float) -> str:
