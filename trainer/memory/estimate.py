@@ -41,7 +41,7 @@ MAX_SHARE = 0.92
 OPENING_TOKENS = {"ToolPython": 320, "ToolSearch": 320, "ToolMCP": 640}
 """Typical maximum of the tokens of the opening message by environment; definitions of tools make it longer."""
 DEFAULT_OPENING_TOKENS = 192
-STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192}
+STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192, "Bandit": 32, "BanditRev": 32, "BanditTest": 32}
 """Typical maximum of the tokens of a state by environment, with the framing of its turn; of puzzles the largest."""
 DEFAULT_STATE_TOKENS = 128
 
@@ -180,10 +180,9 @@ def dialogue_lengths(config: RunConfig, shape: ModelShape) -> list[int]:
     """Tokens of the longest dialogue after the response of each of its turns."""
     rollout, names = config.rollout, config.environment.names
     opening = max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in names)
-    state = max(STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in names)
-    turn = state + rollout.max_response_tokens
+    turn = rollout.max_response_tokens + max(STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in names)
     turns = min(rollout.max_turns, rollout.context_turns or rollout.max_turns)
-    return [min(shape.context, opening + number * turn - state) for number in range(1, turns + 1)]
+    return [min(shape.context, opening + number * turn) for number in range(1, turns + 1)]
 
 
 def reserved_tokens(config: RunConfig, shape: ModelShape) -> int:
@@ -242,17 +241,27 @@ def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
     return min(max(_micro_batch_tokens(config, gpu=gpu), longest), step_tokens(config, shape))
 
 
-def step_tokens(config: RunConfig, shape: ModelShape) -> int:
-    """Tokens that an optimiser step computes: of all its dialogues, the opening once for a group that shares it."""
-    longest = dialogue_tokens(config, shape)
+def step_rows(config: RunConfig) -> int:
+    """Dialogues of an optimiser step."""
     if config.kind == "sft":
-        return config.sft.batch * longest
-    rows = min(config.optimizer.mini_batch_trajectories, config.rollout.trajectories)
-    if config.rollout.context_turns:
-        return rows * config.rollout.max_turns * longest
-    opening = max(0, dialogue_lengths(config, shape)[0] - config.rollout.max_response_tokens)
-    groups = -(-rows // config.rollout.group_size) if config.optimizer.prefix_sharing else rows
-    return rows * longest - (rows - groups) * opening
+        return config.sft.batch
+    return min(config.optimizer.mini_batch_trajectories, config.rollout.trajectories)
+
+
+def step_tokens(config: RunConfig, shape: ModelShape) -> int:
+    """Tokens that an optimiser step computes.
+
+    With shared prefixes the opening of the environment is computed once, and the first state once for each group.
+    """
+    longest, rows, rollout = dialogue_tokens(config, shape), step_rows(config), config.rollout
+    if config.kind == "train" and rollout.context_turns:
+        return rows * rollout.max_turns * longest
+    if not config.optimizer.prefix_sharing:
+        return rows * longest
+    groups = rows if config.kind == "sft" else -(-rows // rollout.group_size)
+    opening = min(longest, max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in config.environment.names))
+    state = max(0, min(dialogue_lengths(config, shape)[0], longest) - opening - rollout.max_response_tokens)
+    return opening + groups * state + rows * (longest - opening - state)
 
 
 def _policy(config: RunConfig, shape: ModelShape, *, learns: bool) -> list[MemoryItem]:
@@ -366,7 +375,7 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     Logits are freed before the backward pass reaches the layers, so of these two the larger counts, too.
     """
     tokens, how = learned_tokens(config, shape, gpu=gpu), passing(config, shape, gpu=gpu)
-    logits = logit_bytes(config, shape, tokens)
+    logits = logit_bytes(config, shape, scored_tokens(config, shape, tokens))
     transient = tokens * activations.backward_transient(shape, how)
     return [
         MemoryItem(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
@@ -376,8 +385,15 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     ]
 
 
+def scored_tokens(config: RunConfig, shape: ModelShape, tokens: int) -> int:
+    """Tokens of a micro-batch that have logits: of the responses, not of prompts and states."""
+    rollout = config.rollout
+    responses = step_rows(config) * rollout.max_turns * rollout.max_response_tokens
+    return min(tokens, -(-tokens * responses // step_tokens(config, shape)))
+
+
 def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
-    """Logits of a micro-batch and what is computed from them: of all tokens if few, else of a chunk.
+    """Logits of a micro-batch and what is computed from them: of all scored tokens if few, else of a chunk.
 
     With chunks the output layer's gradient is summed in float32 before it is rounded.
     """
