@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -141,7 +141,7 @@ def recorded_work(user: Any) -> list[RecordedWork]:
             :MAX_RECORDED_RUNS
         ]
     }
-    points: dict[int, dict[str, dict[str, Any]]] = defaultdict(dict)
+    points: dict[int, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     names = ("time/rollout", "time/update", "time/evaluate", "reward/mean")
     measured = MetricPoint.objects.filter(run__in=list(runs), name__in=names).values("run", "name")
     for point in measured.annotate(
@@ -157,7 +157,9 @@ def recorded_work(user: Any) -> list[RecordedWork]:
     return [work for pk, run in runs.items() if (work := _work(run, points[pk], suites.get(pk)))]
 
 
-def _work(run: dict[str, Any], points: dict[str, dict[str, Any]], suites: dict[str, Any] | None) -> RecordedWork | None:
+def _work(
+    run: Mapping[str, Any], points: Mapping[str, Mapping[str, Any]], suites: Mapping[str, Any] | None
+) -> RecordedWork | None:
     """Work of one run.
 
     Args:
@@ -183,8 +185,18 @@ def _work(run: dict[str, Any], points: dict[str, dict[str, Any]], suites: dict[s
         per_trajectory = sampled / max(1, trajectories)
     if not per_trajectory:
         return None
-    own = (run[name] for name in ("model", "kind", "environment", "device", "parameters"))
-    return RecordedWork(*own, sampled, seconds, learned, learning, per_trajectory)
+    return RecordedWork(
+        model=run["model"],
+        kind=run["kind"],
+        environment=run["environment"],
+        device=run["device"],
+        parameters=run["parameters"],
+        sampled=sampled,
+        sampling_seconds=seconds,
+        learned=learned,
+        learning_seconds=learning,
+        per_trajectory=per_trajectory,
+    )
 
 
 def tokens_per_trajectory(recorded: Sequence[RecordedWork], config: RunConfig) -> float | None:
