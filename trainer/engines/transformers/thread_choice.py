@@ -1,7 +1,7 @@
 """Number of CPU threads of a run whose `policy.threads` is 0: the fastest one on the machine as it is at the start.
 
-Every operation of a model waits for the slowest of its threads. Beside other busy processes, or where threads spin, more
-of them can be slower than one; it depends on the load, the scheduler and the model, so it is measured.
+Every operation of a model waits for the slowest of its threads. Beside other busy processes, or where threads spin,
+more of them can be slower than one; it depends on the load, the scheduler and the model, so it is measured.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def choose_threads(model: PreTrainedModel) -> int:
     """The fastest number of threads for a model on this machine, at most PyTorch's present one, which is restored.
 
     That is the number of cores, or OMP_NUM_THREADS. Small models sample in one thread per core, which wait for nothing,
-    and are not measured. The load average says nothing here: with sleeping threads (OMP_WAIT_POLICY=PASSIVE), two of them
-    were faster than one also beside ten times as many busy processes as cores.
+    and are not measured. The load average says nothing here: with sleeping threads (OMP_WAIT_POLICY=PASSIVE), two were
+    faster than one also beside ten times as many busy processes as cores.
     """
     limit = torch.get_num_threads()
     size = sum(weight.numel() * weight.element_size() for weight in model.parameters())
