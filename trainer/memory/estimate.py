@@ -375,7 +375,7 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     Logits are freed before the backward pass reaches the layers, so of these two the larger counts, too.
     """
     tokens, how = learned_tokens(config, shape, gpu=gpu), passing(config, shape, gpu=gpu)
-    logits = logit_bytes(config, shape, scored_tokens(config, shape, tokens))
+    logits = logit_bytes(config, shape, scored_tokens(config, shape, tokens), gpu=gpu)
     transient = tokens * activations.backward_transient(shape, how)
     return [
         MemoryItem(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
@@ -392,16 +392,17 @@ def scored_tokens(config: RunConfig, shape: ModelShape, tokens: int) -> int:
     return min(tokens, -(-tokens * responses // step_tokens(config, shape)))
 
 
-def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
+def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int, *, gpu: bool) -> int:
     """Logits of a micro-batch and what is computed from them: of all scored tokens if few, else of a chunk.
 
-    With chunks the output layer's gradient is summed in float32 before it is rounded.
+    With chunks the output layer's gradient is summed in float32 before it is rounded. In float32 the head's output is
+    not copied; on a GPU that has not been measured.
     """
     numbers = tokens * shape.vocabulary
     if numbers > MAX_LOGITS:
         trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * width_of(config))
         return 4 * 4 * MAX_LOGITS + trained
-    return 6 * 4 * numbers
+    return (5 if width_of(config) == 4 and not gpu else 6) * 4 * numbers
 
 
 def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem]:
