@@ -20,6 +20,7 @@ from trainer.learner.update_meter import UpdateReport
 from trainer.loops import forecast
 from trainer.loops.forecast import Position
 from trainer.loops.stages.checkpoints import Progress
+from trainer.memory.available import trim_heap
 
 _REPORT_INTERVAL = 1.0  # seconds between two progress events of one phase
 _UPDATE_INTERVAL = 2.0  # the same of an update, which writes nothing else: it keeps the journal small
@@ -42,10 +43,11 @@ class PhaseTimer:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of the block as that of a phase."""
+        """Count the time of the block as that of a phase, and return the memory that it freed."""
         began = time.monotonic()
         try:
             yield
+            trim_heap()
         finally:
             self._phases[name] = self._phases.get(name, 0.0) + time.monotonic() - began
 

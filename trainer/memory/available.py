@@ -1,7 +1,9 @@
-"""Available host memory, honouring cgroup limits."""
+"""Available host memory, honouring cgroup limits, and the return of freed memory to the system."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from pathlib import Path
 
 import psutil
@@ -25,6 +27,21 @@ def available_memory() -> tuple[int, int] | None:
     if limit is not None and used is not None and limit < total:
         free, total = min(free, max(0, limit - used + _reclaimable())), limit
     return free, total
+
+
+def resident_memory() -> int:
+    """Bytes of this process's resident set."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def trim_heap() -> None:
+    """Return freed pages of the C library's heap to the system; without glibc a no-op.
+
+    Between two phases of a run its freed tensors would otherwise stay resident beside those of the next phase, which
+    have other sizes and do not fit into the gaps.
+    """
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def _reclaimable() -> int:

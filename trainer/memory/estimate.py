@@ -24,6 +24,8 @@ Role = Literal["all", "play", "learn"]
 
 CUDA_CONTEXT = 850 * 2**20
 """Context, kernels and workspaces of a GPU process: 835 MiB on an H200, CUDA 13.0 (`bench.gpu --parts iteration`)."""
+PROCESS_BYTES = 600 * 10**6
+"""Resident set of a trainer on a CPU with a real tokenizer but without weights: interpreter, libraries, tokenizer."""
 MAX_LOGITS = 2**25
 """Logits that exist at once: `token_logprobs.MAX_LOGITS`."""
 PREFILL_TOKENS = 8192
@@ -39,7 +41,7 @@ MAX_SHARE = 0.92
 OPENING_TOKENS = {"ToolPython": 320, "ToolSearch": 320, "ToolMCP": 640}
 """Typical maximum of the tokens of the opening message by environment; definitions of tools make it longer."""
 DEFAULT_OPENING_TOKENS = 192
-STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192}
+STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192, "Bandit": 32, "BanditRev": 32, "BanditTest": 32}
 """Typical maximum of the tokens of a state by environment, with the framing of its turn; of puzzles the largest."""
 DEFAULT_STATE_TOKENS = 128
 
@@ -121,6 +123,8 @@ def estimate_memory(
         parts += _playing(config, shape, rows)
     if gpu:
         parts.append(MemoryItem("CUDA itself", (1 + paired) * CUDA_CONTEXT))
+    else:
+        parts.append(MemoryItem("Python and libraries", (1 + paired) * PROCESS_BYTES))
     return MemoryEstimate(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
 
 
@@ -173,7 +177,7 @@ def dialogue_tokens(config: RunConfig, shape: ModelShape) -> int:
 
 
 def dialogue_lengths(config: RunConfig, shape: ModelShape) -> list[int]:
-    """Tokens of the longest dialogue after each of its turns."""
+    """Tokens of the longest dialogue after the response of each of its turns."""
     rollout, names = config.rollout, config.environment.names
     opening = max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in names)
     turn = rollout.max_response_tokens + max(STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in names)
@@ -234,9 +238,30 @@ def _micro_batch_tokens(config: RunConfig, *, gpu: bool) -> int:
 def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
     """Tokens of the largest micro-batch; a dialogue longer than `micro_batch_tokens` is one of its own."""
     longest = dialogue_tokens(config, shape)
-    rows = config.sft.batch if config.kind == "sft" else config.optimizer.mini_batch_trajectories
-    windows = config.rollout.max_turns if config.rollout.context_turns else 1
-    return min(max(_micro_batch_tokens(config, gpu=gpu), longest), rows * windows * longest)
+    return min(max(_micro_batch_tokens(config, gpu=gpu), longest), step_tokens(config, shape))
+
+
+def step_rows(config: RunConfig) -> int:
+    """Dialogues of an optimiser step."""
+    if config.kind == "sft":
+        return config.sft.batch
+    return min(config.optimizer.mini_batch_trajectories, config.rollout.trajectories)
+
+
+def step_tokens(config: RunConfig, shape: ModelShape) -> int:
+    """Tokens that an optimiser step computes.
+
+    With shared prefixes the opening of the environment is computed once, and the first state once for each group.
+    """
+    longest, rows, rollout = dialogue_tokens(config, shape), step_rows(config), config.rollout
+    if config.kind == "train" and rollout.context_turns:
+        return rows * rollout.max_turns * longest
+    if not config.optimizer.prefix_sharing:
+        return rows * longest
+    groups = rows if config.kind == "sft" else -(-rows // rollout.group_size)
+    opening = min(longest, max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in config.environment.names))
+    state = max(0, min(dialogue_lengths(config, shape)[0], longest) - opening - rollout.max_response_tokens)
+    return opening + groups * state + rows * (longest - opening - state)
 
 
 def _policy(config: RunConfig, shape: ModelShape, *, learns: bool) -> list[MemoryItem]:
@@ -254,15 +279,17 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
         return []
     rank = config.lora.rank
     sizes: list[tuple[int, ...]] = list(shape.adapters(rank, config.lora.targets) if rank else shape.tensors())
-    parts = _trained("policy", config, shape, sizes, shards)
+    several = step_tokens(config, shape) > learned_tokens(config, shape, gpu=gpu)
+    has_critic = config.kind == "train" and config.algorithm.needs_critic
+    parts = _trained("policy", config, shape, sizes, shards, accumulated=several or has_critic)
     if rank:
         parts.append(MemoryItem("adapters of the policy", 4 * _sum(sizes)))
-    if config.kind == "train" and config.algorithm.needs_critic:
+    if has_critic:
         own = [*(sizes if rank or shape.tied else sizes[:-1]), (1, shape.hidden), (1,)]
         if rank or shards == 1:
             what = "adapters" if rank else "weights"
             parts.append(MemoryItem(f"{what} of the critic", _stored(config) * _sum(own)))
-        parts += _trained("critic", config, shape, own, shards)
+        parts += _trained("critic", config, shape, own, shards, accumulated=several)
     parts += _activations(config, shape, gpu=gpu)
     if shards > 1:
         gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors(sparse=shape.experts is not None))
@@ -286,15 +313,27 @@ def _stepped(config: RunConfig) -> int:
 
 
 def _trained(
-    name: str, config: RunConfig, shape: ModelShape, sizes: list[tuple[int, ...]], shards: int
+    name: str,
+    config: RunConfig,
+    shape: ModelShape,
+    sizes: list[tuple[int, ...]],
+    shards: int,
+    *,
+    accumulated: bool,
 ) -> list[MemoryItem]:
-    """Gradients, optimiser state and, unless the weights themselves are stepped on, their copies or shards."""
+    """Gradients, optimiser state and, unless the weights themselves are stepped on, their copies or shards.
+
+    Args:
+        accumulated: whether gradients exist while activations are computed: those of an earlier micro-batch. In a
+            single one they replace the activations layer by layer.
+    """
     number, width = _sum(sizes), _stepped(config)
     copied = width > _stored(config) or shards > 1
     kind = "float32 copy" if width == 4 else "share"
+    with_gradients: tuple[Stage, ...] = ("learn", "step") if accumulated else ("step",)
     return [
         MemoryItem(f"{kind} of the {name}'s weights", width * number // shards if copied else 0),
-        MemoryItem(f"gradients of the {name}", width * number // shards, ("learn", "step")),
+        MemoryItem(f"gradients of the {name}", width * number // shards, with_gradients),
         MemoryItem(f"optimiser's state of the {name}", optimizer_bytes(config, shape, sizes, width) // shards),
     ]
 
@@ -336,7 +375,7 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     Logits are freed before the backward pass reaches the layers, so of these two the larger counts, too.
     """
     tokens, how = learned_tokens(config, shape, gpu=gpu), passing(config, shape, gpu=gpu)
-    logits = logit_bytes(config, shape, tokens)
+    logits = logit_bytes(config, shape, scored_tokens(config, shape, tokens), gpu=gpu)
     transient = tokens * activations.backward_transient(shape, how)
     return [
         MemoryItem(f"activations of {tokens:,} tokens", tokens * activations.saved(shape, how), ("learn",)),
@@ -346,16 +385,24 @@ def _activations(config: RunConfig, shape: ModelShape, *, gpu: bool) -> list[Mem
     ]
 
 
-def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int) -> int:
-    """Logits of a micro-batch and what is computed from them: of all tokens if few, else of a chunk.
+def scored_tokens(config: RunConfig, shape: ModelShape, tokens: int) -> int:
+    """Tokens of a micro-batch that have logits: of the responses, not of prompts and states."""
+    rollout = config.rollout
+    responses = step_rows(config) * rollout.max_turns * rollout.max_response_tokens
+    return min(tokens, -(-tokens * responses // step_tokens(config, shape)))
 
-    With chunks the output layer's gradient is summed in float32 before it is rounded.
+
+def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int, *, gpu: bool) -> int:
+    """Logits of a micro-batch and what is computed from them: of all scored tokens if few, else of a chunk.
+
+    With chunks the output layer's gradient is summed in float32 before it is rounded. In float32 the head's output is
+    not copied; on a GPU that has not been measured.
     """
     numbers = tokens * shape.vocabulary
     if numbers > MAX_LOGITS:
         trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * width_of(config))
         return 4 * 4 * MAX_LOGITS + trained
-    return 6 * 4 * numbers
+    return (5 if width_of(config) == 4 and not gpu else 6) * 4 * numbers
 
 
 def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem]:

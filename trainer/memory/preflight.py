@@ -146,9 +146,10 @@ def _shape(source: str, config: RunConfig) -> ModelShape | None:
 
 
 def _free(device: torch.device) -> tuple[int, int] | None:
-    """(free, total) bytes of the device."""
+    """(free, total) bytes of the device; of the host's memory, what this process occupies counts as free."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free) + unused, int(total)
-    return available.available_memory()
+    memory = available.available_memory()
+    return memory and (memory[0] + available.resident_memory(), memory[1])  # the estimate includes this process

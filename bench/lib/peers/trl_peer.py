@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench.lib.peers.env_peers import REQUEST_TIMEOUT, NotInstallable, clean_environment, run
@@ -15,7 +16,13 @@ TRL = "trl==1.16.0"
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python of the environment below `folder`, created and installed if missing. Raises NotInstallable."""
+    """The Python of the environment below `folder`, created and installed if missing; without a folder this one.
+
+    Raises:
+        NotInstallable: no folder, and TRL is not installed here.
+    """
+    if folder is None and find_spec("trl") is not None:
+        return Path(sys.executable)
     if folder is None:
         raise NotInstallable("not requested (give --peers DIR)")
     home = folder / "TRL"

@@ -1,12 +1,11 @@
 """Number of CPU threads of a run whose `policy.threads` is 0: the fastest one on the machine as it is at the start.
 
-Every operation of a model waits for the slowest of its threads. Beside other busy processes one of them is always
-waiting for a core, so that two threads can be several times slower than one.
+Every operation of a model waits for the slowest of its threads. Beside other busy processes, or where threads spin,
+more of them can be slower than one; it depends on the load, the scheduler and the model, so it is measured.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 
@@ -26,26 +25,19 @@ _DECODE_ROWS, _DECODE_STEPS, _LEARNED_TOKENS = 16, 4, 128
 def choose_threads(model: PreTrainedModel) -> int:
     """The fastest number of threads for a model on this machine, at most PyTorch's present one, which is restored.
 
-    That is the number of cores, or OMP_NUM_THREADS. Cores that other processes keep busy are not counted. Small
-    models sample in one thread per core, which wait for nothing, and are not measured.
+    That is the number of cores, or OMP_NUM_THREADS. Small models sample in one thread per core, which wait for nothing,
+    and are not measured. The load average says nothing here: with sleeping threads (OMP_WAIT_POLICY=PASSIVE), two were
+    faster than one also beside ten times as many busy processes as cores.
     """
-    limit = min(torch.get_num_threads(), idle_cores())
+    limit = torch.get_num_threads()
     size = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if limit == 1 or size <= MAX_THREADED_BYTES:
         return limit
-    before = torch.get_num_threads()
     try:
         _seconds(model, limit)  # the first passes also prepare kernels
         return fastest(limit, lambda threads: _seconds(model, threads))
     finally:
-        torch.set_num_threads(before)
-
-
-def idle_cores() -> int:
-    """Cores that other processes left idle over the last minute, at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    busy = os.getloadavg()[0] - 1  # this process is one of them
-    return max(1, round(cores - max(0.0, busy)))
+        torch.set_num_threads(limit)
 
 
 def fastest(limit: int, seconds: Callable[[int], float]) -> int:

@@ -294,7 +294,8 @@ def form_facts(
             gpus=gpus,
             queued_at=now,
             priority=options.scheduling.priority,
-            **estimates.requested_memory(config, gpus),
+            memory=estimates.needed_memory(config, gpus),
+            memory_without_gpu=estimates.memory_without_gpu(config, gpus),
             config=config.model_dump(mode="json"),
         )
         capacity = expected_wait(newcomer, current, now)

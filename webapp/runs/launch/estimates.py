@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -135,31 +135,31 @@ def recorded_work(user: Any) -> list[RecordedWork]:
         .exclude(device="")
         .order_by("-created_at")
         .annotate(model=KT("config__policy__model"), kind=KT("config__kind"))
-        .annotate(groups=F("config__rollout__groups"), size=F("config__rollout__group_size"))
+        .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
         .annotate(batch=F("config__sft__batch"))
-        .values("pk", "model", "kind", "environment", "device", "parameters", "groups", "size", "batch")[
+        .values("pk", "model", "kind", "environment", "device", "parameters", "waves", "size", "batch")[
             :MAX_RECORDED_RUNS
         ]
     }
-    points: dict[int, dict[str, dict[str, Any]]] = defaultdict(dict)
+    points: dict[int, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     names = ("time/rollout", "time/update", "time/evaluate", "reward/mean")
     measured = MetricPoint.objects.filter(run__in=list(runs), name__in=names).values("run", "name")
     for point in measured.annotate(
-        total=Sum("value"), newest=Max("iteration"), tokens=Max("tokens"), seconds=Max("seconds")
+        total=Sum("value"), newest=Max("iteration"), sampled=Max("tokens"), worked=Max("seconds")
     ):
         points[point["run"]][point["name"]] = point
     trajectories = F("prompts") * F("samples")
     tokens = trajectories * F("mean_turns") * F("mean_response")
     evaluated = Evaluation.objects.filter(run__in=list(runs)).values("run")
     suites = {
-        row["run"]: row
-        for row in evaluated.annotate(tokens=Sum(tokens), trajectories=Sum(trajectories))
-        if row["tokens"]
+        row["run"]: row for row in evaluated.annotate(sampled=Sum(tokens), played=Sum(trajectories)) if row["sampled"]
     }
     return [work for pk, run in runs.items() if (work := _work(run, points[pk], suites.get(pk)))]
 
 
-def _work(run: dict[str, Any], points: dict[str, dict[str, Any]], suites: dict[str, Any] | None) -> RecordedWork | None:
+def _work(
+    run: Mapping[str, Any], points: Mapping[str, Mapping[str, Any]], suites: Mapping[str, Any] | None
+) -> RecordedWork | None:
     """Work of one run.
 
     Args:
@@ -169,24 +169,34 @@ def _work(run: dict[str, Any], points: dict[str, dict[str, Any]], suites: dict[s
     sampled = seconds = learned = learning = 0.0
     trajectories = 0
     if update := points.get("time/update"):
-        learned, learning = float(update["tokens"] or 0), update["total"]
+        learned, learning = float(update["sampled"] or 0), update["total"]
     if run["kind"] == "sft":
         trajectories = (update["newest"] if update else 0) * (run["batch"] or 1)
         per_trajectory = learned / max(1, trajectories)
     if run["kind"] == "train" and (newest := points.get("time/rollout") or points.get("reward/mean")):
-        sampled, trajectories = float(newest["tokens"]), newest["newest"] * (run["groups"] or 1) * (run["size"] or 1)
+        sampled, trajectories = float(newest["sampled"]), newest["newest"] * (run["waves"] or 1) * (run["size"] or 1)
         seconds = newest["total"]
         if newest["name"] != "time/rollout":  # a journal without times of phases: all of its time per token
-            seconds, learned, learning = newest["seconds"], sampled, 0.0
+            seconds, learned, learning = newest["worked"], sampled, 0.0
     if suites and (evaluation := points.get("time/evaluate")):
-        sampled, seconds = sampled + suites["tokens"], seconds + evaluation["total"]
-        trajectories += suites["trajectories"]
+        sampled, seconds = sampled + suites["sampled"], seconds + evaluation["total"]
+        trajectories += suites["played"]
     if run["kind"] != "sft":
         per_trajectory = sampled / max(1, trajectories)
     if not per_trajectory:
         return None
-    own = (run[name] for name in ("model", "kind", "environment", "device", "parameters"))
-    return RecordedWork(*own, sampled, seconds, learned, learning, per_trajectory)
+    return RecordedWork(
+        model=run["model"],
+        kind=run["kind"],
+        environment=run["environment"],
+        device=run["device"],
+        parameters=run["parameters"],
+        sampled=sampled,
+        sampling_seconds=seconds,
+        learned=learned,
+        learning_seconds=learning,
+        per_trajectory=per_trajectory,
+    )
 
 
 def tokens_per_trajectory(recorded: Sequence[RecordedWork], config: RunConfig) -> float | None:
@@ -375,10 +385,9 @@ def needed_memory(config: RunConfig, gpus: int) -> int | None:
     return processes * estimate.estimate_memory(config, shape, gpu=gpus > 0, rows=rows, processes=processes).peak
 
 
-def requested_memory(config: RunConfig, gpus: int) -> dict[str, int | None]:
-    """The fields of a queued run with its memory: with its GPUs, and without any where it can run so."""
-    without = needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
-    return {"memory": needed_memory(config, gpus), "memory_without_gpu": without}
+def memory_without_gpu(config: RunConfig, gpus: int) -> int | None:
+    """As `needed_memory`, on a worker without GPUs; None if the run needs its GPUs there, or requests none."""
+    return needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
 
 
 def _short(number: float) -> str:

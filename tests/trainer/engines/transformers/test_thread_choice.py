@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
@@ -39,19 +37,10 @@ def test_the_shortest_of_interleaved_measurements_counts() -> None:
     assert measured == [1, 2] * thread_choice.ROUNDS
 
 
-def test_cores_that_others_keep_busy_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    loads = {0.2: 8, 1.0: 8, 4.1: 5, 40.0: 1}
-    for load, idle in loads.items():
-        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
-        assert thread_choice.idle_cores() == idle
-
-
 def test_a_real_model_is_measured_once_and_later_attempts_keep_the_number(
     policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_choice, "MAX_THREADED_BYTES", 0)
-    monkeypatch.setattr(thread_choice, "idle_cores", lambda: 2)
     tried: list[int] = []
     measure = thread_choice._seconds
 

@@ -238,7 +238,7 @@ def test_a_model_without_runs_has_no_prediction() -> None:
     config = RunConfig.model_validate({"policy": {"model": "someone/Else-13B"}})
     assert estimates.needed_memory(config, 1) is None
     assert estimates._memory(config, 0, gpu=False).value == "unknown"
-    assert estimates._memory(config, 13_000_000_000).value == "more than 52.0 GB"
+    assert estimates._memory(config, 13_000_000_000, gpu=False).value == "more than 52.0 GB"
 
 
 def test_the_memory_estimate_is_the_trainers_with_its_largest_parts() -> None:

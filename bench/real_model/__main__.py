@@ -1,0 +1,40 @@
+"""A model of 135 million parameters on one core, beside its peers: `python -m bench.real_model`.
+
+Runs three comparisons with the shape of SmolLM2-135M, random weights and one thread: sampling beside transformers'
+`generate`, an update beside plain PyTorch, and a whole iteration beside TRL's GRPOTrainer, which must be installed.
+Each takes turns with its peers for several rounds and prints medians. Ratios of processor time also mean something on a
+busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+SHAPE = ("--shape", "smollm2-135m", "--threads", "1")
+PARTS = {
+    "sampling": ("bench.rollout", "--trajectories", "16", "--turns", "1"),
+    "update": ("bench.learner", "--dtype", "bfloat16", "--rows", "8", "--read", "106", "--written", "26"),
+    "iteration": ("bench.iteration", "--dtype", "bfloat16", "--rows", "24", "--read", "106", "--written", "27"),
+}
+"""Name → module and arguments."""
+
+
+def main() -> int:
+    """Run the parts one after the other. Returns 1 if one failed."""
+    parser = argparse.ArgumentParser(prog="bench.real_model", description=__doc__)
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--rounds", type=int, default=3, help="counted rounds of each comparison")
+    options = parser.parse_args()
+    failed = 0
+    for name in options.parts.split(","):
+        module, *arguments = PARTS[name]
+        command = [sys.executable, "-m", module, *arguments, *SHAPE, "--rounds", str(options.rounds)]
+        print(f"\n{name}: {' '.join(command[1:])}", flush=True)
+        failed += subprocess.run(command).returncode != 0
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
