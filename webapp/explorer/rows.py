@@ -113,10 +113,7 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
 
     The addresses keep what was found, so that the player can go on within it.
     """
-    excerpts = _first_words(items)
-    matched: dict[int, int] = {}
-    if filters.text:
-        excerpts, matched = _matches(items, filters.text)
+    excerpts, matched = _matches(items, filters.text) if filters.text else (_first_words(items), {})
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
     address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: 50 look-ups take as long as a query
     boards = breaks(items)
@@ -170,7 +167,8 @@ def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces],
         )
     )
     patterns = search_patterns(text)
-    excerpts, numbers = {}, {}
+    excerpts: dict[int, Pieces] = {}
+    numbers: dict[int, int] = {}
     for pk, number, thought, answer in found:
         excerpts[pk] = [(f"Turn {number + 1}: ", False), *excerpt(f"{thought or ''} → {answer or ''}", patterns)]
         numbers[pk] = number

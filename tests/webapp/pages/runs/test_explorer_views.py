@@ -341,7 +341,7 @@ def test_phrases_are_marked_as_a_whole(played: Run, who: Visitors) -> None:
     assert "Right now <mark>box 3,4</mark> is right of 3" in page, "no space is added"
     row = re.search(r'data-row href="(/t/[^"]*)"', page)
     assert row is not None
-    assert "?turn=1&amp;found=" in row[1], "the player opens at the turn of the hit"
+    assert "?turn=1&found=" in row[1], "the player opens at the turn of the hit"
     assert 'data-found="[[&quot;box&quot;, &quot;3&quot;, &quot;4&quot;]]"' in (
         who.viewer.get(unescape(row[1])).content.decode()
     )
