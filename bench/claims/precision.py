@@ -1,4 +1,6 @@
-"""Precision and recall of the claims that are read in thoughts, on the labelled sentences in tests/data/claims.
+"""Precision and recall of the claims that are read in thoughts, on the labelled texts in tests/data/claims.
+
+Sentences are written for the purpose; thoughts were sampled from language models, and are labelled as they are.
 
 Precision: share of the claims found whose place and verdict are labelled so. Recall: share of the labelled ones found.
 """
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -24,6 +28,7 @@ ENVIRONMENTS = {
     "WebShop": "webshop",
 }
 """Environment → file of its sentences."""
+THOUGHTS = "thoughts.jsonl"
 
 
 @dataclass(frozen=True)
@@ -58,27 +63,44 @@ class Score:
 def read_sentences(environment: str) -> list[Sentence]:
     """The labelled sentences of an environment. Raises ValueError for a label that its text does not contain."""
     boards = TypeAdapter(dict[str, Board]).validate_json((FOLDER / "boards.json").read_bytes())
-    sentences = []
-    for line in (FOLDER / f"{ENVIRONMENTS[environment]}.jsonl").read_text(encoding="utf-8").splitlines():
+    lines = (FOLDER / f"{ENVIRONMENTS[environment]}.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return [Sentence(record["text"], boards[record["board"]], _labels(record)) for record in records]
+
+
+def read_thoughts() -> dict[str, list[Sentence]]:
+    """Environment → labelled thoughts of language models in it, each with its own board. Raises as read_sentences()."""
+    thoughts: dict[str, list[Sentence]] = {}
+    board = TypeAdapter[Board](Board)
+    for line in (FOLDER / THOUGHTS).read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        labels = [_place(record["text"], label, verdict == "true") for verdict in ("true", "false")
-                  for label in record.get(verdict, [])]  # fmt: skip
-        sentences.append(Sentence(record["text"], boards[record["board"]], tuple(sorted(labels))))
-    return sentences
+        thought = Sentence(record["text"], board.validate_python(record["board"]), _labels(record))
+        thoughts.setdefault(record["environment"], []).append(thought)
+    return thoughts
 
 
-def _place(text: str, label: str, true: bool) -> tuple[int, int, bool]:
-    start = text.find(label)
-    if start < 0:
-        raise ValueError(f"the label {label!r} is not in its text {text!r}")
-    return start, start + len(label), true
+def _labels(record: dict[str, Any]) -> tuple[tuple[int, int, bool], ...]:
+    """Place and verdict of each label; one that is repeated is the next such text."""
+    places: list[tuple[int, int, bool]] = []
+    for verdict in ("true", "false"):
+        ends: dict[str, int] = {}
+        for label in record.get(verdict, []):
+            start = record["text"].find(label, ends.get(label, 0))
+            if start < 0:
+                raise ValueError(f"the label {label!r} is not in its text {record['text']!r}")
+            ends[label] = start + len(label)
+            places.append((start, ends[label], verdict == "true"))
+    return tuple(sorted(places))
 
 
-def measure(environment: str) -> Score:
-    """Compare what is read with the labels: a claim counts as right where it overlaps a label of the same verdict."""
+def measure(environment: str, sentences: Sequence[Sentence] | None = None) -> Score:
+    """Compare what is read with the labels: a claim counts as right where it overlaps a label of the same verdict.
+
+    `sentences`: of the environment, by default those of its file.
+    """
     right = wrong = missed = 0
     errors = []
-    sentences = read_sentences(environment)
+    sentences = read_sentences(environment) if sentences is None else sentences
     for sentence in sentences:
         open_labels = list(sentence.labels)
         for claim in registry.read_claims(environment, sentence.text, sentence.board) or []:
@@ -110,16 +132,26 @@ def main() -> None:
     parser.add_argument("--errors", action="store_true", help="print each wrong and each missed claim")
     options = parser.parse_args()
     scores = [measure(environment) for environment in ENVIRONMENTS]
-    print(
-        f"{'environment':<12} {'sentences':>9} {'claims':>7} {'wrong':>6} {'missed':>7} {'precision':>10} {'recall':>7}"
-    )
+    thoughts = [measure(environment, labelled) for environment, labelled in read_thoughts().items()]
+    _print("sentences", scores, errors=options.errors)
+    print()
+    _print("thoughts", thoughts, errors=options.errors)
+    if options.json:
+        figures = {"sentences": scores, "thoughts": thoughts}
+        rows = {name: [_row(score) for score in found] for name, found in figures.items()}
+        options.json.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+
+
+def _row(score: Score) -> dict[str, Any]:
+    return asdict(score) | {"precision": score.precision, "recall": score.recall}
+
+
+def _print(texts: str, scores: Sequence[Score], *, errors: bool) -> None:
+    print(f"{'environment':<12} {texts:>9} {'claims':>7} {'wrong':>6} {'missed':>7} {'precision':>10} {'recall':>7}")
     for score in scores:
         print(
             f"{score.environment:<12} {score.sentences:>9} {score.right + score.missed:>7} {score.wrong:>6} "
             f"{score.missed:>7} {score.precision:>10.1%} {score.recall:>7.1%}"
         )
-        if options.errors:
+        if errors:
             print("".join(f"  {error}\n" for error in score.errors), end="")
-    if options.json:
-        rows = [asdict(score) | {"precision": score.precision, "recall": score.recall} for score in scores]
-        options.json.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")

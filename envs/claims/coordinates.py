@@ -22,7 +22,7 @@ PLACE = (
     rf"|(?:column|col){_IS}{_INDEX}\s*(?:,|and|/)?\s*(?:in\s+|the\s+)*row{_IS}{_INDEX}"
     rf"|{ORDINAL}\s+row\s*(?:,|and)?\s*(?:in\s+|the\s+)*{ORDINAL}\s+column"
     rf"|[(\[]\s*\d{{1,2}}\s*,\s*\d{{1,2}}\s*[)\]]"
-    rf"|(?<![\d.,])\d{{1,2}}\s*,\s*\d{{1,2}}(?!\d|\.\d))"
+    rf"|(?<![\d.,])\d{{1,2}}\s*,\s*\d{{1,2}}(?!\.\d|,\d))(?!\d)"
 )
 """Pattern of a position: "3,4", "(3, 4)", "row 3, column 4", "the third row, second column"."""
 
@@ -89,8 +89,8 @@ def judge(thought: str, positions: Sequence[Position], holds: Callable[[int, Cel
     """The cell that each position means; None where its convention is uncertain.
 
     The convention that makes most positions true wins. The board's own wins every tie; another one wins only if it
-    alone makes at least two different positions true, and all of them. Otherwise only positions that are false under
-    every likely convention have a meaning, the board's.
+    makes at least two different positions true, and all of them, and no other one does so with other cells. Otherwise
+    only positions that are false under every likely convention have a meaning, the board's.
 
     Args:
         thought: the whole text.
@@ -107,8 +107,9 @@ def judge(thought: str, positions: Sequence[Position], holds: Callable[[int, Cel
     if not positions or len(open_) == 1 or scores[0] == most:
         return [position.cell(first) for position in positions]
     best = [convention for convention, score in zip(open_, scores, strict=True) if score == most]
-    if len(best) == 1 and most == len(positions) and len(set(positions)) > 1:
-        return [position.cell(best[0]) for position in positions]
+    meanings = {tuple(position.cell(convention) for position in positions) for convention in best}
+    if len(meanings) == 1 and most == len(positions) and len(set(positions)) > 1:
+        return list(meanings.pop())
     return [
         cell
         if holds(number, cell := position.cell(first))

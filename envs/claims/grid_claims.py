@@ -6,13 +6,13 @@ Each rule is a pattern over a sentence and a function that compares a match with
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from envs.base import ArmsBoard, Claim, GridBoard, PageBoard, TextBoard
 from envs.claims.coordinates import Cell, Position, judge, position_of
-from envs.claims.grid_facts import MOVABLE, GridFacts, adjacent, any_of, apart, lies, neighbour, place_words
+from envs.claims.grid_facts import MOVABLE, GridFacts, Offset, adjacent, any_of, apart, lies, neighbour, place_words
 from envs.claims.grid_grammar import GRAMMARS, read_offsets, thing_of
 from envs.claims.kinds import POSITIONS
 from envs.claims.number_words import count_of, ordinal_of
@@ -26,6 +26,7 @@ _DIRECTION_WORDS = (
     "left", "right", "above", "below", "up", "down", "over", "neath", "under",
     "north", "south", "west", "east",
 )  # fmt: skip
+_STANDING = ("goal", "hole")
 _CELL_WORDS = ("cell", "square", "tile", "space", "spot", "position", "field")
 
 
@@ -87,6 +88,7 @@ class _GridReader:
                     continue
                 for match in pattern.finditer(sentence.text):
                     stated = sentence.states(match.start(), match.end()) and self._settled(sentence, match)
+                    stated = stated and not self._unknown_other(match)
                     if stated and (found := compare(match)) is not None:
                         self._add(self._kind(kind, match), sentence, match, found)
         self._judge_places()
@@ -108,7 +110,10 @@ class _GridReader:
         """The rules of this theme, most specific first: kind, words of which one must occur, pattern, comparison."""
         grammar, lake = self.grammar, self.facts.theme == "frozen_lake"
         of_theme: list[_Rule] = (
-            [("way", ("reach",), grammar.reach, self._reach)]
+            [
+                ("way", ("reach",), grammar.reach, self._reach),
+                ("own_position", _STANDING, grammar.standing, self._standing),
+            ]
             if lake
             else [
                 ("boxes_on_targets", (" on ",), grammar.on_target, self._on_target),
@@ -159,6 +164,16 @@ class _GridReader:
         """The thing that a noun names on this board; "" for none."""
         return thing_of(self.facts.theme, noun)
 
+    def _unknown_other(self, match: re.Match[str]) -> bool:
+        """Whether the statement names "the other" one of a thing of which there is only one."""
+        for name in ("a", "b", "c"):
+            if not match.groupdict().get(name):
+                continue
+            before = match.string[match.start() : match.start(name)].lower().split()
+            if before[-1:] in (["other"], ["another"]) and len(self._cells(match[name])) < 2:
+                return True
+        return False
+
     def _cells(self, noun: str | None) -> frozenset[Cell]:
         return self.facts.things.get(self._thing(noun), frozenset())
 
@@ -169,6 +184,8 @@ class _GridReader:
         for match in self.grammar.place.finditer(sentence.text):
             thing = self._thing(match["a"])
             if not thing or thing == "wall" or not sentence.states(match.start(), match.end()):
+                continue
+            if self._unknown_other(match):
                 continue
             if thing in MOVABLE and match.start() >= sentence.settled:
                 continue
@@ -207,6 +224,13 @@ class _GridReader:
         return f"the {name} {'is' if len(cells) == 1 else 'are'} at {place_words(cells)}"
 
     # -- rules: a match → verdict, what is so instead, cells; None for no statement -----------------------------------
+
+    def _standing(self, match: re.Match[str]) -> _Verdict | None:
+        """Whether the player is on the goal, or in a hole."""
+        player, there = self.facts.things["player"], self._cells(match["b"])
+        if not player:
+            return None
+        return bool(player & there), self._where("player"), (*player, *there)
 
     def _line(self, match: re.Match[str]) -> _Verdict | None:
         cells = self._cells(match["a"])
@@ -265,7 +289,23 @@ class _GridReader:
         )
         if verdict is None and not cells:
             return None
+        if not (match["b"] or match["c"]) and not self._unambiguous(match, offsets, verdict):
+            return None
         return verdict, self._both(thing, origin), (*cells, *origins)
+
+    def _unambiguous(self, match: re.Match[str], offsets: Sequence[Offset], verdict: bool | None) -> bool:
+        """Whether a side means the same of the player as of the board, where the statement does not say which it means.
+
+        "On the left" may be either, of several things it may be said of most, and "is left" of what remains.
+        """
+        words = match["offsets"].lower().strip()
+        (direction, number), *others = offsets
+        if others or number is not None or direction not in ("left", "right") or re.search(r"\bmy\b", words):
+            return True
+        cells = self._cells(match["a"])
+        twice_middle = self.facts.size[1] - 1
+        sides = {2 * column < twice_middle for _, column in cells if 2 * column != twice_middle}
+        return words not in ("left", "right") and sides == {(direction == "left") == verdict}
 
     def _reference(self, match: re.Match[str], thing: str) -> str:
         """The thing that directions are relative to; "" where it is uncertain."""

@@ -10,7 +10,7 @@ from envs.claims.grid_facts import Offset
 from envs.claims.number_words import COUNT, NUMBER, ORDINAL, count_of
 
 _NOUNS = {
-    "player": r"i|me|we|us|(?:(?:my|player|agent)(?: current)?|current) (?:position|location)|player|agent|robot|"
+    "player": r"i|me|we|us|you|(?:(?:my|player|agent)(?: current)?|current) (?:position|location)|player|agent|robot|"
     r"character|worker|P",
     "box": r"box (?:position|location)|box(?:es)?|crates?|blocks?",
     "target": r"(?:target|goal) (?:position|location)|targets?|goals?|destinations?|storage(?: spots?)?",
@@ -27,8 +27,11 @@ _THEMES = {
 _SUBJECTS = {"sokoban": ("player", "box", "target", "wall"), "frozen_lake": ("player", "goal", "hole")}
 _LABEL = r"(?:\s*\(\s*[\w@#$*+.√]\s*\)|\s+[A-Z](?=\s+(?:is|are|at|sits|stands|lies)\b)|\s+#?\d(?=\s*(?:is|at|:|\()))?"
 _DET = r"(?:(?:the|a|an|my|our|one|this|another|any|one of the|current|other|first|second)\s+){0,2}"
-_NOT_ALL = r"(?<!of )(?<!of the )(?<!of my )(?<!each )(?<!every )(?<!both )(?<!all )(?<!all the )(?<!both the )\b"
-"""A subject that a quantifier stands before says something else."""
+_NOT_ALL = (
+    r"(?<!of )(?<!of the )(?<!of my )(?<!each )(?<!every )(?<!both )(?<!all )(?<!all the )(?<!both the )"
+    r"(?<!next to )(?<!next to the )(?<!near the )(?<!beside the )\b"
+)
+"""Words before a subject that make the sentence about something else: a quantifier, or a place beside it."""
 _BE = r"(?:\s*(?:'m|'re|'s|:)|\s+(?:am|is|are|stands?|sits?|lies?|remains?))"
 _ADVERBS = (
     r"(?:\s+(?:currently|now|already|located|standing|sitting|positioned|placed|situated|exactly|also|"
@@ -79,6 +82,7 @@ class Grammar:
     against: re.Pattern[str]
     size: re.Pattern[str]
     reach: re.Pattern[str]
+    standing: re.Pattern[str]
 
 
 def _compiled(theme: str) -> Grammar:
@@ -92,7 +96,7 @@ def _compiled(theme: str) -> Grammar:
     chain = (
         rf"(?P<offsets>(?:{_OFFSET})(?:\s+{_DET}{_noun(theme, things, 'c')}\b)?(?:\s*(?:,|and|, and)\s+(?:{_OFFSET}))?)"
     )
-    tail = r"(?P<tail>\s+(?:side|half|part|edge|corner|wall|end|neighbou?r|of the (?:board|grid|map|room|lake)))?"
+    tail = r"(?P<tail>\s+(?:side|half|part|edge|corner|wall|end|neighbou?r)\b|\s+of\s+\w+)?"
     content = _noun(theme, contents, "content")
 
     def rule(pattern: str) -> re.Pattern[str]:
@@ -145,7 +149,7 @@ def _compiled(theme: str) -> Grammar:
             r"\s+on\s+(?:top of\s+)?(?:the|a|its|their|one of the|every)?\s*(?P<b>targets?|goals?)"
         ),
         corner=rule(
-            rf"{subject}{_BE}{_ADVERBS}\s+(?:stuck\s+)?(?:in|at)\s+(?:a|the)\s+(?:(?P<vertical>top|upper|bottom|lower)"
+            rf"{subject}{_BE}{_ADVERBS}\s+(?:stuck\s+)?(?:in|at|on)\s+(?:a|the)\s+(?:(?P<vertical>top|upper|bottom|lower)"
             rf"[\s-](?P<side>left|right)[\s-])?corner\b"
         ),
         against=rule(rf"{subject}{_BE}{_ADVERBS}\s+(?:up\s+)?(?:against|next to|along|touching)\s+(?:a|the)\s+wall\b"),
@@ -153,6 +157,10 @@ def _compiled(theme: str) -> Grammar:
             r"\b(?:(?:it|this|the (?:board|grid|room|map|lake|puzzle))(?:'s| is| has| measures))\s+(?:an?\s+)"
             r"?(?P<rows>\d{1,2})\s*"
             r"(?:x|×|by)\s*(?P<columns>\d{1,2})(?:\s*(?:grid|board|map|room|lake|cells))?\b"
+        ),
+        standing=rule(
+            rf"{_NOT_ALL}{_DET}{_noun(theme, ('player',), 'a')}{_LABEL}{_BE}{_ADVERBS}\s+(?:in|at|on)\s+(?:the|a)\s+"
+            rf"(?P<b>goal|hole)\b(?!['’-]|\s+(?:line|side|row|column|end|post|area|half|plate))"
         ),
         reach=rule(r"\bthe\s+(?P<a>goal)\s+(?:is|can be)\s+(?P<no>un)?reach(?:able|ed)\b"),
     )  # fmt: skip

@@ -15,19 +15,23 @@ Pieces = list[tuple[str, bool]]
 """Pieces of text, and whether each was found."""
 
 
-def search_patterns(query: str) -> list[re.Pattern[str]]:
-    """What a search in PostgreSQL's websearch syntax looks for: a pattern for each word or phrase not preceded by “-”.
+def search_phrases(query: str) -> list[list[str]]:
+    """Words or phrases that a search in PostgreSQL's websearch syntax looks for, without those preceded by “-”.
 
-    Words joined by punctuation, such as 3,4, are a phrase, as in PostgreSQL.
+    Each is a list of its words. Words joined by punctuation, such as 3,4, are a phrase, as in PostgreSQL.
     """
-    found: dict[str, re.Pattern[str]] = {}
+    found: dict[tuple[str, ...], list[str]] = {}
     for minus, quoted, plain in _CHUNK.findall(query):
         words = _WORD.findall(quoted or plain)
-        if minus or not words or plain.lower() == "or":
-            continue
-        between = r"[\W_]+".join(map(re.escape, words))
-        found.setdefault(between.lower(), re.compile(rf"(?<![^\W_]){between}(?![^\W_])", re.IGNORECASE))
+        if words and not minus and plain.lower() != "or":
+            found.setdefault(tuple(word.lower() for word in words), words)
     return list(found.values())
+
+
+def search_patterns(query: str) -> list[re.Pattern[str]]:
+    """A pattern for each of search_phrases()."""
+    between = (r"[\W_]+".join(map(re.escape, words)) for words in search_phrases(query))
+    return [re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE) for words in between]
 
 
 def excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> Pieces:

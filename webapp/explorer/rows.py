@@ -21,6 +21,7 @@ from webapp.explorer.trajectory_filters import DEFAULT_SORT, HIDEABLE, MARKS, OU
 from webapp.trajectories.end_reasons import END_REASONS, LOST
 from webapp.trajectories.mistakes.values import GLYPHS
 from webapp.trajectories.models import MAX_SEARCHED_LENGTH, Trajectory, Turn
+from webapp.trajectories.positions import START, position_query
 
 FIRST_WORDS = 110
 COLUMNS = (
@@ -112,7 +113,7 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
 
     The addresses keep what was found, so that the player can go on within it.
     """
-    excerpts = _matches(items, filters.text) if filters.text else _first_words(items)
+    excerpts, matched = _matches(items, filters.text) if filters.text else (_first_words(items), {})
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
     address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: 50 look-ups take as long as a query
     boards = breaks(items)
@@ -120,7 +121,7 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
     result = []
     for item in items:
         length = round(100 * item.total_reward / largest, 1)
-        there = boards[item.pk].query
+        there = position_query(matched[item.pk], START) if item.pk in matched else boards[item.pk].query
         result.append(
             TrajectoryRow(
                 trajectory=item,
@@ -152,8 +153,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= FIRST_WORDS else text[:FIRST_WORDS].rsplit(" ", 1)[0] + " …"
 
 
-def _matches(items: Sequence[Trajectory], text: str) -> dict[int, Pieces]:
-    """Of each trajectory the first turn that matches, with what was found in it."""
+def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces], dict[int, int]]:
+    """Excerpts around the hits in the first turn that matches, and its number, by trajectory."""
     found = (
         Turn.objects.filter(trajectory__in=[item.pk for item in items], words=search(text))
         .order_by("trajectory", "number")
@@ -166,10 +167,12 @@ def _matches(items: Sequence[Trajectory], text: str) -> dict[int, Pieces]:
         )
     )
     patterns = search_patterns(text)
-    return {
-        pk: [(f"Turn {number + 1}: ", False), *excerpt(f"{thought or ''} → {answer or ''}", patterns)]
-        for pk, number, thought, answer in found
-    }
+    excerpts: dict[int, Pieces] = {}
+    numbers: dict[int, int] = {}
+    for pk, number, thought, answer in found:
+        excerpts[pk] = [(f"Turn {number + 1}: ", False), *excerpt(f"{thought or ''} → {answer or ''}", patterns)]
+        numbers[pk] = number
+    return excerpts, numbers
 
 
 @dataclass(frozen=True)

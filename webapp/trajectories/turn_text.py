@@ -99,7 +99,7 @@ def folded_parts(turn: Mapping[str, Any]) -> list[FoldedPart]:
     """
     response: str = turn.get("response") or ""
     known: list[int] = turn.get("folded_tokens") or []
-    parts = []
+    parts: list[FoldedPart] = []
     for start, end, place in _unshown(turn, response):
         text = response[start:end]
         start += len(text) - len(text.lstrip())

@@ -16,6 +16,7 @@ import { watchSwipes } from "./swipe.js";
 import { TokenView } from "./token_view.js";
 import { watchClaims } from "../turns/claims.js";
 import { LongTexts } from "../turns/long_text.js";
+import { SearchHits } from "../turns/search_hits.js";
 import { renderTurn } from "../turns/turn_item.js";
 import { TypingTurn } from "../turns/typing.js";
 import { plural, signed } from "../ui/formatting.js";
@@ -50,7 +51,8 @@ export class Player {
     this.speed = /** @type {HTMLSelectElement} */ (need(root, "[data-speed]"));
     this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
     this.tokens = new TokenView(root, this.list);
-    this.texts = new LongTexts(this.list);
+    this.hits = new SearchHits(JSON.parse(root.dataset.found ?? "[]"));
+    this.texts = new LongTexts(this.list, (text) => this.hits.isIn(text));
     /** @type {TypingTurn|null} */ this.unfinished = null;
     /** @type {Trajectory|null} */ this.trajectory = null;
     /** @type {Position[]} */ this.positions = [];
@@ -74,6 +76,7 @@ export class Player {
     this.#endTyping();
     this.texts.clear();
     this.list.replaceChildren(...trajectory.turns.map((turn) => this.#renderTurn(turn)));
+    this.hits.mark(this.list.querySelectorAll(".thought, .response-text, .turn-rest pre, .chip"));
     this.tokens.show(trajectory.turns);
     this.#outline();
     this.go(follow ? this.positions.length - 1 : at(this.positions), { animate: false });

@@ -10,9 +10,13 @@ const LEAST_HIDDEN = 3;
 const TEXTS = ".thought, .response-text";
 
 export class LongTexts {
-  /** @param {HTMLElement} list the turns; items may be added and removed */
-  constructor(list) {
+  /**
+   * @param {HTMLElement} list the turns; items may be added and removed
+   * @param {(text: Element) => boolean} [isWanted] whether a text is shown whole from the start
+   */
+  constructor(list, isWanted = () => false) {
     this.list = list;
+    this.isWanted = isWanted;
     /** @type {boolean|null} whether the reader last chose whole texts; null: no choice yet */ this.whole = null;
     this.sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => this.#fold(/** @type {HTMLElement} */ (target))));
     list.addEventListener("click", (event) => {
@@ -42,7 +46,7 @@ export class LongTexts {
     if (whole === null) return;
     for (const button of item.querySelectorAll("[data-whole-text]")) {
       const text = button.previousElementSibling;
-      if (text instanceof HTMLElement) this.#set(text, whole);
+      if (text instanceof HTMLElement) this.#set(text, whole || this.isWanted(text));
     }
   }
 
@@ -62,7 +66,7 @@ export class LongTexts {
       text.classList.remove("folded");
     } else if (!button) {
       text.after(html("button", { class: "whole-text", type: "button", "data-whole-text": true }));
-      this.#set(text, this.whole ?? false);
+      this.#set(text, this.isWanted(text) || (this.whole ?? false));
     }
   }
 

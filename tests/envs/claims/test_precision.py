@@ -21,6 +21,13 @@ def test_few_claims_are_missed(environment):
     assert score.recall >= MIN_RECALL, "\n".join(score.errors)
 
 
+def test_claims_in_thoughts_of_language_models_are_right():
+    for environment, thoughts in precision.read_thoughts().items():
+        score = precision.measure(environment, thoughts)
+        assert score.precision >= MIN_PRECISION, "\n".join(score.errors)
+        assert score.recall >= 0.6, "\n".join(score.errors)
+
+
 @pytest.mark.parametrize("environment", precision.ENVIRONMENTS)
 def test_every_environment_has_true_false_and_silent_sentences(environment):
     sentences = precision.read_sentences(environment)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.explorer.excerpts import BEFORE, LENGTH, _densest, excerpt, search_patterns
+from tests.webapp.javascript import evaluate
+from webapp.explorer.excerpts import BEFORE, LENGTH, _densest, excerpt, search_patterns, search_phrases
 
 TEXT = "Box 3,4 is right of wall 3. I go Right, so the box moves to 3,5 and target 4,2 is near."
 
@@ -33,6 +34,17 @@ def marked(query: str, text: str = TEXT) -> list[str]:
 )
 def test_phrases_and_words_are_marked_as_they_are_searched_for(query: str, wanted: list[str]) -> None:
     assert marked(query) == wanted
+
+
+@pytest.mark.parametrize("query", ['"box 3,4"', "right", '"right of" target', "box -wall", "3,4 near corner", "c++ [a"])
+def test_the_player_marks_the_same(query: str) -> None:
+    text = f"{TEXT} C [a] bOX"
+    phrases = search_phrases(query)
+    expression = "[...data.text.matchAll(hitPattern(data.phrases))].map((hit) => [hit.index, hit[0]])"
+    hits = evaluate("turns/search_hits.js", expression, {"text": text, "phrases": phrases})
+    patterns = search_patterns(query)
+    assert hits == sorted([hit.start(), hit.group()] for pattern in patterns for hit in pattern.finditer(text))
+    assert hits
 
 
 def test_the_part_with_the_most_of_the_search_is_shown() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -11,6 +13,7 @@ from django.views.decorators.http import require_GET
 import envs
 from webapp.annotations.panel import panel
 from webapp.core import formatting
+from webapp.explorer.excerpts import search_phrases
 from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
 from webapp.pages.link_previews import trajectory_preview
@@ -44,6 +47,7 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "previous": members[at - 1] if len(members) > 1 else None,
         "next": members[(at + 1) % len(members)] if len(members) > 1 else None,
         "found": find_place(trajectory, filters) if filters else None,
+        "phrases": json.dumps(search_phrases(filters.text)) if filters and filters.text else "",
         "writer": role in Membership.WRITERS,
         "playable": trajectory.group.environment in envs.names(),
         "share": share_panel(request, trajectory, role),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -337,6 +338,13 @@ def test_phrases_are_marked_as_a_whole(played: Run, who: Visitors) -> None:
     Turn.objects.filter(pk=turn.pk).update(event=turn.event | {"thought": thought})
     page = get(who.viewer, played, "text=" + quote('"box 3,4"'))
     assert re.findall(r"<mark>(.*?)</mark>", page) == ["box 3,4"]
+    assert "Right now <mark>box 3,4</mark> is right of 3" in page, "no space is added"
+    row = re.search(r'data-row href="(/t/[^"]*)"', page)
+    assert row is not None
+    assert "?turn=1&found=" in row[1], "the player opens at the turn of the hit"
+    assert 'data-found="[[&quot;box&quot;, &quot;3&quot;, &quot;4&quot;]]"' in (
+        who.viewer.get(unescape(row[1])).content.decode()
+    )
 
 
 def test_hidden_columns_stay_hidden_on_the_next_page(played: Run, who: Visitors) -> None:

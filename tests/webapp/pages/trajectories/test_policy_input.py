@@ -14,7 +14,7 @@ from trainer.policy.chat_format import ChatFormat
 from webapp.pages.trajectories.policy_input import policy_input
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_share_trajectory
-from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.models import Trajectory
 
 __all__ = ["who"]
 
@@ -51,9 +51,12 @@ def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
 
 
 def test_the_page_shows_template_and_response_to_readers_of_the_run(trajectory: Trajectory, who: Visitors) -> None:
+    turn = trajectory.turns.get(number=0)
+    turn.event["frame"] = ["<|im_start|>system\nBe brief.\n", "<|im_end|>\n<|im_start|>assistant\n<think>"]
+    turn.save(update_fields=["event"])
     address = f"/t/{trajectory.slug}/input/1"
     page = who.viewer.get(address).content.decode()
-    assert '<span class="from-template">&lt;|im_start|&gt;' in page
+    assert '<span class="from-template">&lt;|im_start|&gt;system\nBe brief.' in page
     assert "assistant\n&lt;think&gt;</span></pre>" in page
     assert f'href="{address}"' in who.viewer.get(f"/t/{trajectory.slug}").content.decode()
     assert_private(address, who)
@@ -61,12 +64,9 @@ def test_the_page_shows_template_and_response_to_readers_of_the_run(trajectory: 
     link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
     shared = who.anonymous.get(f"/s/{link.token}").content.decode()
     assert "/input/" not in shared
-    assert "im_start" not in shared, "the system message is not shared"
+    assert "Be brief." not in shared + who.anonymous.get(f"/s/{link.token}/export/json").content.decode()
 
 
 def test_a_journal_without_templates_says_so(trajectory: Trajectory, who: Visitors) -> None:
-    for turn in Turn.objects.filter(trajectory=trajectory):
-        turn.event["frame"] = None
-        turn.save(update_fields=["event"])
     page = who.viewer.get(f"/t/{trajectory.slug}/input/1").content.decode()
     assert "recorded by a version that did not store it" in page
