@@ -65,7 +65,7 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     try:

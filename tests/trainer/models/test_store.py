@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from trainer.config.catalogue import catalogue
+from trainer.config.files import preset_names
 from trainer.config.run import PolicyConfig
 from trainer.models import store
+from trainer.models.listing import size_text
 from trainer.models.store import ModelRecord, ModelStoreError, ResumableError
 from trainer.policy import shapes
 from trainer.policy.load import ModelError, load
@@ -110,3 +112,12 @@ def test_names_that_are_no_folders_of_the_store_are_refused(name: str) -> None:
     with pytest.raises(ModelStoreError, match="cannot be a model's name"):
         store.check_name(name)
     assert store.find(name) is None
+
+
+def test_the_page_lists_the_catalogue() -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    for name, entry in catalogue().items():
+        gated = ", gated" if entry.gated else ""
+        row = f"| `{name}` | {entry.label} | {entry.parameters / 1e6:,.0f} M | {size_text(entry.download_bytes)} | "
+        assert f"{row}[{entry.licence}]({entry.licence_url}){gated} |" in page
+        assert set(entry.presets) <= set(preset_names())
