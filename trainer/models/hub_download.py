@@ -56,7 +56,7 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         ResumableError: the Hub cannot be reached.
     """
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import (
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError, of the HTTP library that it uses
         GatedRepoError,
         HfHubHTTPError,
         HTTPError,
