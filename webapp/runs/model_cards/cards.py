@@ -180,6 +180,26 @@ class StoreRow:
         return size_text(self.stored.bytes)
 
     @property
+    def origin(self) -> str:
+        """Licence and source, as far as they are known."""
+        return " · ".join(filter(None, (self.stored.licence, self.stored.source)))
+
+    @property
+    def may_cancel(self) -> bool:
+        """Whether the user may cancel its download, or remove a failed one from the list."""
+        return self.status.may_manage and (self.status.pending or self.status.may_download)
+
+    @property
+    def cancel_word(self) -> str:
+        return "Cancel" if self.status.pending else "Forget"
+
+    @property
+    def consequence(self) -> str:
+        """What its deletion means, for the question before it."""
+        waits = f" {formatting.plural(self.paused, 'paused or stopped run')} will wait for it when resumed."
+        return f"It frees {self.size}.{waits if self.paused else ''} It can be downloaded again."
+
+    @property
     def used(self) -> str:
         """Which runs use it, e.g. “2 queued or running, 1 paused”."""
         parts = [f"{self.active} queued or running"] if self.active else []
