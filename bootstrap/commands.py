@@ -30,6 +30,7 @@ make test-fast  all checks and tests without browser, vLLM and the packages of e
 make test-browser  only the tests of the whole product, with a browser; failures are repeated in a fresh one
 make test-adapters  only the tests of environment adapters, with their packages in a separate virtual environment
 make test-vllm  only the tests with the real vLLM, in a separate virtual environment (3 GB, Linux on x86-64)
+make test-models  only the tests with a real language model (SmolLM2 135M, a download of 93 MB; minutes on a CPU)
 make test-gpu   only the tests on a CUDA GPU; with a Python that has a CUDA build of PyTorch, nothing is installed
 make lint       ruff, mypy, import rules and JavaScript checks
 make install    set up only
@@ -108,6 +109,7 @@ WHOLE_PRODUCT = ["tests/system", "tests/browser"]
 WITH_ADAPTERS = "tests/envs/adapters"
 WITH_VLLM = "tests/vllm"
 ON_GPU = "tests/gpu"
+WITH_MODELS = "tests/models"
 MEMORY_BESIDE = 12 * machine.GIB
 """Memory from which on two browser tests run at once."""
 TESTS_FAILED = 1
@@ -161,6 +163,8 @@ def test_one(name: str, arguments: list[str]) -> int:
         return _vllm(name, arguments)
     if name.startswith(ON_GPU):
         return _gpu(name, arguments)
+    if name.startswith(WITH_MODELS):
+        return _models(name, arguments)
     set_up("dev")
     variables = {"CHROMIUM": browser.ensure()} if name.startswith(tuple(WHOLE_PRODUCT)) else {}
     argv = [str(PYTHON), "-m", "pytest", *arguments, name]
@@ -196,6 +200,18 @@ def test_adapters(arguments: list[str]) -> int:
 def test_vllm(arguments: list[str]) -> int:
     """Run the tests that start vLLM, with its Python; one at a time, because an engine uses all cores."""
     return _vllm(WITH_VLLM, arguments)
+
+
+def test_models(arguments: list[str]) -> int:
+    """Run the tests with a real language model; without its package they are skipped, and the summary says so."""
+    return _models(WITH_MODELS, arguments)
+
+
+def _models(name: str, arguments: list[str]) -> int:
+    set_up("dev")
+    print(f"\n$ pytest {name}", flush=True)
+    separate = f"--confcutdir={WITH_MODELS}"  # without the fixtures that start the site's servers
+    return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, separate, name]).returncode
 
 
 def test_gpu(arguments: list[str]) -> int:
@@ -245,7 +261,7 @@ def _test(arguments: list[str]) -> int:
         "auto",
         "--dist",
         "worksteal",
-        *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM, ON_GPU]),
+        *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM, WITH_MODELS, ON_GPU]),
     ]
     print(f"\n$ pytest {' '.join(words)}", flush=True)
     return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, *words]).returncode or code
@@ -301,6 +317,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "test-browser": test_browser,
     "test-adapters": test_adapters,
     "test-vllm": test_vllm,
+    "test-models": test_models,
     "test-gpu": test_gpu,
     "lint": lint,
     "install": install,

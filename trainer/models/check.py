@@ -43,6 +43,8 @@ def check_folder(folder: Path, *, has_template: bool = True) -> str:
     from transformers import AutoConfig, AutoTokenizer
 
     weights = dict(weight_shapes(folder))
+    if not (folder / "config.json").is_file():
+        raise ModelStoreError("its config.json is missing: it is no complete checkpoint")
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:

@@ -55,17 +55,17 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         ModelStoreError: it does not exist, has no safetensors, its licence was not accepted, or the disk is too small.
         ResumableError: the Hub cannot be reached.
     """
-    import httpx
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
+        HTTPError,
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     try:
@@ -96,7 +96,7 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         raise ResumableError("is not asked, because HF_HUB_OFFLINE is set") from error
     except HfHubHTTPError as error:
         raise ResumableError(f"answered with an error ({_short(error)}): try again later") from error
-    except (httpx.HTTPError, LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
+    except (HTTPError, LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
         raise ResumableError(_UNREACHABLE.format(_short(error))) from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # with which the client continues a download
     sha256 = check.digests({name: folder / name for name in files}, report)

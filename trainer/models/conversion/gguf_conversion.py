@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -63,7 +64,8 @@ def convert(
     config |= {"bos_token_id": tokenizer.bos_token_id}
 
     folder.mkdir()
-    tokenizer.save_pretrained(folder)
+    with _writing(folder):
+        tokenizer.save_pretrained(folder)
     _name_class(folder / "tokenizer_config.json")
     _write_json(folder / "config.json", config)
     generation = {"eos_token_id": ends, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": tokenizer.bos_token_id}
@@ -101,6 +103,17 @@ def _name_class(path: Path) -> None:
     _write_json(path, content | {"tokenizer_class": "PreTrainedTokenizerFast"})
 
 
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn errors of tokenizers and safetensors, which are no OSErrors on a full disk either, into one."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # tokenizers raises bare Exception
+        raise OSError(f"{folder} cannot be written: {error}") from error
+
+
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -129,7 +142,7 @@ class _ShardWriter:
         if count == 1:
             self._path(1).rename(self._folder / "model.safetensors")
             return
-        places = {}
+        places: dict[str, str] = {}
         for number, names in enumerate(self._shards, 1):
             final = f"model-{number:05d}-of-{count:05d}.safetensors"
             self._path(number).rename(self._folder / final)
@@ -138,7 +151,8 @@ class _ShardWriter:
 
     def _flush(self) -> None:
         self._shards.append(list(self._pending))
-        save_file(self._pending, self._path(len(self._shards)), metadata={"format": "pt"})
+        with _writing(self._folder):
+            save_file(self._pending, self._path(len(self._shards)), metadata={"format": "pt"})
         self._pending, self._bytes = {}, 0
 
     def _path(self, number: int) -> Path:

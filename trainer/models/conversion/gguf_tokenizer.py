@@ -97,7 +97,7 @@ def _byte_level(vocabulary: _Vocabulary, pre: str) -> Tokenizer:
             f"the GGUF file splits text by {pre!r} (tokenizer.ggml.pre), which is unknown here: only "
             f"{', '.join(_BYTE_LEVEL)} are supported"
         )
-    merges = [tuple(merge.split(" ", 1)) for merge in vocabulary.merges]
+    merges = [(left, right) for left, _, right in (merge.partition(" ") for merge in vocabulary.merges)]
     llama3 = _BYTE_LEVEL[pre] is _llama3
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary.used, merges=merges, ignore_merges=llama3))
     _BYTE_LEVEL[pre](tokenizer)
