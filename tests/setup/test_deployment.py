@@ -249,8 +249,8 @@ def test_compose_services_are_hardened() -> None:
 
 def test_a_compose_worker_sees_runs_and_models_only() -> None:
     mounts = {mount["target"]: mount["volume"]["subpath"] for mount in compose()["worker"]["volumes"]}
-    assert mounts == {"/data/runs": "runs", "/data/models": "models"}
-    assert "mkdir -p /data/runs /data/models" in compose()["prepare"]["command"][2]
+    assert mounts == {"/data/runs": "runs", "/data/models": "models", "/data/model-store": "model-store"}
+    assert "mkdir -p /data/runs /data/models /data/model-store" in compose()["prepare"]["command"][2]
 
 
 def redis_commands() -> Iterator[tuple[str, str]]:

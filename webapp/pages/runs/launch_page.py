@@ -245,6 +245,7 @@ def model_choice(request: HttpRequest, values: dict[str, Any], origin: LaunchBas
     return {
         "model_cards": found,
         "model": model if any(card.value == model for card in found) else "",
+        "far_models": [card for card in found if card.out_of_reach and card.value != model],
         "other_model": model,
         "problems": {},
     } | cards.polling(found)

@@ -13,6 +13,7 @@ from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs.launch import estimates
+from webapp.runs.launch.fields import with_labels
 from webapp.runs.model_cards.fit import WorkerFit, fits
 from webapp.runs.models import StoredModel, Worker
 from webapp.runs.queue.model_availability import progress_text
@@ -133,8 +134,13 @@ class ModelCard:
         return any(each.changing for each in self.stores)
 
     @property
+    def out_of_reach(self) -> bool:
+        """Whether no live worker can train it, so that the form folds its card away."""
+        return not self.installed and bool(self.fits) and all(fit.verdict in ("gpu", "large") for fit in self.fits)
+
+    @property
     def slow_without_gpu(self) -> bool:
-        """Whether it is too large to train on a CPU within a few hours, though it may fit the memory."""
+        """Whether a run on a CPU takes hours even where its memory suffices."""
         return self.parameters > GPU_PARAMETERS
 
 
@@ -172,6 +178,26 @@ class StoreRow:
     @property
     def size(self) -> str:
         return size_text(self.stored.bytes)
+
+    @property
+    def origin(self) -> str:
+        """Licence and source, as far as they are known."""
+        return " · ".join(filter(None, (self.stored.licence, self.stored.source)))
+
+    @property
+    def may_cancel(self) -> bool:
+        """Whether the user may cancel its download, or remove a failed one from the list."""
+        return self.status.may_manage and (self.status.pending or self.status.may_download)
+
+    @property
+    def cancel_word(self) -> str:
+        return "Cancel" if self.status.pending else "Forget"
+
+    @property
+    def consequence(self) -> str:
+        """What its deletion means, for the question before it."""
+        waits = f" {formatting.plural(self.paused, 'paused or stopped run')} will wait for it when resumed."
+        return f"It frees {self.size}.{waits if self.paused else ''} It can be downloaded again."
 
     @property
     def used(self) -> str:
@@ -276,7 +302,6 @@ def _pocket_card(presets: Mapping[str, str]) -> ModelCard:
         label="Pocket policy",
         parameters=0,
         licence="Apache-2.0",
-        thinking=True,
         learns="Everything here in minutes on any CPU: a tiny model that Echoscope trained on its own environments.",
         preset=presets.get(POCKET, ""),
         source="ships with Echoscope",
@@ -296,7 +321,7 @@ def _catalogue_card(
         licence_url=model.licence_url,
         gated=model.gated,
         thinking=model.thinking,
-        learns=model.learns,
+        learns=with_labels(model.learns),
         downloads=tuple(source.download_bytes for source in model.sources),
         preset=presets.get(model.name) or presets.get(hub_id, ""),
         stores=stores,

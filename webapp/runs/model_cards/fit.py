@@ -30,6 +30,7 @@ class WorkerFit:
     verdict: Verdict
     needed: int | None
     available: int | None
+    on_gpu: bool = False
 
     @property
     def label(self) -> str:
@@ -55,17 +56,18 @@ def fits(config: RunConfig, workers: Sequence[Worker]) -> list[WorkerFit]:
     found = []
     for worker in workers:
         device, available = _memory(worker)
+        on_gpu = device == "cuda"
         full = needed(device, lora=False)
         if full is None or available is None:
-            found.append(WorkerFit(worker.name, "unknown", full, available))
+            found.append(WorkerFit(worker.name, "unknown", full, available, on_gpu))
             continue
         adapted = needed(device, lora=True)
         if full <= available:
-            found.append(WorkerFit(worker.name, "fits", full, available))
+            found.append(WorkerFit(worker.name, "fits", full, available, on_gpu))
         elif adapted is not None and adapted <= available:
-            found.append(WorkerFit(worker.name, "lora", adapted, available))
+            found.append(WorkerFit(worker.name, "lora", adapted, available, on_gpu))
         else:
-            found.append(WorkerFit(worker.name, "large" if device == "cuda" else "gpu", full, available))
+            found.append(WorkerFit(worker.name, "large" if on_gpu else "gpu", full, available, on_gpu))
     return found
 
 

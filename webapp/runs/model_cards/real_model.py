@@ -24,6 +24,12 @@ class RealModelOffer:
     size: str
     problem: str
 
+    @property
+    def about(self) -> str:
+        """What the click does."""
+        action = f"Downloads {self.label}, then trains it" if self.size else f"Trains {self.label}"
+        return f"{action} on a bandit, which takes some minutes on a CPU"
+
 
 def real_model_offer() -> RealModelOffer | None:
     """Return the offer; None without the preset or its model in the catalogue. Two queries."""

@@ -137,7 +137,7 @@ def test_the_progress_of_a_download_is_swapped_into_its_card(here: Worker, peopl
         ({"state": State.INSTALLED}, "1st in the queue"),
     ],
 )
-def test_a_run_without_its_model_says_what_it_waits_for(
+def test_a_run_without_its_model_shows_the_reason_for_its_wait(
     changes: dict[str, Any], reason: str, here: Worker, run: Run
 ) -> None:
     run.config["policy"]["model"] = NAME

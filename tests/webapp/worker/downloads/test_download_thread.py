@@ -98,7 +98,7 @@ def test_a_cancelled_download_ends_its_process_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(("scene", "message"), [("fails", "the disk is full, free 1 GB"), ("killed", "SIGKILL")])
-def test_a_failed_download_says_why_and_can_be_started_again(
+def test_a_failed_download_shows_its_reason_and_can_be_started_again(
     scene: str, message: str, people: People, threads: Callable[[str], ModelDownloads]
 ) -> None:
     model_requests.do_request_download(people.owner, NAME)
