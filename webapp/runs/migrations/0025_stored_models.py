@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0023_claimed_by"),
+        ("runs", "0024_warmup_iterations"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0023_claimed_by"),
+        ("runs", "0025_stored_models"),
     ]
 
     operations = [
