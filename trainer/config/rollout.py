@@ -94,8 +94,8 @@ class RolloutConfig(Section):
     format_line: Literal["auto", "placeholders", "words", "example", "paper"] = setting(
         "auto",
         "How the prompt explains the format of an answer. placeholders: one line with the tags around “thought” and "
-        "“action”, which language models copy word by word; words: sentences without anything to copy; example: words, "
-        "and a solver's thought and actions in another puzzle where the environment has a demonstrator; paper: "
+        "“action”, which language models copy word by word; words: sentences without anything to copy; example: a "
+        "solver's thought and actions in another puzzle where the environment has a demonstrator, and words; paper: "
         "the bracketed placeholders of the paper, repeated at each turn. auto: placeholders for the pocket policy, "
         "which was taught with them, and for other models paper where environment.wording is paper, else example.",
         added=True,

@@ -135,10 +135,13 @@ def _words(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str:
 
 
 def _by_example(spec: EnvSpec, rollout: RolloutConfig, examples: list[TurnPlan]) -> str:
-    """The format in words, then examples: after an example only, models leave out the answer or its tags."""
+    """Examples, then the format in words.
+
+    With examples only, models leave out the answer or its tags; words before the examples helped the smallest less.
+    """
     title = "Examples of an answer" if len(examples) > 1 else "Example of an answer, in another state"
     shown = " or ".join(example_text(example, think=rollout.think) for example in examples)
-    return f"{_words(spec, rollout, native=False)}\n{title}: {shown}"
+    return f"{title}: {shown}\n{_words(spec, rollout, native=False)}"
 
 
 def example_text(example: TurnPlan, *, think: bool) -> str:
