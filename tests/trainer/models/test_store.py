@@ -121,3 +121,9 @@ def test_the_page_lists_the_catalogue() -> None:
         row = f"| `{name}` | {entry.label} | {entry.parameters / 1e6:,.0f} M | {size_text(entry.download_bytes)} | "
         assert f"{row}[{entry.licence}]({entry.licence_url}){gated} |" in page
         assert set(entry.presets) <= set(preset_names())
+
+
+def test_the_store_and_its_commands_load_no_torch() -> None:
+    """The site imports them in its processes."""
+    code = "import sys, trainer.models.fetch, trainer.models.listing; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
