@@ -90,7 +90,7 @@ def test_a_hub_id_is_found_only_where_the_files_are_its_own() -> None:
     assert store.find("some/other") is None
 
 
-def test_catalogue_names_without_an_installed_model_say_how_to_get_it() -> None:
+def test_the_error_for_a_model_that_is_not_installed_names_the_command() -> None:
     with pytest.raises(ModelError, match="python -m trainer models fetch smollm2-135m"):
         load("smollm2-135m", PolicyConfig(device="cpu"))
     with pytest.raises(ModelError, match="no installed model of that name"):
