@@ -33,7 +33,7 @@ Report = Callable[[FetchProgress], None]
 
 
 def ignore(progress: FetchProgress) -> None:
-    """Report to nobody."""
+    """Discard a report."""
 
 
 @contextmanager

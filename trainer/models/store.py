@@ -174,7 +174,7 @@ def remove(name: str) -> int:
         shutil.rmtree(doomed, ignore_errors=True)
         if path.is_dir():
             size += folder_bytes(path)
-            path.rename(doomed)  # at once: nobody finds half of it
+            path.rename(doomed)  # at once, so that no half of it is found
             shutil.rmtree(doomed)
         if partial.is_dir():
             size += folder_bytes(partial)

@@ -95,6 +95,7 @@ def _folder_or_hub_id(name: str, revision: str) -> str:
     An installed model is not removed while this process runs. Raises ModelError for any other name.
     """
     if Path(name).is_dir():
+        store.hold(Path(name))
         return name
     if folder := store.find(name, revision):
         store.hold(folder)

@@ -230,7 +230,7 @@ def test_the_command_line_installs_lists_and_removes(
     assert "no model 'tiny' is installed" in json.loads(output)["error"]
 
 
-def test_a_terminated_download_says_that_it_can_be_continued(
+def test_a_terminated_download_can_be_continued(
     trainer: Callable[..., tuple[int, str]], hub: DownloadHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def terminate(*arguments: object, **options: object) -> None:

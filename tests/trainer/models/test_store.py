@@ -90,7 +90,7 @@ def test_a_hub_id_is_found_only_where_the_files_are_its_own() -> None:
     assert store.find("some/other") is None
 
 
-def test_catalogue_names_without_an_installed_model_say_how_to_get_it() -> None:
+def test_the_error_for_a_model_that_is_not_installed_names_the_command() -> None:
     with pytest.raises(ModelError, match="python -m trainer models fetch smollm2-135m"):
         load("smollm2-135m", PolicyConfig(device="cpu"))
     with pytest.raises(ModelError, match="no installed model of that name"):
@@ -121,3 +121,9 @@ def test_the_page_lists_the_catalogue() -> None:
         row = f"| `{name}` | {entry.label} | {entry.parameters / 1e6:,.0f} M | {size_text(entry.download_bytes)} | "
         assert f"{row}[{entry.licence}]({entry.licence_url}){gated} |" in page
         assert set(entry.presets) <= set(preset_names())
+
+
+def test_the_store_and_its_commands_load_no_torch() -> None:
+    """The site imports them in its processes."""
+    code = "import sys, trainer.models.fetch, trainer.models.listing; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
