@@ -304,3 +304,7 @@ def test_huge_boards_are_drawn_in_limited_steps(board: dict[str, Any], monkeypat
     monkeypatch.setattr(board_image, "write", lambda draw, at, text, *rest, **more: written.append(text))
     assert draw_board(board, FRAME_SIDE).size == (FRAME_SIDE, FRAME_SIDE)
     assert len(written) < 5000
+
+
+def test_joiners_and_marks_without_a_glyph_are_left_out_of_pictures() -> None:
+    assert pictures_text.choose("a\u200d\ufe0fb", 16)[1] == "ab"
