@@ -304,3 +304,12 @@ def test_huge_boards_are_drawn_in_limited_steps(board: dict[str, Any], monkeypat
     monkeypatch.setattr(board_image, "write", lambda draw, at, text, *rest, **more: written.append(text))
     assert draw_board(board, FRAME_SIDE).size == (FRAME_SIDE, FRAME_SIDE)
     assert len(written) < 5000
+
+
+def test_joiners_and_selectors_are_not_drawn_as_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures_text, "system_font", lambda size: None)
+    pictures_text._has_glyph.cache_clear()
+    try:
+        assert pictures_text.choose("a\u200d\ufe0fb", 16)[1] == "ab"
+    finally:
+        pictures_text._has_glyph.cache_clear()

@@ -69,6 +69,8 @@ def choose(text: str, size: int) -> tuple[Font, str]:
 
 
 def _similar(character: str, use_system_font: bool) -> str:
+    if unicodedata.category(character) in ("Cf", "Mn", "Me"):
+        return ""  # joiners, selectors and marks on a character that has no glyph either
     plain = character.translate(PLAIN)
     if plain == character:
         plain = "".join(c for c in unicodedata.normalize("NFKD", character) if not unicodedata.combining(c))
