@@ -25,6 +25,8 @@ from webapp.runs.models import Run
 
 MODEL_CARD = "model_card"
 """Field of the form with the model of the chosen card; empty for one that the setting names."""
+MODEL_SHOWN = "model_shown"
+"""Hidden field with the setting's value when the form was shown: a setting that was edited since decides."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def read(post: Mapping[str, str]) -> dict[str, Any]:
     Former names are accepted: the form may have been opened before an upgrade.
     """
     data: dict[str, Any] = {}
-    if post.get(MODEL_CARD):  # the card of a model; the field of the setting is for all others
+    typed = post.get("policy.model", "")
+    if post.get(MODEL_CARD) and typed == post.get(MODEL_SHOWN, typed):
         post = {**post, "policy.model": post[MODEL_CARD]}
     parts = {name: joined for name in post if (joined := joined_name(RunConfig, name))}
     post = {current_name(RunConfig, name): text for name, text in post.items()}

@@ -9,14 +9,12 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import gguf
-import numpy as np
 import pytest
 import yaml
 from django.utils import timezone
 from pytest_django import Settings
-from tokenizers.pre_tokenizers import ByteLevel
 
+from tests.trainer.models import tiny_gguf
 from tests.webapp.conftest import People
 from tests.webapp.worker.downloads.test_download_thread import NAME, State, eventually, state
 from trainer.config.catalogue.entries import CATALOGUE_FILE
@@ -40,48 +38,12 @@ sys.exit(main(sys.argv[1:]))
 """The trainer's command line with another catalogue."""
 
 
-def write_gguf(path: Path) -> None:
-    """Write a Llama of one layer whose tokens are the bytes."""
-    hidden, inner, generator = 32, 64, np.random.default_rng(0)
-    tokens = [*sorted(ByteLevel.alphabet()), "<|im_start|>", "<|im_end|>", "ab"]
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(1)
-    writer.add_context_length(256)
-    writer.add_embedding_length(hidden)
-    writer.add_feed_forward_length(inner)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10_000.0)
-    writer.add_rope_dimension_count(hidden // 2)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([1] * 256 + [3, 3, 1])
-    writer.add_token_merges(["a b"])
-    writer.add_bos_token_id(256)
-    writer.add_eos_token_id(257)
-    writer.add_chat_template(
-        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    )
-    shapes = {"token_embd": (len(tokens), hidden), "output_norm": (hidden,)}
-    shapes |= {f"blk.0.{name}": (hidden, hidden) for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
-    shapes |= {"blk.0.ffn_gate": (inner, hidden), "blk.0.ffn_up": (inner, hidden), "blk.0.ffn_down": (hidden, inner)}
-    shapes |= {"blk.0.attn_norm": (hidden,), "blk.0.ffn_norm": (hidden,)}
-    for name, shape in shapes.items():
-        writer.add_tensor(f"{name}.weight", generator.normal(size=shape).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def write_wheel(folder: Path) -> Path:
     """Write a wheel with the GGUF file as its only content."""
     folder.mkdir()
-    write_gguf(folder / FILE)
+    words = tiny_gguf.smollm2_words()
+    model = tiny_gguf.tiny_model("llama", len(words.tokens), num_hidden_layers=1)
+    tiny_gguf.write(folder / FILE, model, "llama", words)
     info = f"{PACKAGE}-1.0.dist-info"
     files = {
         f"{PACKAGE}/{FILE}": (folder / FILE).read_bytes(),
@@ -147,7 +109,7 @@ def test_a_model_of_the_package_index_is_installed(
         thread.stop()
     stored = StoredModel.objects.get()
     assert (stored.state, stored.error) == (State.INSTALLED, "")
-    assert (stored.source, stored.shape["hidden_size"]) == ("the Python package tiny-model==1.0", 32)
+    assert (stored.source, stored.shape["hidden_size"]) == ("the Python package tiny-model==1.0", 64)
     assert next((store.models_folder() / NAME).glob("*.safetensors")).stat().st_size > 10_000
     assert {path.name for path in store.models_folder().iterdir()} >= {NAME}
     assert store.unfinished() == []
