@@ -233,7 +233,7 @@ MACHINE = [{"name": "Machine", "total": 24 * GIB, "free": 20 * GIB}]
 
 
 @pytest.mark.django_db
-def test_a_run_that_waits_for_memory_says_who_has_it(people: People) -> None:
+def test_a_run_that_waits_for_memory_names_the_shortage(people: People) -> None:
     one = worker("x@here", slots=3, memory=MACHINE)
     held_run(people, one, memory=15 * GIB)
     large = queued_run(people, 5, memory=10 * GIB)
@@ -250,7 +250,7 @@ def test_a_run_that_waits_for_memory_says_who_has_it(people: People) -> None:
 
 
 @pytest.mark.django_db
-def test_a_run_that_waits_for_gpus_says_which_are_taken(people: People) -> None:
+def test_a_run_that_waits_for_gpus_names_the_shortage(people: People) -> None:
     gpus = [{"id": str(number), "name": "A", "total": 24 * GIB, "free": 20 * GIB} for number in range(2)]
     one = worker("x@here", slots=4, gpus=gpus, runs_per_gpu=2, memory=MACHINE)
     crowded = queued_run(people, 5, gpus=1, memory=22 * GIB)
