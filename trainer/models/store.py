@@ -190,7 +190,8 @@ def hold(path: Path) -> None:
     if path.parent != models_folder() or path.name in _held:
         return
     try:
-        file = (_locks_folder() / path.name).open("a+")
+        lock = _locks_folder() / path.name
+        file = lock.open("r" if lock.exists() else "a+")  # a sandboxed trainer may read the store, not write
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return  # a read-only store, or a file system without locks: the model can be read all the same

@@ -63,7 +63,6 @@ class CatalogueModel(BaseModel):
         shape: key of KNOWN_CONFIGS.
         folder_bytes: approximate size of the installed folder, in bfloat16.
         learns: one sentence about what the model can be expected to learn, and on which hardware.
-        presets: presets whose settings suit the model.
     """
 
     model_config = _ENTRY
@@ -80,7 +79,6 @@ class CatalogueModel(BaseModel):
     learns: str
     sources: list[Source] = Field(min_length=1)
     folder_bytes: int = Field(gt=0)
-    presets: list[str] = []
 
     @property
     def config(self) -> Mapping[str, Any]:

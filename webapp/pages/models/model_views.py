@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from trainer.config.files import load_preset, preset_names
+from trainer.config.files import load_preset
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import RequestRefused
 from webapp.runs.launch.creation import do_create_run
@@ -83,9 +83,6 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
     teams, user = writable_teams(request.user), signed_in(request)
     if not teams:
         raise PermissionDenied(READ_ONLY)
-    if REAL_MODEL_PRESET not in preset_names():
-        messages.warning(request, "This version has no preset for a first run with a real model.")
-        return redirect("runs")
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
     try:
         with transaction.atomic():

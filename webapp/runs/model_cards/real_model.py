@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.config.catalogue import catalogue
-from trainer.config.files import load_preset, preset_names
+from trainer.config.files import load_preset
 from webapp.core.database import database_now
 from webapp.runs.model_cards.cards import download_text
 from webapp.runs.models import StoredModel
@@ -32,9 +32,7 @@ class RealModelOffer:
 
 
 def real_model_offer() -> RealModelOffer | None:
-    """Return the offer; None without the preset or its model in the catalogue. Two queries."""
-    if REAL_MODEL_PRESET not in preset_names():
-        return None
+    """Return the offer; None without the preset's model in the catalogue. Two queries."""
     model = catalogue().get(load_preset(REAL_MODEL_PRESET).policy.model)
     if model is None:
         return None

@@ -17,7 +17,7 @@ from tests.webapp.fragments import compact
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.catalogue import catalogue
-from trainer.config.files import load_preset, preset_names
+from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
 from webapp.pages.models import model_views
 from webapp.runs.model_cards import cards, real_model
@@ -230,7 +230,6 @@ def test_one_click_downloads_and_trains_a_real_model(
     config = load_preset(PRESET)
     config = config.model_copy(update={"policy": config.policy.model_copy(update={"model": NAME})})
     for module in (real_model, model_views):
-        monkeypatch.setattr(module, "preset_names", lambda: [real_model.REAL_MODEL_PRESET])
         monkeypatch.setattr(module, "load_preset", lambda name: config)
     assert "Train a real model (93 to 273 MB)" in page(who.owner, "/")
     assert "Train a real model" not in page(who.viewer, "/")
@@ -247,7 +246,6 @@ def test_one_click_downloads_and_trains_a_real_model(
     assert re.search(r"Train a real model\s*<", page(who.owner, "/"))
 
 
-@pytest.mark.skipif(real_model.REAL_MODEL_PRESET not in preset_names(), reason="the preset is not there yet")
 def test_the_preset_of_the_first_real_model_names_a_model_of_the_catalogue() -> None:
     assert load_preset(real_model.REAL_MODEL_PRESET).policy.model in catalogue()
 
