@@ -55,12 +55,13 @@ def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
     )
 
 
-def first_contact_notice(contact: FirstContact, *, line: str, stops: bool) -> str | None:
+def first_contact_notice(contact: FirstContact, *, line: str, stops: bool, warms_up: bool = False) -> str | None:
     """What is wrong with the first responses and what helps, in a few sentences; None where nothing is.
 
     Args:
         line: value of `rollout.format_line`.
         stops: whether responses end after their answer.
+        warms_up: whether the run imitates demonstrations next.
     """
     problems = list(_problems(contact))
     if not problems:
@@ -72,8 +73,9 @@ def first_contact_notice(contact: FirstContact, *, line: str, stops: bool) -> st
         advice.append("rollout.format_line=example shows the model an answer with content instead")
     if contact.acting <= MOST or contact.copied_thoughts > MOST:
         advice.append(
-            "if the environment has a solver, let the model imitate it first (python -m trainer sft) and train that "
-            "checkpoint"
+            "the steps on demonstrations that follow (sft.warmup_steps) teach the form of an answer"
+            if warms_up
+            else "if the environment has a solver, sft.warmup_steps=16 or more lets the run begin by imitating it"
         )
     helps = f" What helps: {'; '.join(advice)}." if advice else ""
     return f"Of the first {contact.turns} responses, {'; '.join(problems)}.{helps}"

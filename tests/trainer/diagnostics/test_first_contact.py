@@ -35,7 +35,7 @@ def notice(
     [
         (
             (PLACEHOLDERS, "placeholders", "thought", "action || action", UNKNOWN),
-            ["100% have a thought copied", "100% have an answer copied", "format_line=example", "trainer sft"],
+            ["100% have a thought copied", "100% have an answer copied", "format_line=example", "sft.warmup_steps=16"],
         ),
         (
             (EXAMPLE, "example", "I am at 2,3. Go Left.", "Left || Left", LEFT),
@@ -45,7 +45,7 @@ def notice(
             (EXAMPLE, "example", "Go Left. I am at 2,3.", "Left", LEFT),
             ["100% have a thought copied from the prompt's description of the format"],
         ),
-        ((EXAMPLE, "example", "My own idea.", "Fly", UNKNOWN), ["none contains an action", "trainer sft"]),
+        ((EXAMPLE, "example", "My own idea.", "Fly", UNKNOWN), ["none contains an action", "sft.warmup_steps=16"]),
     ],
 )
 def test_what_is_copied_or_not_accepted_is_named_with_advice(given, expected):

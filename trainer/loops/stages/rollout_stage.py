@@ -137,10 +137,14 @@ class RolloutStage:
         self._is_first = False
         lines = [described_format(config) for config in configs]
         contact = first_contact.measure((trajectory, lines[trajectory.environment]) for trajectory in trajectories)
-        rollout = self.session.config.rollout
+        if contact is None:
+            return
+        config = self.session.config
+        rollout, warms_up = config.rollout, config.kind == "train" and config.sft.warmup_steps > 0
         stops = rollout.stop_at_answer == "on"
-        if contact and (notice := first_contact.first_contact_notice(contact, line=rollout.format_line, stops=stops)):
-            self.session.warn(notice)
+        notice = first_contact.first_contact_notice(contact, line=rollout.format_line, stops=stops, warms_up=warms_up)
+        if notice:
+            (self.session.inform if warms_up else self.session.warn)(notice)
 
     def complete(self, trajectories: list[Trajectory]) -> list[Trajectory]:
         """Those whose environment did not fail. The first failure of a run is a warning, later ones only a metric."""
