@@ -16,7 +16,7 @@ from django.db.models import Count, F, Max, Sum
 from django.db.models.fields.json import KT
 
 from trainer.config.imitation import mean_batch
-from trainer.config.run import POCKET, RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, POCKET, RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes, parts_as_text
 from webapp.core import formatting
@@ -26,8 +26,6 @@ from webapp.runs.models import Evaluation, MetricPoint, Run
 MAX_RECORDED_RUNS = 40
 MIN_ROWS = 16
 """Parallel trajectories below which a rollout becomes slow."""
-LEARNING_BY_SAMPLING = 1.3
-"""Time of an update by that of sampling the same tokens, in runs of models with 135 to 500 million parameters."""
 MIN_RANGE, RANGE_EXPONENT = 1.5, 0.25
 """Range of a time that was scaled from another size: 1.5 · (ratio of the sizes) ** 0.25."""
 GIB = 2**30

@@ -18,7 +18,7 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.files import load_preset
-from trainer.config.run import RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 from trainer.evaluation.suite_runner import is_due
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes
@@ -214,7 +214,7 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     MetricPoint.objects.create(run=run, name="time/evaluate", iteration=0, value=30.0, tokens=0, seconds=30)  # 40 / s
     (figure,) = (each for each in estimates.figures(people.owner, training) if each.title.startswith("Time"))
     assert figure.title == "Time on CPU, 1 thread"
-    seconds = trajectories * 30 * (1 + estimates.LEARNING_BY_SAMPLING) / 40
+    seconds = trajectories * 30 * (1 + LEARNING_BY_SAMPLING) / 40
     bounds = [formatting.duration(seconds * factor) for factor in (1, 1 / 1.5, 1.5)]
     assert figure.value == "about {} ({} to {})".format(*bounds), "no update was recorded: hence the range"
     assert figure.how == "Median of 1 recorded run: 40 tokens/s sampled, 31 tokens/s learned."
