@@ -90,6 +90,16 @@ class SftConfig(Section):
         check_mix(value, "sft.mix", "the run's own environments")
         return value
 
+    @property
+    def mean_batch(self) -> float:
+        """Mean number of demonstrations of a step: the last batch of an epoch may be smaller."""
+        return mean_batch(self.demonstrations, self.batch)
+
+
+def mean_batch(demonstrations: int, batch: int) -> float:
+    """Mean number of demonstrations of a step, given those of an epoch and the limit of a batch."""
+    return demonstrations / -(-demonstrations // batch)
+
 
 Course = Literal["general", "frozen_lake", "bandit", "countdown", "webshop", "calculator"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trainer.config.run import RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 
 WINDOW = 20
 """Newest measurements of each phase that a forecast reads."""
@@ -13,8 +13,13 @@ LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 """Quantiles of a phase's seconds: pace of a fast, a typical and a slow iteration."""
 SPREAD_OF_ONE = 0.3
 """Relative half-width of the range after a single measurement; it falls with the square root of their number."""
-ORDER = ("rollout", "update", "evaluate", "checkpoint")
-"""Phases of an iteration, in order. The evaluation of an iteration follows its update."""
+ASSUMED_RANGE = 2.0
+"""Factor by which seconds that were not measured, only derived from other phases, may be wrong."""
+ORDER = ("warmup", "rollout", "update", "evaluate", "checkpoint")
+"""Phases of an iteration, in order. The evaluation of an iteration follows its update.
+
+An iteration up to 0 is a step of the warm-up on demonstrations instead of a rollout and an update.
+"""
 
 Seconds = Mapping[str, Sequence[float]]
 """Phase → seconds of each time it was done, oldest first; `other` is the rest of an iteration."""
@@ -35,7 +40,8 @@ class Position:
 
     Attributes:
         phase: current one.
-        iteration: of the phase, from 1; of an evaluation or a checkpoint: the finished iteration, 0 before the first.
+        iteration: of the phase, from 1, or up to 0 within a warm-up; of an evaluation or a checkpoint: the finished
+            iteration.
         share: completed share of the phase, 0 to 1.
     """
 
@@ -73,52 +79,90 @@ def remaining_phases(config: RunConfig, iterations: int, position: Position) -> 
     step = ORDER.index(current) if current in ORDER else len(ORDER)
     rest = 1.0 - position.share
     evaluation, checkpoint = config.evaluation, config.checkpoint
-    every = (evaluation.every if evaluation.every else iterations) if evaluation.prompts else 0
+    iterations_left = iterations - max(at, 0)
     due = {
-        "rollout": iterations - at if config.kind == "train" else 0,
-        "update": iterations - at,
-        "evaluate": _due_after(at, iterations, every),
+        "warmup": max(0, -at),
+        "rollout": iterations_left if config.kind == "train" else 0,
+        "update": iterations_left,
+        "evaluate": _due_after(at, iterations, evaluation.every) if evaluation.prompts else 0,
         "checkpoint": _due_after(at, iterations, checkpoint.every),
     }
     now = {
-        "rollout": config.kind == "train",
-        "update": True,
-        "evaluate": _is_due(at, iterations, every),
+        "update": at > 0,
+        "evaluate": evaluation.prompts > 0 and _is_due(at, iterations, evaluation.every),
         "checkpoint": _is_due(at, iterations, checkpoint.every),
     }
     counts = {}
     for place, phase in enumerate(ORDER):
-        here = rest if phase == current else float(now[phase]) if place > step else 0.0
+        here = rest if phase == current else float(now.get(phase, False)) if place > step else 0.0
         counts[phase] = max(0, due[phase]) + here
-    return counts | {"other": counts["update"]}
+    return counts | {"other": counts["warmup"] + counts["update"]}
 
 
 def _is_due(iteration: int, iterations: int, every: int) -> bool:
-    return every > 0 and (iteration == iterations or iteration % every == 0)
+    return iteration in (0, iterations) or (every > 0 and iteration % every == 0)
 
 
 def _due_after(iteration: int, iterations: int, every: int) -> int:
-    """Number of iterations after this one that are a multiple of `every` (0: none), or the last."""
-    if every <= 0 or iteration >= iterations:
+    """Number of later iterations that are a multiple of `every` (0: none), end the warm-up, or are the last one."""
+    if iteration >= iterations:
         return 0
-    return iterations // every - iteration // every + (iterations % every > 0)
+    last = every <= 0 or iterations % every > 0
+    if iteration >= 0:
+        return (iterations // every - iteration // every if every > 0 else 0) + last
+    within = (-iteration - 1) // every if every > 0 else 0
+    return within + 1 + _due_after(0, iterations, every)
 
 
-def forecast(measured: Seconds, remaining: Mapping[str, float]) -> Forecast | None:
+def assumed_seconds(measured: Seconds, config: RunConfig) -> dict[str, float]:
+    """Seconds of a rollout and of an update during the warm-up, when none of them has been measured.
+
+    An update is assumed to take as long per trajectory and pass as a step on demonstrations, and a rollout as long per
+    trajectory as the newest evaluation. Empty before the first step.
+    """
+    if not measured.get("warmup"):
+        return {}
+    each = quantile(measured["warmup"][-WINDOW:], MIDDLE) / config.sft.mean_batch
+    seconds = {"update": each * config.rollout.trajectories * config.algorithm.updates_per_rollout}
+    if evaluations := measured.get("evaluate"):
+        evaluation = config.evaluation
+        suites = len(config.environment.names) + len(evaluation.suites)
+        played = suites * evaluation.prompts * evaluation.samples_per_prompt
+        seconds["rollout"] = evaluations[-1] * config.rollout.trajectories / max(1, played)
+    else:
+        seconds["rollout"] = each * config.rollout.trajectories / LEARNING_BY_SAMPLING
+    return seconds
+
+
+def forecast(
+    measured: Seconds, remaining: Mapping[str, float], assumed: Mapping[str, float] | None = None
+) -> Forecast | None:
     """Remaining time of the phases that are still to be done.
 
     The bounds assume that all of them are as fast as the fast iterations were, or as slow as the slow ones. Phases that
-    were never measured count as 0, but without a measured update, or a rollout where one is to come, there is none.
+    were never measured count as 0, but without the seconds of an update, or of a rollout or a step of the warm-up where
+    one is to come, there is none.
+
+    Args:
+        assumed: seconds of phases that were not measured.
     """
     known = {phase: list(seconds)[-WINDOW:] for phase, seconds in measured.items() if len(seconds)}
-    if any(remaining.get(phase, 0) > 0 and phase not in known for phase in ("rollout", "update")):
+    guessed = {phase: seconds for phase, seconds in (assumed or {}).items() if phase not in known}
+    if any(
+        remaining.get(phase, 0) > 0 and phase not in {*known, *guessed} for phase in ("warmup", "rollout", "update")
+    ):
         return None
     low, middle, high = (
         sum(count * quantile(known[phase], at) for phase, count in remaining.items() if phase in known)
         for at in (LOW, MIDDLE, HIGH)
     )
-    width = SPREAD_OF_ONE / max(1, len(known.get("update", ()))) ** 0.5
-    return Forecast(middle, min(low, middle * (1 - width)), max(high, middle * (1 + width)))
+    width = SPREAD_OF_ONE / max(1, len(known.get("update") or known.get("warmup") or ())) ** 0.5
+    rest = sum(remaining.get(phase, 0) * seconds for phase, seconds in guessed.items())
+    return Forecast(
+        seconds=middle + rest,
+        low=min(low, middle * (1 - width)) + rest / ASSUMED_RANGE,
+        high=max(high, middle * (1 + width)) + rest * ASSUMED_RANGE,
+    )
 
 
 def iteration_shares(measured: Seconds, config: RunConfig, iterations: int, iteration: int) -> dict[str, float]:

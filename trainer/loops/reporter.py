@@ -139,8 +139,7 @@ class Reporter:
 
         def report(done: int, speed: float | None = None) -> None:
             share = (part[0] + (done / total if total else 0.0)) / part[1]
-            at = max(0, iteration)  # a phase within the warm-up is before the first iteration
-            self.phase(phase, done, total, unit="trajectories", iteration=at, speed=speed, share=share)
+            self.phase(phase, done, total, unit="trajectories", iteration=iteration, speed=speed, share=share)
 
         def step(done: int, tokens: int) -> None:
             if time.monotonic() - self._reported >= _REPORT_INTERVAL or played + done == total:
@@ -215,15 +214,20 @@ class Reporter:
         Args:
             step, steps: number of the step, from 0, and steps of the warm-up.
         """
-        self._write(self._phase("warmup", step, steps, unit="steps", share=step / steps))
+        iteration = step + 1 - steps
+
+        def event(done: float) -> Phase:
+            position = Position("warmup", iteration, done)
+            share = round((step + done) / steps, 4)
+            return self._phase("warmup", step, steps, position=position, unit="steps", iteration=iteration, share=share)
 
         def report(progress: UpdateReport) -> None:
             now = time.monotonic()
             if now - self._sent < _LIVE_INTERVAL:
                 return
-            event = self._phase("warmup", step, steps, unit="steps", share=round((step + progress.share) / steps, 4))
-            (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event)
+            (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event(progress.share))
 
+        self._write(event(0.0))
         return report
 
     def phase(
@@ -240,24 +244,48 @@ class Reporter:
         """Write a phase event; steps of a warm-up are written at most once a second."""
         if phase == "warmup" and 0 < done < total and time.monotonic() - self._reported < _REPORT_INTERVAL:
             return
+        at = self.progress.iteration if iteration is None else iteration
+        # Demonstrations are played, and the pocket policy is built, before the run's own steps.
+        position = Position("load", at) if phase == "warmup" else None
         self._write(
-            self._phase(phase, done, total, unit=unit, iteration=iteration, tokens_per_second=speed, share=share)
+            self._phase(
+                phase,
+                done,
+                total,
+                position=position,
+                unit=unit,
+                iteration=at,
+                tokens_per_second=speed,
+                share=share,
+            )
         )
 
     def _phase(
-        self, phase: PhaseName, done: int = 0, total: int = 0, *, iteration: int | None = None, **fields: Any
+        self,
+        phase: PhaseName,
+        done: int = 0,
+        total: int = 0,
+        *,
+        iteration: int,
+        position: Position | None = None,
+        **fields: Any,
     ) -> Phase:
-        at = max(0, self.progress.iteration) if iteration is None else iteration
-        event = Phase(phase=phase, iteration=at, done=done, total=total, **fields)
+        """A phase event with the forecast.
+
+        Args:
+            iteration: up to 0 within a warm-up, which events count as before the first one.
+            position: where the run is, unless that follows from the phase, its iteration and its share.
+        """
+        event = Phase(phase=phase, iteration=max(0, iteration), done=done, total=total, **fields)
         if self.config is None or self.iterations == 0:
             return event
         measured = self.progress.phase_seconds
-        position = Position(phase, at, event.share or 0.0)
+        position = position or Position(phase, iteration, event.share or 0.0)
         remaining = forecast.remaining_phases(self.config, self.iterations, position)
-        if left := forecast.forecast(measured, remaining):
+        if left := forecast.forecast(measured, remaining, forecast.assumed_seconds(measured, self.config)):
             event.eta_seconds, event.eta_low_seconds = round(left.seconds, 1), round(left.low, 1)
             event.eta_high_seconds = round(left.high, 1)
-        event.iteration_shares = forecast.iteration_shares(measured, self.config, self.iterations, at) or None
+        event.iteration_shares = forecast.iteration_shares(measured, self.config, self.iterations, iteration) or None
         return event
 
     def _write(self, event: Phase) -> None:

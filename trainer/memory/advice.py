@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.run import RunConfig
-from trainer.memory.estimate import GB, STAGES, MemoryEstimate, Role, estimate_memory, learned_tokens
+from trainer.memory.estimate import GB, STAGES, MemoryEstimate, Role, Stage, estimate_memory, learned_tokens
 from trainer.policy.shapes import ModelShape
 
 _MIN_SAVING = GB // 20
@@ -109,12 +110,15 @@ def _with(config: RunConfig, name: str, value: Any) -> RunConfig | None:
 
 def table(estimate: MemoryEstimate) -> str:
     """An estimate as a Markdown table: each part by stage, and the totals."""
-    lines = [["part", *STAGES.values()], ["---", *["---:"] * len(STAGES)]]
-    lines += [
-        [part.name, *(gigabytes(part.size) if stage in part.stages else "" for stage in STAGES)]
-        for part in sorted(estimate.parts, key=lambda part: -part.size)
-    ]
-    lines.append(["**together**", *(gigabytes(estimate.at(stage)) for stage in STAGES)])
+    stages = {stage: label for stage, label in STAGES.items() if estimate.at(stage)}
+    sizes: dict[str, dict[Stage, int]] = defaultdict(lambda: defaultdict(int))
+    for part in sorted(estimate.parts, key=lambda part: -part.size):
+        for stage in part.stages:
+            sizes[part.name][stage] += part.size
+    lines = [["part", *stages.values()], ["---", *["---:"] * len(stages)]]
+    for name, by_stage in sizes.items():
+        lines.append([name, *(gigabytes(by_stage[stage]) if stage in by_stage else "" for stage in stages)])
+    lines.append(["**together**", *(gigabytes(estimate.at(stage)) for stage in stages)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

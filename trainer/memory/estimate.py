@@ -6,7 +6,7 @@ Imports no torch, because the launch form uses it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -16,9 +16,15 @@ from trainer.memory.activations import ActivationBytes
 from trainer.policy.shapes import ModelShape
 
 GB = 10**9
-Stage = Literal["play", "learn", "step"]
-STAGES: dict[Stage, str] = {"play": "while playing", "learn": "while learning", "step": "in the optimiser's step"}
+Stage = Literal["play", "learn", "step", "warmup"]
+STAGES: dict[Stage, str] = {
+    "play": "while playing",
+    "learn": "while learning",
+    "step": "in the optimiser's step",
+    "warmup": "in the warm-up",
+}
 ALWAYS: tuple[Stage, ...] = ("play", "learn", "step")
+"""Stages of an iteration. The warm-up on demonstrations is over, and its learner released, before the first one."""
 Role = Literal["all", "play", "learn"]
 """What a process of a run does: an actor only plays or only learns."""
 
@@ -48,7 +54,7 @@ DEFAULT_STATE_TOKENS = 128
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """A part of the memory: its bytes, and the stages of an iteration that hold it."""
+    """A part of the memory: its bytes, and the stages that it is needed in."""
 
     name: str
     size: int
@@ -73,7 +79,7 @@ class MemoryEstimate:
     @property
     def worst(self) -> Stage:
         """The stage with the largest total."""
-        return max(ALWAYS, key=self.at)
+        return max(STAGES, key=self.at)
 
     @property
     def peak(self) -> int:
@@ -111,7 +117,8 @@ def estimate_memory(
     shards = processes if config.parallel.sharding == "full" else 1
     parts = _policy(config, shape, learns=role != "play")
     if role != "play":
-        parts += _learning(config, shape, gpu=gpu, shards=shards)
+        taught = config.for_demonstrations() if config.kind == "sft" else config
+        parts += _learning(taught, shape, gpu=gpu, shards=shards)
     paired = role == "all" and processes > 1
     if paired and not config.engine.foreign:
         parts.append(MemoryItem("weights of the rollout actor", width_of(config) * shape.parameters))
@@ -125,6 +132,11 @@ def estimate_memory(
         parts.append(MemoryItem("CUDA itself", (1 + paired) * CUDA_CONTEXT))
     else:
         parts.append(MemoryItem("Python and libraries", (1 + paired) * PROCESS_BYTES))
+    if config.warmup_steps and role != "play":
+        imitation = config.model_copy(update={"kind": "sft"})
+        alone = estimate_memory(imitation, shape, gpu=gpu, rows=rows, total=total, processes=processes, role=role)
+        worst: Stage = "step" if alone.at("step") > alone.at("learn") else "learn"
+        parts += [replace(part, stages=("warmup",)) for part in alone.largest(worst)]
     return MemoryEstimate(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
 
 
@@ -244,7 +256,7 @@ def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
 def step_rows(config: RunConfig) -> int:
     """Dialogues of an optimiser step."""
     if config.kind == "sft":
-        return config.sft.batch
+        return min(config.sft.batch, config.sft.demonstrations)
     return min(config.optimizer.mini_batch_trajectories, config.rollout.trajectories)
 
 

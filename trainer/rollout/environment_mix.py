@@ -6,8 +6,9 @@ The environments of a run share the policy and the learner.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from trainer.config.run import RunConfig
@@ -18,6 +19,7 @@ from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,26 @@ def assign_groups(shares: Sequence[float], groups: int, iteration: int) -> list[
         ends.append((ends[-1] if ends else 0.0) + share * groups)
     ends[-1] = float(groups)  # removes the rounding error of the sum
     return [next(number for number, end in enumerate(ends) if group + phase < end) for group in range(groups)]
+
+
+def interleave(shares: Sequence[float]) -> Iterator[int]:
+    """An endless sequence of environment numbers in which every environment keeps its share from the start.
+
+    Of the first n numbers, an environment has its share rounded down or up; two equal shares alternate.
+
+    Args:
+        shares: of the environments, all above 0, with sum 1.
+    Source: R. Tijdeman, The chairman assignment problem, Discrete Mathematics 32 (1980).
+    """
+    margin = 1 / (2 * len(shares) - 2) if len(shares) > 1 else 1.0
+    taken = [0] * len(shares)
+    for number in count(1):
+        due = [share * number - before for share, before in zip(shares, taken, strict=True)]
+        # Of the environments that may come next, the one that must come soonest. At least one may, up to rounding.
+        ready = [place for place, owed in enumerate(due) if owed >= margin - _ROUNDING]
+        chosen = min(ready, key=lambda place: (1 - margin - due[place]) / shares[place])
+        taken[chosen] += 1
+        yield chosen
 
 
 def train_plans(config: RunConfig, shares: Sequence[EnvironmentShare], iteration: int) -> list[GroupPlan]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.config.run import RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 from trainer.evaluation.suite_runner import is_due
 from trainer.loops import forecast
 from trainer.loops.forecast import ORDER, Position
@@ -15,33 +15,62 @@ SECONDS = st.lists(st.floats(0.01, 1e5), min_size=1, max_size=40)
 MEASURED = st.fixed_dictionaries({"rollout": SECONDS, "update": SECONDS}, optional={"evaluate": SECONDS})
 
 
-def settings(iterations: int, every: int, checkpoint: int, prompts: int = 8) -> RunConfig:
+def settings(iterations: int, every: int, checkpoint: int, prompts: int = 8, warmup: int = 0) -> RunConfig:
     return RunConfig.model_validate(
         {
+            "policy": {"model": "org/model"},
             "iterations": iterations,
-            "evaluation": {"every": every, "prompts": prompts},
+            "evaluation": {"every": every, "prompts": prompts, "suites": []},
             "checkpoint": {"every": checkpoint},
+            "rollout": {"groups": 4, "group_size": 6},
+            "sft": {"warmup_steps": warmup, "batch": 8, "demonstrations": 32},
+            "algorithm": {"updates_per_rollout": 2},
         }
     )
 
 
-@given(st.integers(1, 60), st.integers(0, 20), st.integers(1, 20), st.data())
+@given(st.integers(1, 60), st.integers(0, 20), st.integers(1, 20), st.integers(0, 30), st.data())
 def test_remaining_phases_are_those_of_the_loop(
-    iterations: int, every: int, checkpoint: int, data: st.DataObject
+    iterations: int, every: int, checkpoint: int, warmup: int, data: st.DataObject
 ) -> None:
-    config = settings(iterations, every, checkpoint)
-    loop = []  # what the training loop does, in order
-    for number in range(1, iterations + 1):
-        loop += [("rollout", number), ("update", number)]
+    config = settings(iterations, every, checkpoint, warmup=warmup)
+    loop = [("evaluate", -warmup)] if warmup else []  # what the training loop does, in order
+    for number in range(1 - warmup, iterations + 1):
+        loop += [("rollout", number), ("update", number)] if number > 0 else [("warmup", number)]
         loop += [("evaluate", number)] if is_due(config, number) else []
-        loop += [("checkpoint", number)] if number % checkpoint == 0 or number == iterations else []
-    at = data.draw(st.integers(0, len(loop) - 1))
+        loop += [("checkpoint", number)] if number % checkpoint == 0 or number in (0, iterations) else []
+    at = data.draw(st.integers(1 if warmup else 0, len(loop) - 1))
     phase, number = loop[at]
     share = data.draw(st.floats(0, 1))
     remaining = forecast.remaining_phases(config, iterations, Position(phase, number, share))
     for name in ORDER:
         expected = sum(later == name for later, _ in loop[at + 1 :]) + (1 - share if name == phase else 0)
         assert remaining[name] == pytest.approx(expected), name
+
+
+def test_a_warm_up_is_forecast_from_its_first_step_on_and_its_iterations_from_its_pace() -> None:
+    config = settings(10, 5, 100, warmup=16)
+
+    def left(measured: forecast.Seconds, position: Position) -> forecast.Forecast | None:
+        remaining = forecast.remaining_phases(config, 10, position)
+        return forecast.forecast(measured, remaining, forecast.assumed_seconds(measured, config))
+
+    zero_shot = {"evaluate": [16.0]}  # of 8 trajectories
+    assert left(zero_shot, Position("evaluate", -16, 0.5)) is None
+    assert left(zero_shot, Position("warmup", -15)) is None
+    steps, evaluations, iterations = 12 * 4.0, (2 + 1 + 2) * 16.0, 10 * (24 * 2.0 + 24 * 2 * 4.0 / 8)
+    found = left(zero_shot | {"warmup": [4.0] * 4}, Position("warmup", -11))
+    assert found is not None
+    assert found.seconds == pytest.approx(steps + evaluations + iterations)
+    assert found.high - found.low > iterations, "nothing of the iterations was measured"
+    first = left(zero_shot | {"warmup": [4.0] * 16}, Position("rollout", 1))
+    assert first is not None
+    assert first.seconds == pytest.approx(iterations + 2 * 16.0)
+    later = left(zero_shot | {"warmup": [4.0] * 16, "rollout": [3.0], "update": [9.0]}, Position("rollout", 2))
+    assert later is not None
+    assert later.seconds == pytest.approx(9 * 12.0 + 2 * 16.0), "what was measured replaces it"
+    unevaluated = forecast.assumed_seconds({"warmup": [4.0]}, config)
+    assert unevaluated == {"update": 24.0, "rollout": pytest.approx(24 * 4.0 / 8 / LEARNING_BY_SAMPLING)}
 
 
 @given(MEASURED, st.integers(1, 500), st.floats(0, 1))

@@ -3,8 +3,11 @@
 import math
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
 from tests.trainer import tiny
@@ -17,9 +20,10 @@ from trainer.journal.protocol import ADAPTER_FOLDER, JOURNAL_FILE
 from trainer.learner.groups.imitator import Imitator
 from trainer.loops import run_factory, sft
 from trainer.loops.stages import checkpoints, imitation_stage
-from trainer.loops.stages.imitation_stage import demonstrations, is_usable
+from trainer.loops.stages.imitation_stage import demonstrations, epoch_order, is_usable
 from trainer.metrics.registry import spec_of
 from trainer.policy.load import load
+from trainer.rollout.environment_mix import interleave
 from trainer.rollout.trajectory import Trajectory, collate
 
 CONTEXT = 2048
@@ -155,20 +159,30 @@ def test_a_mixed_run_uses_demonstrations_in_the_configured_shares(chat):
     run_config = RunConfig.model_validate(
         {"environment": {"name": "Bandit", "mix": [{"name": "Sokoban", "share": 0.5}]}}
     )
-    boards = [trajectory.turns[0].board.kind for trajectory in shown(run_config, chat, 30)]
-    assert 6 <= boards.count("arms") <= 24
-    assert set(boards) == {"arms", "grid"}
+    played = shown(run_config, chat, 12)
+    assert [trajectory.turns[0].board.kind for trajectory in played] == ["arms", "grid"] * 6
+    assert [trajectory.environment for trajectory in played] == [0, 1] * 6
 
 
-def test_an_environment_without_demonstrations_is_named(chat):
+@given(st.integers(0, 40), st.integers(1, 60), st.integers(1, 16), st.integers(0, 9))
+def test_every_batch_of_an_epoch_has_the_shares_of_the_mixture(held_out, number, batch, seed):
+    shares = [0.5, 0.3, 0.2]
+    environments = np.array(list(islice(interleave(shares), held_out + number))[held_out:])
+    order, other = (epoch_order(environments, torch.Generator().manual_seed(own)) for own in (seed, seed + 1))
+    assert sorted(order) == list(range(number)), "each once"
+    for start in range(0, number, batch):
+        drawn = environments[order[start : start + batch]]
+        assert all(abs((drawn == task).sum() - share * len(drawn)) < 2 for task, share in enumerate(shares))
+    assert number < 30 or list(order) != list(other)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_an_environment_without_demonstrations_is_named(chat, mixed):
+    unsolved = {"name": "Sokoban", "settings": {"min_length": 4}}
+    environment = {"name": "Bandit", "mix": [unsolved | {"share": 0.2}]} if mixed else unsolved
+    config = RunConfig.model_validate({"sft": {"max_solution_length": 1}, "environment": environment})
     with pytest.raises(NoSolverError, match="Sokoban gives too few demonstrations: 0 of 101 starts"):
-        shown(
-            RunConfig.model_validate(
-                {"sft": {"max_solution_length": 1}, "environment": {"settings": {"min_length": 4}}}
-            ),
-            chat,
-            1,
-        )
+        shown(config, chat, 5)
 
 
 def test_the_loss_covers_responses_at_any_micro_batch_size(pocket_folder, chat):

@@ -61,6 +61,9 @@ def test_a_run_imitates_up_to_iteration_0_and_trains_from_there(whole):
     assert [event.from_iteration for event in events(folder, RunStarted)] == [-5]
     steps = [event for event in events(folder, Phase) if event.phase == "warmup" and event.unit == "steps"]
     assert {(event.done, event.total, event.iteration) for event in steps} == {(n, STEPS, 0) for n in range(STEPS)}
+    assert steps[0].eta_seconds is None, "nothing was measured"
+    known = [event for event in events(folder, Phase) if event.time >= steps[-1].time]
+    assert all(0 <= event.eta_low_seconds <= event.eta_seconds <= event.eta_high_seconds for event in known)
     end = events(folder)[-1]
     assert {"success_before", "success_after_warmup", "success_after"} <= set(end.summary)
 

@@ -23,6 +23,7 @@ from trainer.learner import micro_batches
 from trainer.learner.learner import Learner
 from trainer.memory import activations, estimate
 from trainer.memory.activations import ActivationBytes
+from trainer.memory.advice import table
 from trainer.policy import gradient_checkpointing, lora_adapters, shapes
 from trainer.policy.critic import Critic
 from trainer.policy.head import token_logprobs
@@ -70,6 +71,34 @@ def test_every_weight_of_a_model_is_estimated(kind):
     shape = shapes.read(KINDS[kind].to_dict())
     real = sorted(tuple(weight.shape) for weight in built(kind, "meta").parameters())
     assert sorted(shape.tensors()) == real
+
+
+def test_a_warm_up_needs_the_memory_of_the_same_imitation_and_counts_where_it_is_larger():
+    shape = shapes.read(KINDS["qwen2"].to_dict())
+    sections = {
+        "policy": {"model": "org/model"},
+        "environment": {"name": "BanditRev"},
+        "rollout": {"groups": 1, "group_size": 2, "max_turns": 1},
+        "sft": {"warmup_steps": 4, "batch": 64, "demonstrations": 16, "mix": [{"name": "ToolMCP", "share": 0.5}]},
+        "evaluation": {"prompts": 1},
+    }
+    large = RunConfig.model_validate(sections)
+    plain = large.model_copy(update={"sft": large.sft.model_copy(update={"warmup_steps": 0})})
+    imitation = large.model_copy(update={"kind": "sft"})
+    estimates = {
+        name: estimate.estimate_memory(config, shape, gpu=False)
+        for name, config in (("warm-up", large), ("plain", plain), ("sft", imitation))
+    }
+    assert estimates["warm-up"].worst == "warmup"
+    assert estimates["warm-up"].peak == estimates["sft"].peak > estimates["plain"].peak
+    for stage in estimate.ALWAYS:
+        assert estimates["warm-up"].at(stage) == estimates["plain"].at(stage)
+    few = imitation.model_copy(update={"sft": imitation.sft.model_copy(update={"batch": 16})})
+    assert estimate.step_tokens(few, shape) == estimate.step_tokens(imitation, shape), "there are no more"
+    assert "in the warm-up" in table(estimates["warm-up"])
+    assert "in the warm-up" not in table(estimates["plain"])
+    small = large.model_copy(update={"sft": large.sft.model_copy(update={"batch": 1, "mix": []})})
+    assert estimate.estimate_memory(small, shape, gpu=False).peak == estimates["plain"].peak
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import get_args
 
 import pytest
@@ -19,7 +20,13 @@ from trainer.config.run import RunConfig
 from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
 from trainer.metrics.registry import spec_of
-from trainer.rollout.environment_mix import assign_groups, shares_of, success_by_environment, train_plans
+from trainer.rollout.environment_mix import (
+    assign_groups,
+    interleave,
+    shares_of,
+    success_by_environment,
+    train_plans,
+)
 from trainer.rollout.runner import RolloutRequest
 from trainer.rollout.trajectory import Trajectory, collate
 
@@ -122,6 +129,20 @@ def test_the_shares_hold_over_the_iterations(shares, groups, iterations):
     )
     for task, share in enumerate(shares):
         assert abs(played[task] - share * groups * iterations) < 4, "a few groups, however long the run"
+
+
+@given(shares, st.integers(1, 400))
+def test_an_interleaved_sequence_keeps_the_shares_at_every_length(shares, length):
+    sequence = list(islice(interleave(shares), length))
+    for number in range(1, length + 1):
+        counts = Counter(sequence[:number])
+        assert all(abs(counts[task] - share * number) < 1 for task, share in enumerate(shares))
+    assert sequence == list(islice(interleave(shares), length))
+
+
+def test_equal_shares_alternate():
+    assert list(islice(interleave([0.5, 0.5]), 6)) == [0, 1, 0, 1, 0, 1]
+    assert list(islice(interleave([0.5, 0.25, 0.25]), 8)).count(0) == 4
 
 
 def test_shares_that_divide_evenly_hold_in_every_iteration():

@@ -21,7 +21,7 @@ from trainer.loops.stages.policy_setup import PolicySetup
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.policy.chat_format import ChatFormat
-from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.environment_mix import interleave, shares_of
 from trainer.rollout.trajectory import Trajectory, collate
 from trainer.seeds import Purpose, derive
 
@@ -50,6 +50,7 @@ class ImitationStage:
         held_out = config.sft.validation_demonstrations
         self.held_out = collate(played[:held_out], self.pad_id) if held_out else None
         self.taught = played[held_out:]
+        self.environments = np.array([trajectory.environment for trajectory in self.taught])
         self.steps_per_epoch = -(-len(self.taught) // config.sft.batch)
 
     def run(self, rollouts: RolloutStage, evaluator: SuiteEvaluator, checkpointer: Checkpointer) -> None:
@@ -91,7 +92,7 @@ class ImitationStage:
             report = self.session.reporter.watch_warmup(number, config.warmup_steps)
         self.imitators.report_to(report)
         generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, epoch))
-        order = torch.randperm(len(self.taught), generator=generator)[step * size : (step + 1) * size]
+        order = epoch_order(self.environments, generator)[step * size : (step + 1) * size]
         batch = collate([self.taught[place] for place in order], self.pad_id)
         metrics = self.imitators.imitate(batch, derive(config.seed, Purpose.UPDATE, epoch, step), factor)
         if self.held_out is not None and (step + 1 == steps or iteration == self.last):
@@ -115,38 +116,58 @@ def _play_solver(session: RunSession, setup: PolicySetup) -> list[Trajectory]:
 
 
 def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterator[Trajectory]:
-    """Endless plain solver play in the environments of the run and of `sft.mix`, in their shares.
+    """Endless plain solver play in the environments of the run and of `sft.mix`, in exactly their shares.
 
     The n-th demonstration is always the same.
 
     Raises:
-        NoSolverError: too many initial states have no usable demonstration.
+        NoSolverError: too many initial states of an environment have no usable demonstration.
     """
     tasks = shares_of(config.for_demonstrations())
-    ends = np.cumsum([task.share for task in tasks])
-    yielded = 0
-    for number in count():
-        seed = derive(config.seed, Purpose.DEMONSTRATION, number)
-        position = np.random.default_rng(seed).random() * ends[-1]
-        task = tasks[min(int(np.searchsorted(ends, position, side="right")), len(tasks) - 1)]
-        demonstration = demonstrate(
-            task.config,
-            chat,
-            seed,
-            noise=0.0,
-            mistake_rate=0.0,
-            context=context,
-            demonstrator=expert_of(task.config, seed),
-        )
-        if is_usable(demonstration, task.config):
-            yielded += 1
-            yield demonstration.trajectory
-        elif number >= _MAX_FIRST_MISSES + _MAX_MISSES_PER_DEMONSTRATION * yielded:
-            raise NoSolverError(
-                f"{config.environment.name} gives too few demonstrations: {yielded} of {number + 1} starts had a "
-                f"solution of at most {config.sft.max_solution_length} actions"
-                + (" that succeeded" if config.sft.only_successes else "")
+    starts, used = [0] * len(tasks), [0] * len(tasks)
+    seeds = (derive(config.seed, Purpose.DEMONSTRATION, number) for number in count())
+    for place in interleave([task.share for task in tasks]):
+        task = tasks[place]
+        demonstration = None
+        while demonstration is None or not is_usable(demonstration, task.config):
+            if starts[place] - used[place] > _MAX_FIRST_MISSES + _MAX_MISSES_PER_DEMONSTRATION * used[place]:
+                raise NoSolverError(
+                    f"{task.name} gives too few demonstrations: {used[place]} of {starts[place]} starts had a "
+                    f"solution of at most {config.sft.max_solution_length} actions"
+                    + (" that succeeded" if config.sft.only_successes else "")
+                )
+            seed = next(seeds)
+            starts[place] += 1
+            demonstration = demonstrate(
+                task.config,
+                chat,
+                seed,
+                noise=0.0,
+                mistake_rate=0.0,
+                context=context,
+                demonstrator=expert_of(task.config, seed),
             )
+        used[place] += 1
+        demonstration.trajectory.environment = task.number
+        yield demonstration.trajectory
+
+
+def epoch_order(environments: np.ndarray, generator: torch.Generator) -> np.ndarray:
+    """The demonstrations in the order of an epoch, shuffled only within each environment.
+
+    The environments follow one another as they were demonstrated, so that every batch has the mixture's shares.
+
+    Args:
+        environments: [demonstrations] number of each one's environment.
+        generator: of the order.
+    Returns:
+        [demonstrations] their places.
+    """
+    shuffled = torch.randperm(len(environments), generator=generator).numpy()
+    order = np.empty_like(shuffled)
+    for environment in np.unique(environments):
+        order[environments == environment] = shuffled[environments[shuffled] == environment]
+    return order
 
 
 def is_usable(demonstration: Demonstration, config: RunConfig) -> bool:

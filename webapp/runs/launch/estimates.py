@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from django.db.models import F, Max, Sum
+from django.db.models import Count, F, Max, Sum
 from django.db.models.fields.json import KT
 
-from trainer.config.run import POCKET, RunConfig
+from trainer.config.imitation import mean_batch
+from trainer.config.run import LEARNING_BY_SAMPLING, POCKET, RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes, parts_as_text
 from webapp.core import formatting
@@ -25,8 +26,6 @@ from webapp.runs.models import Evaluation, MetricPoint, Run
 MAX_RECORDED_RUNS = 40
 MIN_ROWS = 16
 """Parallel trajectories below which a rollout becomes slow."""
-LEARNING_BY_SAMPLING = 1.3
-"""Time of an update by that of sampling the same tokens, in runs of models with 135 to 500 million parameters."""
 MIN_RANGE, RANGE_EXPONENT = 1.5, 0.25
 """Range of a time that was scaled from another size: 1.5 · (ratio of the sizes) ** 0.25."""
 GIB = 2**30
@@ -67,15 +66,16 @@ class RecordedPace:
 
 @dataclass(frozen=True)
 class RecordedWork:
-    """Tokens and seconds of a recorded run's rollouts and evaluations, and of its updates; 0 = none.
+    """Tokens and seconds of a recorded run's rollouts and evaluations, and of what it learned from; 0 = none.
 
     Attributes:
         parameters: of its model.
-        per_trajectory: mean sampled tokens of a trajectory; of an SFT run demonstrated ones.
+        learned, learning_seconds: of updates and of steps on demonstrations.
+        per_trajectory: mean sampled tokens of a trajectory; 0 = none was sampled, or not counted.
+        per_demonstration: mean tokens of a demonstration that are learned; 0 = none.
     """
 
     model: str
-    kind: str
     environment: str
     device: str
     parameters: int
@@ -84,6 +84,15 @@ class RecordedWork:
     learned: float
     learning_seconds: float
     per_trajectory: float
+    per_demonstration: float
+
+
+@dataclass(frozen=True)
+class TokenLengths:
+    """Tokens of a trajectory and of a demonstration in recorded runs; None = not recorded."""
+
+    trajectory: float | None
+    demonstration: float | None
 
 
 def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
@@ -98,8 +107,12 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
     parameters = max((work.parameters for work in recorded if work.model == config.policy.model), default=0)
     shape = model_shape(config.policy.model, config.policy.revision)
     paces = _paces(recorded, config.policy.model, shape.parameters if shape else parameters)
-    each = tokens_per_trajectory(recorded, config)
-    return [_tokens(config, each), *_times(config, paces, each), _memory(config, parameters, gpu=gpu)]
+    lengths = token_lengths(recorded, config)
+    return [
+        _tokens(config, lengths.trajectory),
+        *_times(config, paces, lengths),
+        _memory(config, parameters, gpu=gpu),
+    ]
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
@@ -136,16 +149,25 @@ def recorded_work(user: Any) -> list[RecordedWork]:
         .order_by("-created_at")
         .annotate(model=KT("config__policy__model"), kind=KT("config__kind"))
         .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
-        .annotate(batch=F("config__sft__batch"))
-        .values("pk", "model", "kind", "environment", "device", "parameters", "waves", "size", "batch")[
-            :MAX_RECORDED_RUNS
-        ]
+        .annotate(batch=F("config__sft__batch"), demonstrations=F("config__sft__demonstrations"))
+        .values(
+            "pk",
+            "model",
+            "kind",
+            "environment",
+            "device",
+            "parameters",
+            "waves",
+            "size",
+            "batch",
+            "demonstrations",
+        )[:MAX_RECORDED_RUNS]
     }
     points: dict[int, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    names = ("time/rollout", "time/update", "time/evaluate", "reward/mean")
+    names = ("time/rollout", "time/update", "time/warmup", "time/evaluate", "reward/mean")
     measured = MetricPoint.objects.filter(run__in=list(runs), name__in=names).values("run", "name")
     for point in measured.annotate(
-        total=Sum("value"), newest=Max("iteration"), sampled=Max("tokens"), worked=Max("seconds")
+        total=Sum("value"), number=Count("pk"), newest=Max("iteration"), tokens=Max("tokens"), worked=Max("seconds")
     ):
         points[point["run"]][point["name"]] = point
     trajectories = F("prompts") * F("samples")
@@ -163,49 +185,59 @@ def _work(
     """Work of one run.
 
     Args:
-        points: total of a metric, its newest iteration, and the run's tokens and seconds at that time, by name.
+        points: total and number of a metric's values, its newest iteration, and the run's tokens and seconds at that
+            time, by name.
         suites: tokens and trajectories of its evaluations.
     """
-    sampled = seconds = learned = learning = 0.0
-    trajectories = 0
+    sampled = seconds = learned = learning = demonstrated = 0.0
+    trajectories = steps = 0
+    if warmup := points.get("time/warmup"):  # its tokens are the first that the run counts
+        demonstrated, steps, learning = float(warmup["tokens"] or 0), warmup["number"], warmup["total"]
     if update := points.get("time/update"):
-        learned, learning = float(update["sampled"] or 0), update["total"]
-    if run["kind"] == "sft":
-        trajectories = (update["newest"] if update else 0) * (run["batch"] or 1)
-        per_trajectory = learned / max(1, trajectories)
+        learned, learning = float(update["tokens"] or 0) - demonstrated, learning + update["total"]
+    if update and run["kind"] == "sft":
+        demonstrated, learned, steps = learned, 0.0, update["newest"]
     if run["kind"] == "train" and (newest := points.get("time/rollout") or points.get("reward/mean")):
-        sampled, trajectories = float(newest["sampled"]), newest["newest"] * (run["waves"] or 1) * (run["size"] or 1)
+        sampled = float(newest["tokens"]) - demonstrated
+        trajectories = newest["newest"] * (run["waves"] or 1) * (run["size"] or 1)
         seconds = newest["total"]
         if newest["name"] != "time/rollout":  # a journal without times of phases: all of its time per token
             seconds, learned, learning = newest["worked"], sampled, 0.0
     if suites and (evaluation := points.get("time/evaluate")):
         sampled, seconds = sampled + suites["sampled"], seconds + evaluation["total"]
         trajectories += suites["played"]
-    if run["kind"] != "sft":
-        per_trajectory = sampled / max(1, trajectories)
-    if not per_trajectory:
+    rows = mean_batch(run["demonstrations"] or 1, run["batch"] or 1)
+    if not sampled and not demonstrated:
         return None
     return RecordedWork(
         model=run["model"],
-        kind=run["kind"],
         environment=run["environment"],
         device=run["device"],
         parameters=run["parameters"],
         sampled=sampled,
         sampling_seconds=seconds,
-        learned=learned,
+        learned=learned + demonstrated,
         learning_seconds=learning,
-        per_trajectory=per_trajectory,
+        per_trajectory=sampled / max(1, trajectories) if run["kind"] != "sft" else 0.0,
+        per_demonstration=demonstrated / max(1.0, steps * rows),
     )
 
 
-def tokens_per_trajectory(recorded: Sequence[RecordedWork], config: RunConfig) -> float | None:
-    """Median tokens of a trajectory in runs with the same model; of a demonstration in SFT runs of the environment."""
+def token_lengths(recorded: Sequence[RecordedWork], config: RunConfig) -> TokenLengths:
+    """Median tokens of a trajectory in runs with the same model, and of a demonstration in runs in the environment.
+
+    The policy of a run of kind sft plays as it was shown.
+    """
+    played = [work.per_trajectory for work in recorded if work.per_trajectory and work.model == config.policy.model]
+    shown = [
+        work.per_demonstration
+        for work in recorded
+        if work.per_demonstration and work.environment == config.environment.name
+    ]
+    demonstration = median(shown) if shown else None
     if config.kind == "sft":
-        same = [work for work in recorded if work.kind == "sft" and work.environment == config.environment.name]
-    else:
-        same = [work for work in recorded if work.kind != "sft" and work.model == config.policy.model]
-    return median(work.per_trajectory for work in same) if same else None
+        return TokenLengths(demonstration, demonstration)
+    return TokenLengths(median(played) if played else None, demonstration)
 
 
 def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> list[RecordedPace]:
@@ -239,13 +271,14 @@ def _pace(works: Sequence[RecordedWork], model: str, parameters: int) -> Recorde
 
 
 def evaluations(config: RunConfig) -> int:
-    """Number of evaluations of a run: before, at the configured interval, after."""
+    """Number of evaluations of a run: before, at the configured interval, after; also before a warm-up and within."""
     if config.evaluation.prompts == 0:
         return 0
     if config.kind == "evaluate":
         return 1
-    every = config.evaluation.every
-    return 2 + ((config.iterations - 1) // every if every else 0)
+    every, steps = config.evaluation.every, config.warmup_steps
+    within = sum((length - 1) // every for length in (steps, config.iterations) if length) if every else 0
+    return 2 + bool(steps) + within
 
 
 def _trajectories(config: RunConfig) -> tuple[int, int]:
@@ -270,10 +303,16 @@ def _tokens(config: RunConfig, each: float | None) -> Figure:
     return Figure("Sampled tokens", f"at most {_short(most)}", f"{played}, each turn at its token limit.")
 
 
-def _times(config: RunConfig, paces: Sequence[RecordedPace], each: float | None) -> list[Figure]:
+def _times(config: RunConfig, paces: Sequence[RecordedPace], lengths: TokenLengths) -> list[Figure]:
     if paces:
+        steps = config.warmup_steps
+        warmup = f" Includes {formatting.plural(steps, 'step')} on demonstrations." if steps else ""
         return [
-            Figure(f"Time on {pace.device}", _duration(_seconds(config, pace, each), pace.range), _basis(pace))
+            Figure(
+                f"Time on {pace.device}",
+                _duration(_seconds(config, pace, lengths), pace.range),
+                _basis(pace) + warmup,
+            )
             for pace in paces[:3]
         ]
     if config.policy.model == POCKET and config.kind != "sft":
@@ -319,7 +358,7 @@ def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
             shape = model_shape(model, config.policy.revision)
             paces[model] = _paces(recorded, model, shape.parameters if shape else 0)
         if paces[model]:
-            total += _seconds(config, paces[model][0], tokens_per_trajectory(recorded, config))
+            total += _seconds(config, paces[model][0], token_lengths(recorded, config))
         elif model == POCKET and config.kind != "sft":
             total += _demo_seconds(config)
         else:
@@ -327,17 +366,19 @@ def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
     return total
 
 
-def _seconds(config: RunConfig, pace: RecordedPace, each: float | None) -> float:
-    """Time of a run: its sampled tokens, and those of its updates.
+def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> float:
+    """Time of a run: its sampled tokens, and those of its updates and of its steps on demonstrations.
 
-    Args:
-        each: tokens of a trajectory; None: not recorded, every turn is as long as allowed.
+    Without recorded lengths, every turn is as long as allowed.
     """
     trained, evaluated = _trajectories(config)
     longest = float(config.rollout.max_turns * config.rollout.max_response_tokens)
-    tokens = longest if each is None else min(each, longest)
-    learned = config.iterations * config.sft.batch if config.kind == "sft" else trained
-    return tokens * ((trained + evaluated) * pace.sampling + learned * pace.learning)
+    played, shown = (
+        longest if length is None else min(length, longest) for length in (lengths.trajectory, lengths.demonstration)
+    )
+    steps = config.iterations if config.kind == "sft" else config.warmup_steps
+    learned = played * trained + shown * steps * config.sft.mean_batch
+    return played * (trained + evaluated) * pace.sampling + learned * pace.learning
 
 
 def _demo_seconds(config: RunConfig) -> float:

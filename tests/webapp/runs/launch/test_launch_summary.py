@@ -18,7 +18,8 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.files import load_preset
-from trainer.config.run import RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
+from trainer.evaluation.suite_runner import is_due
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes
 from trainer.policy.shapes import shape_of
@@ -213,7 +214,7 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     MetricPoint.objects.create(run=run, name="time/evaluate", iteration=0, value=30.0, tokens=0, seconds=30)  # 40 / s
     (figure,) = (each for each in estimates.figures(people.owner, training) if each.title.startswith("Time"))
     assert figure.title == "Time on CPU, 1 thread"
-    seconds = trajectories * 30 * (1 + estimates.LEARNING_BY_SAMPLING) / 40
+    seconds = trajectories * 30 * (1 + LEARNING_BY_SAMPLING) / 40
     bounds = [formatting.duration(seconds * factor) for factor in (1, 1 / 1.5, 1.5)]
     assert figure.value == "about {} ({} to {})".format(*bounds), "no update was recorded: hence the range"
     assert figure.how == "Median of 1 recorded run: 40 tokens/s sampled, 31 tokens/s learned."
@@ -232,6 +233,58 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     assert estimates.expected_seconds(people.owner, [other]) == pytest.approx(expected)
     imitation = training.model_copy(update={"kind": "sft"})
     assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
+
+
+def test_the_warm_up_of_a_run_is_counted_and_its_recorded_steps_predict_others(people: People, run: Run) -> None:
+    small = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    training = RunConfig.model_validate(
+        {
+            "policy": {"model": small},
+            "environment": {"name": "BanditRev"},
+            "iterations": 10,
+            "evaluation": {"prompts": 4, "every": 4, "suites": []},
+            "rollout": {"groups": 4, "group_size": 6, "max_turns": 1, "max_response_tokens": 48},
+            "sft": {"warmup_steps": 16, "demonstrations": 30, "batch": 8, "mix": [{"name": "Bandit", "share": 0.5}]},
+        }
+    )
+    plain = training.model_copy(update={"sft": training.sft.model_copy(update={"warmup_steps": 0})})
+    Run.objects.filter(pk=run.pk).update(
+        config=training.model_dump(mode="json"), environment="BanditRev", device="CPU", parameters=134_515_008
+    )
+    shown, demonstrated, played = 15.0, 16 * 7.5 * 15, 4 * 24 * 30  # 30 demonstrations are 7.5 in each batch
+    for name, iteration, value, tokens in [
+        *(("time/warmup", step - 15, 3.0, (step + 1) * demonstrated / 16) for step in range(16)),
+        *(("time/rollout", number, 6.0, demonstrated + number * played / 4) for number in range(1, 5)),
+        *(("time/update", number, 20.0, demonstrated + number * played / 4) for number in range(1, 5)),
+    ]:
+        MetricPoint.objects.create(
+            run=run, name=name, iteration=iteration, value=value, tokens=int(tokens), seconds=iteration + 16
+        )
+    (work,) = estimates.recorded_work(people.owner)
+    assert (work.per_trajectory, work.per_demonstration) == pytest.approx((30, shown))
+    assert (work.sampled, work.learned) == pytest.approx((played, demonstrated + played))
+    assert (work.sampling_seconds, work.learning_seconds) == pytest.approx((24, 16 * 3 + 80))
+    with_steps, without = (estimates.expected_seconds(people.owner, [config]) or 0 for config in (training, plain))
+    sampling, learning = 24 / played, (16 * 3 + 80) / (demonstrated + played)
+    evaluated = (estimates.evaluations(training) - estimates.evaluations(plain)) * 4 * 30
+    assert with_steps - without == pytest.approx(demonstrated * learning + evaluated * sampling)
+    figure = next(each for each in estimates.figures(people.owner, training) if each.title == "Time on CPU")
+    assert figure.how.endswith("Includes 16 steps on demonstrations.")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7, 8, 9])
+@pytest.mark.parametrize("every", [0, 1, 4])
+def test_every_evaluation_of_a_run_is_counted(steps: int, every: int) -> None:
+    config = RunConfig.model_validate(
+        {
+            "policy": {"model": "org/model"},
+            "iterations": 9,
+            "evaluation": {"every": every},
+            "sft": {"warmup_steps": steps},
+        }
+    )
+    due = [iteration for iteration in range(-steps, 10) if is_due(config, iteration)]
+    assert estimates.evaluations(config) == len(due)
 
 
 def test_a_model_without_runs_has_no_prediction() -> None:
