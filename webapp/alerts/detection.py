@@ -127,7 +127,7 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
 
 
 def _stalled_runs(runs: QuerySet[Run], now: datetime) -> Iterator[AlertEvent]:
-    runs = runs.defer(None).defer("log_tail", "journal_error")  # a phase within a warm-up is told from the settings
+    runs = runs.defer(None).defer("log_tail", "journal_error")  # the text of a warm-up needs the settings
     runs_by_id = _of(runs, set(StalledRun.objects.filter(run__in=runs.values("pk")).values_list("run_id", flat=True)))
     for stalled in StalledRun.objects.filter(run__in=runs_by_id):
         run, minutes = runs_by_id[stalled.run_id], (now - stalled.since).total_seconds() / 60
