@@ -153,7 +153,7 @@
  * @property {number} rebuilds how often the run was read again from its journal
  * @property {number} attempt
  * @property {string} state
- * @property {{slug: string, title: string, iterations: number, iteration: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null, recorded: boolean}} run
+ * @property {{slug: string, title: string, iterations: number, iteration: number, warmup_steps: number, warmup_share: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null, recorded: boolean}} run
  * @property {Phase|null} phase
  * @property {Wall|null} wall
  * @property {Finished[]} finished

@@ -1,10 +1,11 @@
-"""The live page during an update: pulsing groups, progress, and the highlight reel, which the user may take over."""
+"""The live page in a warm-up and in an update: progress, pulsing groups, the reel, which the user may take over."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pytest_django import Settings
 from tests.browser.served import ORIGIN, serve, tables_beside_the_browser
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People, people, run
+from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
@@ -36,18 +38,14 @@ def update(done: int, groups: list[int], **fields: float) -> journal.Phase:
     )
 
 
-@pytest.fixture
-def updating(
-    transactional_db: None, people: People, run: Run, tmp_path: Path, settings: Settings, browser: Browser
+@contextmanager
+def opened(
+    run: Run, people: People, browser: Browser, *events: journal.Event
 ) -> Iterator[tuple[Page, list[WebSocketRoute]]]:
-    """The page of a run whose first rollout is over, and its sockets, which the test answers."""
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    settings.ALLOWED_HOSTS = ["*"]
-    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
+    """The page of a run with these events, and its sockets, which the test answers."""
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, config=run.config)
     run.refresh_from_db()
-    played = list(journal_builder.iteration(1))[:-1]  # without the metrics of its update
-    eta = {"eta_seconds": 600.0, "eta_low_seconds": 480.0, "eta_high_seconds": 780.0}
-    journal_builder.write(run.folder, journal_builder.started(), *played, update(6, [0], **eta))
+    journal_builder.write(run.folder, *events)
     JournalTailer(run).drain()
     client = Client()
     client.force_login(people.owner)
@@ -59,6 +57,46 @@ def updating(
     page.goto(f"{ORIGIN}/runs/{run.slug}/")
     yield page, sockets
     context.close()
+
+
+@pytest.fixture
+def watched(transactional_db: None, run: Run, tmp_path: Path, settings: Settings) -> Run:
+    """A run whose journal the site reads from a folder of the test."""
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
+    settings.ALLOWED_HOSTS = ["*"]
+    return run
+
+
+@pytest.fixture
+def updating(watched: Run, people: People, browser: Browser) -> Iterator[tuple[Page, list[WebSocketRoute]]]:
+    """The page of a run whose first rollout is over."""
+    played = list(journal_builder.iteration(1))[:-1]  # without the metrics of its update
+    eta = {"eta_seconds": 600.0, "eta_low_seconds": 480.0, "eta_high_seconds": 780.0}
+    with opened(watched, people, browser, journal_builder.started(), *played, update(6, [0], **eta)) as page:
+        yield page
+
+
+def test_a_warm_up_moves_both_bars_and_has_a_remaining_time(watched: Run, people: People, browser: Browser) -> None:
+    data = RunConfig.model_validate(watched.config).model_dump(mode="json")
+    data["policy"]["model"], data["sft"]["warmup_steps"] = "org/model", 16
+    watched.config = data
+    share = watched.length.warmup_share
+    phase = journal.Phase(phase="warmup", iteration=0, done=4, total=16, unit="steps", share=0.25)
+    step = journal.Metrics(iteration=-12, tokens=9, seconds=4.0, values={"sft/loss": 0.5})
+    with opened(watched, people, browser, journal_builder.started(from_iteration=-16), step, phase) as (page, sockets):
+        text, bar = page.locator("[data-phase]"), page.locator("[data-progress]")
+        expect(text).to_have_text("Warm-up 4 of 16 steps")
+        expect(page.locator("[data-iteration] .part.current")).to_have_text("warm-up")
+        expect(page.locator("[data-iteration] b")).to_have_attribute("style", "width: 25%;")
+        assert float(bar.get_attribute("value") or 0) == pytest.approx(share / 4, abs=1e-4)
+
+        later = {"done": 12, "share": 0.8, "eta_seconds": 600.0, "eta_low_seconds": 300.0, "eta_high_seconds": 1200.0}
+        event = phase.model_copy(update=later).model_dump(exclude_none=True) | {"seq": 100}
+        sockets[0].send(json.dumps({"type": "events", "first": 100, "last": 100, "events": [event]}))
+        expect(text).to_have_text("Warm-up 12 of 16 steps")
+        expect(page.locator("[data-pace]")).to_contain_text("10 min left (5 min to 20 min)")
+        expect(page.locator("[data-iteration] b")).to_have_attribute("style", "width: 80%;")
+        assert float(bar.get_attribute("value") or 0) == pytest.approx(share * 0.8)
 
 
 def test_an_update_moves_and_its_reel_hands_over_to_the_user(updating: tuple[Page, list[WebSocketRoute]]) -> None:

@@ -110,13 +110,14 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
             "success_high": result.success_high,
             "previous_success": result.previous,
         }
+        run = by_id[result.run_id]
         for event, word in ((Event.REACHED, "reached"), (Event.FELL, "fell to")):
             yield AlertEvent(
                 event,
-                by_id[result.run_id],
+                run,
                 f"{event}:{result.run_id}:{result.suite}:{result.iteration}",
                 result.time,
-                f"{result.suite} {word} {formatting.percent(result.success)} after iteration {result.iteration} "
+                f"{result.suite} {word} {formatting.percent(result.success)} {run.when(result.iteration)} "
                 f"(95% interval {formatting.percent(result.success_low)} to "
                 f"{formatting.percent(result.success_high)}).",
                 facts,
@@ -126,6 +127,7 @@ def _evaluations(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
 
 
 def _stalled_runs(runs: QuerySet[Run], now: datetime) -> Iterator[AlertEvent]:
+    runs = runs.defer(None).defer("log_tail", "journal_error")  # the text of a warm-up needs the settings
     runs_by_id = _of(runs, set(StalledRun.objects.filter(run__in=runs.values("pk")).values_list("run_id", flat=True)))
     for stalled in StalledRun.objects.filter(run__in=runs_by_id):
         run, minutes = runs_by_id[stalled.run_id], (now - stalled.since).total_seconds() / 60
@@ -141,7 +143,7 @@ def _stalled_runs(runs: QuerySet[Run], now: datetime) -> Iterator[AlertEvent]:
                 minutes=minutes,
             )
         else:
-            phase = formatting.phase_text(run.phase_facts, run.iterations) or "before its first event"
+            phase = formatting.phase_text(run.phase_facts, run.length) or "before its first event"
             yield AlertEvent(
                 Event.STALLED,
                 run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 STATES = {
@@ -107,8 +108,25 @@ def update_text(phase: Mapping[str, Any]) -> str:
     return f"update: {what}{place}"
 
 
-def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
-    """Current phase, e.g. “Iteration 37 of 200 · rollout 96 of 128 trajectories”."""
+@dataclass(frozen=True)
+class RunLength:
+    """Planned length of a run, and how much of it is finished.
+
+    Attributes:
+        iterations: planned; 0 for a run that only evaluates.
+        iteration: number of finished ones; below 0 within a warm-up on demonstrations.
+        warmup_steps: steps of the warm-up, 0 without one.
+        warmup_share: its expected share of the run, 0 to 1.
+    """
+
+    iterations: int
+    iteration: int = 0
+    warmup_steps: int = 0
+    warmup_share: float = 0.0
+
+
+def phase_text(phase: Mapping[str, Any] | None, length: RunLength) -> str:
+    """Current phase, e.g. “Iteration 37 of 200 · rollout 96 of 128 trajectories” or “Warm-up 3 of 16 steps”."""
     if not phase or not phase.get("phase"):
         return ""
     what = PHASES.get(phase["phase"], phase["phase"])
@@ -117,22 +135,57 @@ def phase_text(phase: Mapping[str, Any] | None, iterations: int) -> str:
         what = update_text(phase)
     elif phase["total"] > 0:
         progress = f" {phase['done']:,} of {phase['total']:,}" + (f" {phase['unit']}" if phase["unit"] else "")
-    if iterations == 0:  # a run that only evaluates
+    if length.iterations == 0:  # a run that only evaluates
         return f"{what[:1].upper()}{what[1:]}{progress}"
-    head = f"Iteration {phase['iteration']} of {iterations}" if phase["iteration"] > 0 else "Before the first iteration"
+    if warmup := warmup_progress(phase, length):
+        head = f"Warm-up {warmup.done:,} of {plural(length.warmup_steps, 'step')}"
+        if phase["phase"] != "warmup":
+            return f"{head} · {what}{progress}"
+        return head if phase["unit"] == "steps" else f"{head} ·{progress}"
+    head = (
+        f"Iteration {phase['iteration']} of {length.iterations}"
+        if phase["iteration"] > 0
+        else "Before the first iteration"
+    )
     return f"{head} · {what}{progress}"
 
 
-def progress(phase: Mapping[str, Any] | None, iterations: int, state: str) -> float:
-    """Progress of the run, 0 to 1, including the phases of the current iteration."""
+@dataclass(frozen=True)
+class WarmupProgress:
+    """Finished steps of a warm-up, and the completed share of all steps, 0 to 1, with a part of the current one."""
+
+    done: int
+    share: float
+
+
+def warmup_progress(phase: Mapping[str, Any], length: RunLength) -> WarmupProgress | None:
+    """Progress of the steps on demonstrations before the first iteration; None outside them."""
+    steps = length.warmup_steps
+    if steps == 0:
+        return None
+    if phase["phase"] == "warmup" and phase["unit"] == "steps":
+        return WarmupProgress(phase["done"], phase_share(phase))
+    if length.iteration < 0:
+        done = max(0, steps + length.iteration)
+        return WarmupProgress(done, done / steps)
+    return WarmupProgress(0, 0.0) if phase["phase"] == "warmup" else None  # of a new run, which plays demonstrations
+
+
+def progress(phase: Mapping[str, Any] | None, length: RunLength, state: str) -> float:
+    """Progress of the run, 0 to 1, including its warm-up and the phases of the current iteration."""
     if state == "finished":
         return 1.0
-    if phase and iterations == 0:
+    if phase and length.iterations == 0:
         return float(min(1.0, phase_share(phase)))
-    if not phase or iterations <= 0 or phase["iteration"] < 1:
+    if not phase or length.iterations <= 0:
         return 0.0
+    if warmup := warmup_progress(phase, length):
+        return length.warmup_share * warmup.share
+    if phase["iteration"] < 1:
+        return 0.0 if phase["phase"] == "load" else length.warmup_share
     inside = sum(part["share"] * part["done"] for part in iteration_parts(phase))
-    return float(min(1.0, (phase["iteration"] - 1 + inside) / iterations))
+    trained = min(1.0, (phase["iteration"] - 1 + inside) / length.iterations)
+    return float(length.warmup_share + (1 - length.warmup_share) * trained)
 
 
 def phase_share(phase: Mapping[str, Any]) -> float:

@@ -4,8 +4,9 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 
     seq, rebuilds              cursor of the websocket
     attempt, state             state as pages name it (Run.shown_state)
-    run                        slug title iterations iteration (finished) group_size groups environment device
-                               started_at (ISO or null) recorded (by another trainer)
+    run                        slug title iterations iteration (finished; below 0 in a warm-up) warmup_steps
+                               warmup_share (of the run, expected) group_size groups environment device started_at
+                               (ISO or null) recorded (by another trainer)
     phase                      phase iteration done total unit tokens_per_second eta_seconds eta_low_seconds
                                eta_high_seconds share iteration_shares update; null before the first
     wall                       the newest wave of groups, train or eval; null before the first
@@ -88,6 +89,7 @@ def heading(run: Run) -> dict[str, Any]:
     The same script continues from it by events.
     """
     groups, group_size = rollout_shape(run)
+    length = run.length
     return {
         "seq": run.seq,
         "rebuilds": run.rebuilds,
@@ -96,8 +98,10 @@ def heading(run: Run) -> dict[str, Any]:
         "run": {
             "slug": run.slug,
             "title": run.title,
-            "iterations": run.iterations,
-            "iteration": run.iteration,
+            "iterations": length.iterations,
+            "iteration": length.iteration,
+            "warmup_steps": length.warmup_steps,
+            "warmup_share": length.warmup_share,
             "group_size": group_size,
             "groups": groups,
             "environment": run.environment,

@@ -74,7 +74,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "study_run": study_run_of(request.user, run) if run.group else None,
             "reports": mentioning(request.user, run) if tab == "run" else [],
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
-            "phase_words": formatting.phase_text(phase, run.iterations)
+            "phase_words": formatting.phase_text(phase, run.length)
             if run.state in Run.HELD
             else summaries.rest_words(run),
             "waiting": queue_positions(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
@@ -82,7 +82,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "priority": Run.Priority(run.priority).name.lower(),
             "may_prefer": role == Membership.Role.ADMIN,
             "pace_words": formatting.pace_text(phase, run.device, run.state),
-            "progress": formatting.progress(phase, run.iterations, run.state),
+            "progress": formatting.progress(phase, run.length, run.state),
             "rollout": run.config.get("rollout", {}),
             "meta": run_preview(request, run),
         }

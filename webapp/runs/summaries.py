@@ -119,11 +119,11 @@ class RunSummary:
 
     @property
     def progress(self) -> float:
-        return formatting.progress(self.run.phase_facts, self.run.iterations, self.run.state)
+        return formatting.progress(self.run.phase_facts, self.run.length, self.run.state)
 
     @property
     def phase_words(self) -> str:
-        return formatting.phase_text(self.run.phase_facts, self.run.iterations)
+        return formatting.phase_text(self.run.phase_facts, self.run.length)
 
     @property
     def eta_words(self) -> str:

@@ -2,7 +2,7 @@
 /** Header of a run's page: state, phase, pace, progress bar, and the state of the connection. */
 
 import { html, need, setText } from "../ui/dom.js";
-import { STATES, iterationParts, paceWords, phaseWords, progress, restWords } from "../ui/formatting.js";
+import { STATES, iterationParts, paceWords, phaseWords, progress, restWords, warmupProgress } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Snapshot} Snapshot */
 /** @typedef {"live"|"connecting"|"offline"|"refused"} Connection */
@@ -29,11 +29,11 @@ export function showHeader(root, state, drawn) {
     }
   }
   const running = state.state === "running" || state.state === "starting" || state.state.endsWith("ing");
-  const words = running ? phaseWords(state.phase, state.run.iterations) : restWords(state.state, state.run);
+  const words = running ? phaseWords(state.phase, state.run) : restWords(state.state, state.run);
   if (words) setText(need(root, "[data-phase]"), words);
   setText(need(root, "[data-pace]"), paceWords(state.phase, state.run.device, state.state));
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
-  bar.value = progress(state.phase, state.run.iterations, state.state);
+  bar.value = progress(state.phase, state.run, state.state);
   showTitle(root, state);
   if (state.phase !== drawn.phase || state.state !== drawn.state) showIteration(need(root, "[data-iteration]"), state, running);
 }
@@ -46,10 +46,11 @@ function showTitle(root, { state, phase, run }) {
   if (document.title !== words) document.title = words;
 }
 
-const PART_WORDS = /** @type {Record<string, string>} */ ({ rollout: "rollout", update: "update", evaluate: "evaluation", checkpoint: "checkpoint" });
+const PART_WORDS = /** @type {Record<string, string>} */ ({ warmup: "warm-up", rollout: "rollout", update: "update", evaluate: "evaluation", checkpoint: "checkpoint" });
 
 /**
- * Bar of the current iteration: a part for each phase, as long as its expected share of the time.
+ * Bar of the current iteration: a part for each phase, as long as its expected share of the time. Of the warm-up there is
+ * one bar for all steps.
  * @param {HTMLElement} bar
  * @param {Snapshot} state
  * @param {boolean} running
@@ -57,7 +58,9 @@ const PART_WORDS = /** @type {Record<string, string>} */ ({ rollout: "rollout", 
 function showIteration(bar, { phase, run }, running) {
   bar.hidden = !running || run.iterations === 0;
   if (bar.hidden) return;
-  const parts = phase && phase.iteration > 0 ? iterationParts(phase) : []; // before the first iteration its place stays empty
+  const warmup = phase ? warmupProgress(phase, run) : null;
+  const begun = phase && phase.iteration > 0 ? iterationParts(phase) : []; // before the first iteration its place stays empty
+  const parts = warmup ? [{ name: "warmup", share: 1, done: warmup.share }] : begun;
   const names = parts.map((part) => part.name).join(" ");
   if (bar.dataset.parts !== names) {
     bar.dataset.parts = names;
@@ -70,7 +73,7 @@ function showIteration(bar, { phase, run }, running) {
     /** @type {HTMLElement} */ (node.querySelector("b")).style.width = `${(100 * part.done).toFixed(1)}%`;
   }
   const said = parts.map((part) => `${PART_WORDS[part.name]} ${Math.round(100 * part.done)}%`).join(", ");
-  bar.setAttribute("aria-label", parts.length ? `Iteration ${phase?.iteration}: ${said}` : "No iteration has started");
+  bar.setAttribute("aria-label", !parts.length ? "No iteration has started" : `${warmup ? "Before the first iteration" : `Iteration ${phase?.iteration}`}: ${said}`);
 }
 
 /**

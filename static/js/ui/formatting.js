@@ -72,18 +72,46 @@ export function duration(seconds) {
 }
 
 /**
- * "Iteration 37 of 200 · rollout 96 of 128 trajectories".
- * @param {Phase|null} phase
- * @param {number} iterations
+ * Planned length of a run, and how much of it is finished; as webapp/core/formatting.py, RunLength.
+ * @typedef {Pick<import("../types.js").Snapshot["run"], "iterations"|"iteration"|"warmup_steps"|"warmup_share">} RunLength
  */
-export function phaseWords(phase, iterations) {
+
+/**
+ * "Iteration 37 of 200 · rollout 96 of 128 trajectories" or "Warm-up 3 of 16 steps".
+ * @param {Phase|null} phase
+ * @param {RunLength} run
+ */
+export function phaseWords(phase, run) {
   if (!phase) return "";
   const what = phase.update ? updateWords(phase, phase.update) : PHASES[phase.phase] ?? phase.phase;
   const progress = phase.total > 0 && !phase.update
     ? ` ${phase.done.toLocaleString("en")} of ${phase.total.toLocaleString("en")}${phase.unit ? " " + phase.unit : ""}` : "";
-  if (iterations === 0) return `${what[0].toUpperCase()}${what.slice(1)}${progress}`; // an evaluation-only run
-  const head = phase.iteration > 0 ? `Iteration ${phase.iteration} of ${iterations}` : "Before the first iteration";
+  if (run.iterations === 0) return `${what[0].toUpperCase()}${what.slice(1)}${progress}`; // an evaluation-only run
+  const warmup = warmupProgress(phase, run);
+  if (warmup) {
+    const done = `Warm-up ${warmup.done.toLocaleString("en")} of ${plural(run.warmup_steps, "step")}`;
+    if (phase.phase !== "warmup") return `${done} · ${what}${progress}`;
+    return phase.unit === "steps" ? done : `${done} ·${progress}`;
+  }
+  const head = phase.iteration > 0 ? `Iteration ${phase.iteration} of ${run.iterations}` : "Before the first iteration";
   return `${head} · ${what}${progress}`;
+}
+
+/**
+ * Progress of the steps on demonstrations before the first iteration: finished ones, and the completed share of all, with a
+ * part of the current one; null outside them.
+ * @param {Phase} phase
+ * @param {RunLength} run
+ * @returns {{done: number, share: number}|null}
+ */
+export function warmupProgress(phase, { iteration, warmup_steps: steps }) {
+  if (!steps) return null;
+  if (phase.phase === "warmup" && phase.unit === "steps") return { done: phase.done, share: phaseShare(phase) };
+  if (iteration < 0) {
+    const done = Math.max(0, steps + iteration);
+    return { done, share: done / steps };
+  }
+  return phase.phase === "warmup" ? { done: 0, share: 0 } : null; // of a new run, which plays demonstrations
 }
 
 /**
@@ -116,17 +144,20 @@ function updateWords(phase, update) {
 }
 
 /**
- * Completed share of a run, 0 to 1, including the phases of the current iteration.
+ * Completed share of a run, 0 to 1, including its warm-up and the phases of the current iteration.
  * @param {Phase|null} phase
- * @param {number} iterations
+ * @param {RunLength} run
  * @param {string} state
  */
-export function progress(phase, iterations, state) {
+export function progress(phase, run, state) {
   if (state === "finished") return 1;
-  if (phase && iterations === 0) return Math.min(1, phaseShare(phase));
-  if (!phase || iterations <= 0 || phase.iteration < 1) return 0;
+  if (phase && run.iterations === 0) return Math.min(1, phaseShare(phase));
+  if (!phase || run.iterations <= 0) return 0;
+  const warmup = warmupProgress(phase, run);
+  if (warmup) return run.warmup_share * warmup.share;
+  if (phase.iteration < 1) return phase.phase === "load" ? 0 : run.warmup_share;
   const inside = iterationParts(phase).reduce((sum, part) => sum + part.share * part.done, 0);
-  return Math.min(1, (phase.iteration - 1 + inside) / iterations);
+  return run.warmup_share + (1 - run.warmup_share) * Math.min(1, (phase.iteration - 1 + inside) / run.iterations);
 }
 
 /** Completed share of the current phase, 0 to 1. @param {Phase} phase */

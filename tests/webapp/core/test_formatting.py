@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from tests.webapp.javascript import evaluate
 from webapp.core import formatting
+from webapp.core.formatting import RunLength
 
 PHASES: list[dict[str, Any]] = [
     {
@@ -75,6 +77,8 @@ PHASES: list[dict[str, Any]] = [
         "update": {"stage": "prepare", "pass_number": 0, "passes": 0, "groups": []},
     },
 ]
+LONG = RunLength(200)
+LENGTHS = [LONG, RunLength(0), *(RunLength(12, at, 1260, 0.2) for at in (-1260, -60, 0, 5)), RunLength(12, -1, 1, 0.5)]
 NUMBERS = [0, -0.0, 0.004, -0.004, -0.1, 10.9, -1, 2.345, 99.999, -123.4, 1e-9]
 SHARES = [0, 0.004, 0.2969, 0.5, 0.9999, 1]
 SECONDS = [0.2, 1, 59, 89, 90, 91, 600, 5399, 5400, 7261, 86_400, 172_799, 200_000, 10_000_000]
@@ -95,20 +99,48 @@ OUTCOMES = [
 
 
 def test_the_phase_is_described() -> None:
-    assert formatting.phase_text(PHASES[0], 200) == "Iteration 37 of 200 · rollout 96 of 128 trajectories"
-    assert formatting.phase_text(PHASES[1], 200) == "Before the first iteration · loading the policy"
-    assert formatting.phase_text(PHASES[0], 0) == "Rollout 96 of 128 trajectories", "a run that only evaluates"
-    assert formatting.progress(PHASES[0], 0, "running") == 0.75
-    assert formatting.phase_text(PHASES[4], 200) == "Iteration 5 of 200 · update: pass 1 of 2, micro-batch 7 of 24"
+    assert formatting.phase_text(PHASES[0], LONG) == "Iteration 37 of 200 · rollout 96 of 128 trajectories"
+    assert formatting.phase_text(PHASES[1], LONG) == "Before the first iteration · loading the policy"
+    assert formatting.phase_text(PHASES[0], RunLength(0)) == "Rollout 96 of 128 trajectories", (
+        "a run that only evaluates"
+    )
+    assert formatting.progress(PHASES[0], RunLength(0), "running") == 0.75
+    assert formatting.phase_text(PHASES[4], LONG) == "Iteration 5 of 200 · update: pass 1 of 2, micro-batch 7 of 24"
     assert (
-        formatting.phase_text(PHASES[5], 200) == "Iteration 5 of 200 · update: measuring the rollout, thought 3 of 16"
+        formatting.phase_text(PHASES[5], LONG) == "Iteration 5 of 200 · update: measuring the rollout, thought 3 of 16"
     )
     assert formatting.pace_text(PHASES[4], "", "running") == "10 min left (8 min to 13 min)"
     assert formatting.pace_text(PHASES[5], "", "running") == "20 s left", "both ends of the range read the same"
-    assert formatting.progress(PHASES[4], 10, "running") == pytest.approx(0.4 + (0.3 + 0.25 * 0.5) / 10)
+    assert formatting.progress(PHASES[4], RunLength(10), "running") == pytest.approx(0.4 + (0.3 + 0.25 * 0.5) / 10)
     assert (
         formatting.pace_text(PHASES[0], "CPU, 2 threads", "running") == "5,310 tokens/s · CPU, 2 threads · 9 min left"
     )
+
+
+def test_a_warm_up_is_described_by_its_steps_and_is_a_part_of_the_bar() -> None:
+    def phase(name: str, done: int, total: int, unit: str, iteration: int = 0) -> dict[str, Any]:
+        return PHASES[1] | {"phase": name, "done": done, "total": total, "unit": unit, "iteration": iteration}
+
+    def length(iteration: int) -> RunLength:
+        return RunLength(12, iteration, warmup_steps=16, warmup_share=0.2)
+
+    for now, at, text, share in [
+        (phase("load", 0, 0, ""), 0, "Before the first iteration · loading the policy", 0.0),
+        (phase("warmup", 9, 36, "demonstrations"), 0, "Warm-up 0 of 16 steps · 9 of 36 demonstrations", 0.0),
+        (phase("evaluate", 2, 8, "trajectories"), -16, "Warm-up 0 of 16 steps · evaluation 2 of 8 trajectories", 0.0),
+        (phase("warmup", 5, 16, "steps"), -11, "Warm-up 5 of 16 steps", 0.2 * 5 / 16),
+        (phase("warmup", 5, 16, "steps") | {"share": 0.34}, -11, "Warm-up 5 of 16 steps", 0.2 * 0.34),
+        (phase("evaluate", 2, 8, "trajectories"), -8, "Warm-up 8 of 16 steps · evaluation 2 of 8 trajectories", 0.1),
+        (
+            phase("evaluate", 2, 8, "trajectories"),
+            0,
+            "Before the first iteration · evaluation 2 of 8 trajectories",
+            0.2,
+        ),
+        (phase("rollout", 0, 24, "trajectories", 7), 6, "Iteration 7 of 12 · rollout 0 of 24 trajectories", 0.6),
+    ]:
+        assert formatting.phase_text(now, length(at)) == text
+        assert formatting.progress(now, length(at), "running") == pytest.approx(share), text
 
 
 def test_the_outcome_is_described() -> None:
@@ -135,25 +167,30 @@ def test_browser_and_server_format_identically() -> None:
         shares: data.shares.map(percent),
         durations: data.seconds.map(duration),
         outcomes: data.outcomes.map(outcome),
-        phases: data.phases.map((phase) => phaseWords(phase, 200)),
+        phases: data.phases.map((phase) => data.lengths.map((run) => phaseWords(phase, run))),
         paces: data.phases.map((phase) => paceWords(phase, "CPU", "running")),
-        progress: data.phases.map((phase) => progress(phase, 200, "running")),
-        exams: data.phases.map((phase) => [phaseWords(phase, 0), progress(phase, 0, "running")]),
+        progress: data.phases.flatMap((phase) => data.lengths.map((run) => progress(phase, run, "running"))),
         states: STATES,
     })"""
     formatted = evaluate(
         "ui/formatting.js",
         expression,
-        {"numbers": NUMBERS, "shares": SHARES, "seconds": SECONDS, "outcomes": OUTCOMES, "phases": PHASES},
+        {
+            "numbers": NUMBERS,
+            "shares": SHARES,
+            "seconds": SECONDS,
+            "outcomes": OUTCOMES,
+            "phases": PHASES,
+            "lengths": [asdict(length) for length in LENGTHS],
+        },
     )
     assert formatted["signed"] == [formatting.signed(value) for value in NUMBERS]
     assert formatted["shares"] == [formatting.percent(share) for share in SHARES]
     assert formatted["durations"] == [formatting.duration(value) for value in SECONDS]
     assert formatted["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
-    assert formatted["phases"] == [formatting.phase_text(phase, 200) for phase in PHASES]
+    assert formatted["phases"] == [[formatting.phase_text(phase, length) for length in LENGTHS] for phase in PHASES]
     assert formatted["paces"] == [formatting.pace_text(phase, "CPU", "running") for phase in PHASES]
-    assert formatted["progress"] == pytest.approx([formatting.progress(phase, 200, "running") for phase in PHASES])
-    assert formatted["exams"] == [
-        [formatting.phase_text(phase, 0), formatting.progress(phase, 0, "running")] for phase in PHASES
-    ]
+    assert formatted["progress"] == pytest.approx(
+        [formatting.progress(phase, length, "running") for phase in PHASES for length in LENGTHS]
+    )
     assert formatted["states"] == formatting.STATES

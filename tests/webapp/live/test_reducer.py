@@ -18,6 +18,7 @@ from tests.webapp.javascript import evaluate
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from trainer.journal.writer import Journal
+from webapp.core import formatting
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import heading, snapshot
 from webapp.runs.models import Run
@@ -68,14 +69,56 @@ def everything(config: RunConfig) -> list[journal.Event]:
     ]
 
 
+WARM_UP = 4
+
+
+def warm_up(config: RunConfig) -> list[journal.Event]:
+    """A run up to the third of four steps on demonstrations, continued and trained for an iteration."""
+    start = recorded_journal.started(config)
+
+    def attempt(number: int, finished: int) -> journal.Event:
+        return start.model_copy(update={"attempt": number, "from_iteration": finished, "evaluated_iteration": finished})
+
+    def steps(first: int, last: int) -> list[journal.Event]:
+        events: list[journal.Event] = []
+        for step in range(first, last):
+            share = (step + 0.5) / WARM_UP
+            phase = journal.Phase(phase="warmup", iteration=0, done=step, total=WARM_UP, unit="steps", share=share)
+            left = {"eta_seconds": 90.0 - step, "eta_low_seconds": 50.0, "eta_high_seconds": 180.0} if step else {}
+            values = {"sft/loss": 1.0 - step / WARM_UP, "time/warmup": 3.0}
+            number = step + 1 - WARM_UP
+            events += [
+                phase.model_copy(update=left),
+                journal.Metrics(iteration=number, tokens=90 * (step + 1), seconds=3.0 * step, values=values),
+            ]
+        return events
+
+    return [
+        attempt(1, -WARM_UP),
+        journal.Phase(phase="evaluate", iteration=0, done=1, total=8, unit="trajectories"),
+        recorded_journal.evaluated(-WARM_UP, 0.0),
+        *steps(0, 3),
+        attempt(2, -2),
+        *steps(2, 4),
+        journal.Phase(phase="checkpoint", iteration=0),
+        recorded_journal.evaluated(0, 0.3),
+        *recorded_journal.iteration(config, 1, skill=0.5),
+    ]
+
+
 def reduced_from(
-    start: Callable[[Run], dict[str, Any]], share: float, run: Run, folder: Path, settings: Settings
+    start: Callable[[Run], dict[str, Any]],
+    share: float,
+    run: Run,
+    folder: Path,
+    settings: Settings,
+    played: Callable[[RunConfig], list[journal.Event]] = everything,
 ) -> dict[str, Any]:
     """State of a page that loaded after a share of the events and received the rest."""
     settings.ECHOSCOPE_DATA_DIR = folder
     config = RunConfig.model_validate(run.config)
-    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title())
-    events = everything(config)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING, title=config.title(), config=run.config)
+    events = played(config)
     cut = max(1, int(len(events) * share))
     log = Journal(run.folder)
     log.write(*events[:cut])
@@ -107,6 +150,22 @@ def test_a_snapshot_updated_by_events_equals_a_reloaded_one(
     assert reduced == reloaded
     if stage is not None:  # a page stays with the trajectory on its stage while the snapshot takes the newest
         assert stage == as_json(played_data(Trajectory.objects.get(run=run, key=stage["id"])))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.4, 0.6])
+def test_a_page_follows_a_warm_up_and_the_attempt_that_continues_it(
+    share: float, run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    run.config["policy"]["model"], run.config["sft"]["warmup_steps"] = "org/model", WARM_UP
+    reduced = reduced_from(snapshot, share, run, tmp_path, settings, warm_up)
+    reloaded = as_json(snapshot(run))
+    assert reduced | {"stage": None} == reloaded | {"stage": None}
+    assert reduced["run"]["warmup_steps"] == WARM_UP
+    assert 0 < reduced["run"]["warmup_share"] < 1
+    run.refresh_from_db()
+    shown = {"phase": reduced["phase"], "run": reduced["run"]}
+    bar = evaluate("ui/formatting.js", 'progress(data.phase, data.run, "running")', shown)
+    assert bar == pytest.approx(formatting.progress(run.phase_facts, run.length, "running"))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7])

@@ -244,7 +244,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     """Workers and queues. All users see the machines, only a run's team sees the run."""
     now = database_now()
     mine = Run.objects.of_teams_of(request.user).values("pk")
-    held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary", "config")
+    held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary")
     all_workers = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
     visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
     cards = [_card(worker, visible, now) for worker in all_workers]
@@ -268,8 +268,8 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
     runs: list[Run] = worker.held  # type: ignore[attr-defined]
     visible_runs = [run for run in runs if run.pk in visible]
     for run in visible_runs:
-        run.progress = formatting.progress(run.phase_facts, run.iterations, run.state)  # type: ignore[attr-defined]
-        run.words = formatting.phase_text(run.phase_facts, run.iterations) or "starting"  # type: ignore[attr-defined]
+        run.progress = formatting.progress(run.phase_facts, run.length, run.state)  # type: ignore[attr-defined]
+        run.words = formatting.phase_text(run.phase_facts, run.length) or "starting"  # type: ignore[attr-defined]
     silent = (now - worker.last_seen_at).total_seconds()
     alive = silent < ALIVE.total_seconds()
     gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]

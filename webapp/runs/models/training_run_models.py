@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,8 @@ from pydantic import ValidationError
 
 import envs
 from trainer.config.resources import ActorRequest, ClusterConfig
-from trainer.config.run import POCKET
-from webapp.core import ids
+from trainer.config.run import POCKET, RunConfig
+from webapp.core import formatting, ids
 from webapp.runs.models.worker_models import Worker
 from webapp.runs.queue import placement
 from webapp.teams.models import Membership, Team, User
@@ -265,6 +266,15 @@ class Run(models.Model):
         """Steps on demonstrations before the first iteration, as `RunConfig.warmup_steps`."""
         trains = self.config.get("kind") == "train" and self.config.get("policy", {}).get("model") != POCKET
         return int(self.config.get("sft", {}).get("warmup_steps") or 0) if trains else 0
+
+    @property
+    def length(self) -> formatting.RunLength:
+        """Planned and finished iterations and steps."""
+        share = 0.0
+        if self.warmup_steps:
+            with suppress(ValidationError):  # settings that this version no longer accepts
+                share = RunConfig.model_validate(self.config).warmup_share
+        return formatting.RunLength(self.iterations, self.iteration, self.warmup_steps, share)
 
     @property
     def start_words(self) -> str:
