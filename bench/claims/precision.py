@@ -3,6 +3,7 @@
 Sentences are written for the purpose; thoughts were sampled from language models, and are labelled as they are.
 
 Precision: share of the claims found whose place and verdict are labelled so. Recall: share of the labelled ones found.
+Both have Wilson's 95 % intervals, as if claims were independent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pydantic import TypeAdapter
 
 from envs import registry
 from envs.base import Board, Claim
+from trainer.diagnostics.compute import wilson
 
 FOLDER = Path(__file__).parents[2] / "tests" / "data" / "claims"
 ENVIRONMENTS = {
@@ -52,12 +54,20 @@ class Score:
     errors: tuple[str, ...] = ()
 
     @property
+    def found(self) -> int:
+        return self.right + self.wrong
+
+    @property
+    def labelled(self) -> int:
+        return self.right + self.missed
+
+    @property
     def precision(self) -> float:
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else 1.0
+        return self.right / self.found if self.found else 1.0
 
     @property
     def recall(self) -> float:
-        return self.right / (self.right + self.missed) if self.right + self.missed else 1.0
+        return self.right / self.labelled if self.labelled else 1.0
 
 
 def read_sentences(environment: str) -> list[Sentence]:
@@ -146,12 +156,18 @@ def _row(score: Score) -> dict[str, Any]:
     return asdict(score) | {"precision": score.precision, "recall": score.recall}
 
 
+def _share(right: int, total: int) -> str:
+    """A share with its interval; a dash for none."""
+    low, high = wilson(right, total)
+    return f"{right / total:.1%} ({low:.1%} to {high:.1%})" if total else "–"
+
+
 def _print(texts: str, scores: Sequence[Score], *, errors: bool) -> None:
-    print(f"{'environment':<12} {texts:>9} {'claims':>7} {'wrong':>6} {'missed':>7} {'precision':>10} {'recall':>7}")
+    print(f"{'environment':<12} {texts:>9} {'claims':>7} {'wrong':>6} {'missed':>7} {'precision':>22} {'recall':>22}")
     for score in scores:
         print(
-            f"{score.environment:<12} {score.sentences:>9} {score.right + score.missed:>7} {score.wrong:>6} "
-            f"{score.missed:>7} {score.precision:>10.1%} {score.recall:>7.1%}"
+            f"{score.environment:<12} {score.sentences:>9} {score.labelled:>7} {score.wrong:>6} {score.missed:>7} "
+            f"{_share(score.right, score.found):>22} {_share(score.right, score.labelled):>22}"
         )
         if errors:
             print("".join(f"  {error}\n" for error in score.errors), end="")

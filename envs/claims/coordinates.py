@@ -1,7 +1,8 @@
 """Coordinates in thoughts, and how their writer counts.
 
-Rows and columns count from 1, as on the boards. A thought may count otherwise: it says so, it uses a zero, or several
-of its positions are true only under another convention. Where conventions are equally likely, the reader is silent.
+Rows and columns count from 1 with the outer walls, as on the boards. A thought may count otherwise: it says so, it uses
+a zero, or several of its positions are true only under another convention. Where conventions are equally likely, the
+reader is silent.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ _DOWN_FIRST = re.compile(r"\(\s*(?:rows?\s*,\s*col(?:umn)?s?|r\s*,\s*c|y\s*,\s*x
 
 @dataclass(frozen=True)
 class Convention:
-    """How positions are counted: the first index, and whether the column stands first."""
+    """How positions are counted: the first index, whether the column is first, and whether outer walls are counted."""
 
     base: int = 1
     column_first: bool = False
+    walls: bool = True
 
 
 BOARD = Convention()
-"""As the boards count: row, column, from 1."""
+"""As the boards count: row, column, from 1, with walls."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Position:
 
     def cell(self, convention: Convention) -> Cell:
         """Row and column from 0."""
-        base = 1 if self.ordinal else convention.base
+        base = (1 if self.ordinal else convention.base) - (not convention.walls)
         first, second = self.first - base, self.second - base
         return (second, first) if convention.column_first and not self.labelled else (first, second)
 
@@ -77,43 +79,49 @@ def position_of(text: str) -> Position:
     return Position(first, second, labelled=ordinal or _LABELLED.search(text) is not None, ordinal=ordinal)
 
 
-def stated_conventions(thought: str, positions: Sequence[Position]) -> list[Convention]:
-    """Conventions that the thought's own words and zeros leave open; the board's comes first where it is among them."""
+def stated_conventions(thought: str, positions: Sequence[Position], *, walled: bool = False) -> list[Convention]:
+    """Conventions that the thought's own words and zeros leave open; the board's comes first where it is among them.
+
+    `walled`: the board has outer walls, which may be left out of the count.
+    """
     zero = any(0 in (position.first, position.second) for position in positions if not position.ordinal)
     bases = [1] if _ONE.search(thought) else [0] if zero or _ZERO.search(thought) else [1, 0]
     orders = [True] if _ACROSS_FIRST.search(thought) else [False] if _DOWN_FIRST.search(thought) else [False, True]
-    return [Convention(base, order) for order in orders for base in bases]
+    counted = [True, False] if walled and not _ONE.search(thought) else [True]
+    return [Convention(base, order, walls) for walls in counted for order in orders for base in bases]
 
 
-def judge(thought: str, positions: Sequence[Position], holds: Callable[[int, Cell], bool]) -> list[Cell | None]:
+def judge(
+    thought: str, positions: Sequence[Position], holds: Callable[[int, Cell], bool], *, walled: bool = False
+) -> list[Cell | None]:
     """The cell that each position means; None where its convention is uncertain.
 
-    The convention that makes most positions true wins. The board's own wins every tie; another one wins only if it
-    makes at least two different positions true, and all of them, and no other one does so with other cells. Otherwise
-    only positions that are false under every likely convention have a meaning, the board's.
+    Positions mean what they do under the first convention left open, which is the board's unless the thought says
+    otherwise. Another one is taken if it makes at least two different positions true, and all of them, and no other one
+    does so with other cells. A position that is true only under other conventions is uncertain, unless the first one
+    makes two different positions true, and more than any of those.
 
     Args:
         thought: the whole text.
         positions: of the thought, in order.
         holds: whether statement number i is true of a cell.
+        walled: whether the board has outer walls.
     """
-    open_ = stated_conventions(thought, positions)
-    scores = [
-        sum(holds(number, position.cell(convention)) for number, position in enumerate(positions))
-        for convention in open_
-    ]
-    most = max(scores, default=0)
+    open_ = stated_conventions(thought, positions, walled=walled)
     first = open_[0]
-    if not positions or len(open_) == 1 or scores[0] == most:
-        return [position.cell(first) for position in positions]
-    best = [convention for convention, score in zip(open_, scores, strict=True) if score == most]
-    meanings = {tuple(position.cell(convention) for position in positions) for convention in best}
-    if len(meanings) == 1 and most == len(positions) and len(set(positions)) > 1:
-        return list(meanings.pop())
+    doubted = open_ if _ZERO.search(thought) else list(dict.fromkeys([*open_, BOARD]))  # a zero may be a mistake
+    true = {
+        convention: {number for number, position in enumerate(positions) if holds(number, position.cell(convention))}
+        for convention in doubted
+    }
+    if len(true[first]) < len(positions):
+        complete = [convention for convention in open_ if len(true[convention]) == len(positions)]
+        meanings = {tuple(position.cell(convention) for position in positions) for convention in complete}
+        if len(meanings) == 1 and len(set(positions)) > 1:
+            return list(meanings.pop())
+    certain = len({positions[number] for number in true[first]}) > 1
+    rivals = [found for found in true.values() if not certain or len(found) >= len(true[first])]
     return [
-        cell
-        if holds(number, cell := position.cell(first))
-        or not any(holds(number, position.cell(convention)) for convention in best)
-        else None
+        None if number not in true[first] and any(number in found for found in rivals) else position.cell(first)
         for number, position in enumerate(positions)
     ]

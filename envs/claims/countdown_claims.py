@@ -52,7 +52,7 @@ _COMPARED = re.compile(
     re.IGNORECASE,
 )
 _TARGET = re.compile(
-    r"\btarget(?:\s+(?:number|value))?\s*(?:is|:|=)\s*(?P<value>-?\d+)\b(?!\s*[-+*/.\d])", re.IGNORECASE
+    r"\btarget(?:\s+(?:number|value))?\s*(?:is|:|=)\s*(?P<value>-?\d+)\b(?!\s*[-+*/.\d]|\s*,\s*\d)", re.IGNORECASE
 )
 _LIST = r"\d+(?:\s*(?:,|and|, and)\s*\d+)+"
 _NUMBERS = re.compile(

@@ -205,6 +205,7 @@ class _GridReader:
             self.thought,
             [placed.position for placed in self.placed],
             lambda number, cell: cell in things[self.placed[number].thing],
+            walled=self.facts.theme == "sokoban",
         )
         for placed, cell in zip(self.placed, cells, strict=True):
             if cell is None:
@@ -228,7 +229,8 @@ class _GridReader:
     def _standing(self, match: re.Match[str]) -> _Verdict | None:
         """Whether the player is on the goal, or in a hole."""
         player, there = self.facts.things["player"], self._cells(match["b"])
-        if not player:
+        beside = any_of(adjacent(one, two) for one in player for two in there)
+        if not player or (beside and match["preposition"].lower() == "at"):  # "at the goal" may mean beside it
             return None
         return bool(player & there), self._where("player"), (*player, *there)
 
@@ -249,8 +251,10 @@ class _GridReader:
         else:
             line = count_of(word) - 1
         verdict: bool | None = any(cell[axis] == line for cell in cells)
-        if not verdict and not match["ordinal"] and any(cell[axis] == line + 1 for cell in cells):
-            verdict = None  # perhaps counted from 0
+        # perhaps counted from 0, or without the outer walls
+        shifts = range(1, 1 + (not match["ordinal"]) + (self.facts.theme == "sokoban"))
+        if not verdict and any(cell[axis] - line in shifts for cell in cells):
+            verdict = None
         return verdict, self._where(self._thing(match["a"])), tuple(cells)
 
     def _same_line(self, match: re.Match[str]) -> _Verdict | None:

@@ -159,8 +159,8 @@ def _compiled(theme: str) -> Grammar:
             r"(?:x|×|by)\s*(?P<columns>\d{1,2})(?:\s*(?:grid|board|map|room|lake|cells))?\b"
         ),
         standing=rule(
-            rf"{_NOT_ALL}{_DET}{_noun(theme, ('player',), 'a')}{_LABEL}{_BE}{_ADVERBS}\s+(?:in|at|on)\s+(?:the|a)\s+"
-            rf"(?P<b>goal|hole)\b(?!['’-]|\s+(?:line|side|row|column|end|post|area|half|plate))"
+            rf"{_NOT_ALL}{_DET}{_noun(theme, ('player',), 'a')}{_LABEL}{_BE}{_ADVERBS}\s+(?P<preposition>in|at|on)\s+"
+            rf"(?:the|a)\s+(?P<b>goal|hole)\b(?!['’-]|\s+(?:line|side|row|column|end|post|area|half|plate))"
         ),
         reach=rule(r"\bthe\s+(?P<a>goal)\s+(?:is|can be)\s+(?P<no>un)?reach(?:able|ed)\b"),
     )  # fmt: skip

@@ -17,7 +17,10 @@ MAX_SENTENCE = 600
 _PLAIN = str.maketrans(
     {**dict.fromkeys('`_“”"', " "), "’": "'", "‘": "'", "\t": " ", "\u00a0": " ", "−": "-", "–": "-"}
 )
-_EMPHASIS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|(?<=[A-Za-z)])\*|\*(?=[A-Za-z])|(?m:^) *\* ")
+_MARKS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|(?<=[A-Za-z)])\*|\*(?=[A-Za-z])|(?m:^) *[*+•-] ")
+"""Emphasis, and the signs of list items, which in front of a number are no minus."""
+_CODE = re.compile(r"```[a-z][\w+#-]*\n.*?(?:```|\Z)", re.IGNORECASE | re.DOTALL)
+"""A block of program code: a fence that names its language."""
 _END = re.compile(r"[.!?…](?=[\s)\]]|$)|\n|[;|]")
 _BREAK = re.compile(
     r",(?![\s]*\d)|[()](?=\s)| - |—|→|=>|->|: |"
@@ -90,8 +93,9 @@ class Sentence:
 
 
 def plain(thought: str) -> str:
-    """The thought without marks of emphasis and with plain quotes and dashes; every character keeps its place."""
-    return _EMPHASIS.sub(lambda match: " " * len(match.group()), thought.translate(_PLAIN))
+    """The thought without code, emphasis and list signs, with plain quotes and dashes; characters keep their places."""
+    prose = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), thought)
+    return _MARKS.sub(lambda match: " " * len(match.group()), prose.translate(_PLAIN))
 
 
 def sentences(thought: str) -> Iterator[Sentence]:

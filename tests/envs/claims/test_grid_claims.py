@@ -113,6 +113,22 @@ def test_what_differs_by_convention_alone_is_silent():
     assert read("The box is at (2, 3), counting from 1.") == [("The box is at (2, 3)", False)]
 
 
+def test_a_position_that_is_true_in_any_other_convention_is_silent_until_two_positions_show_the_boards():
+    assert read("The target is at (2, 1).") == [("The target is at (2, 1)", False)]
+    assert read("The target is at (2, 0).") == []  # column and row from 0, without walls
+    assert read("The player is in the second column.") == []  # without walls
+    thought = "I am at (5, 3). The box is at (3, 4). The target is at (1, 3)."
+    assert [verdict for _, verdict in read(thought)] == [True, True, False]
+
+
+def test_at_the_goal_may_mean_beside_it():
+    beside = GridBoard(theme="frozen_lake", rows=["  O ", "    ", " @G ", "    "])
+    assert registry.read_claims("FrozenLake", "I am at the goal.", beside) == []
+    apart = GridBoard(theme="frozen_lake", rows=["  O ", "   @", "  G ", "    "])
+    assert [claim.true for claim in registry.read_claims("FrozenLake", "I am at the goal.", apart)] == [False]
+    assert [claim.true for claim in registry.read_claims("FrozenLake", "I am on the goal.", beside)] == [False]
+
+
 def test_a_convention_that_explains_every_position_is_taken():
     thought = "Player at (4, 2), box at (2, 3), target at (1, 3)."
     assert [verdict for _, verdict in read(thought)] == [True, True, True]

@@ -75,6 +75,15 @@ def test_prices_and_options_of_a_page_are_compared():
     assert claims[1].actual == "chosen: 12 inch"
 
 
+def test_signs_of_list_items_are_no_minus_and_code_states_nothing():
+    assert read("Countdown", "Results:\n- 3 * 8 = 24\n+ 8 - 3 = 4", TASK) == [
+        ("3 * 8 = 24", True),
+        ("8 - 3 = 4", False),
+    ]
+    assert read("Countdown", "```python\ntarget = 30\n```\nThe target is 24.", TASK) == [("target is 24", True)]
+    assert read("Countdown", "Numbers of the target: 3, 8 and 1.", TASK) == []
+
+
 def test_numbers_that_are_too_large_to_evaluate_are_silent():
     assert read("Countdown", "9 ** 9 ** 9 = 5", TASK) == []
     assert read("Countdown", "1 / 0 = 5", TASK) == []
