@@ -67,6 +67,6 @@ def test_the_page_shows_template_and_response_to_readers_of_the_run(trajectory: 
     assert "Be brief." not in shared + who.anonymous.get(f"/s/{link.token}/export/json").content.decode()
 
 
-def test_a_journal_without_templates_says_so(trajectory: Trajectory, who: Visitors) -> None:
+def test_a_journal_without_templates_is_explained(trajectory: Trajectory, who: Visitors) -> None:
     page = who.viewer.get(f"/t/{trajectory.slug}/input/1").content.decode()
     assert "recorded by a version that did not store it" in page
