@@ -192,7 +192,7 @@ def test_the_prompts_of_the_pocket_policy_are_those_of_its_warm_up():
     assert (pocket.environment.cells, pocket.rollout.stop_at_answer) == ("compact", "off")
 
 
-def test_other_policies_get_an_example_or_the_line_of_the_paper_unless_settings_say_otherwise():
+def test_other_policies_get_an_example_or_the_line_of_the_paper_unless_settings_choose_another():
     chosen = RunConfig().with_prompts(pocket=False)
     assert (chosen.rollout.format_line, chosen.rollout.stop_at_answer) == ("example", "on")
     assert chosen.environment.cells == "spaced"

@@ -142,7 +142,7 @@ class VllmSession:
     def _add(self, row: int, delta: Any) -> None:
         """Append what was sampled since the last report, up to the token after which the response has to stop.
 
-        The engine has no tokenizer and samples on until it is told to stop: later tokens are dropped.
+        The engine has no tokenizer and samples on until it is aborted: later tokens are dropped.
         """
         response, stop = self.responses[row], self.params.stop
         for token, logprobs in zip(delta.token_ids, delta.logprobs, strict=True):
