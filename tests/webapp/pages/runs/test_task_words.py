@@ -183,7 +183,7 @@ def test_a_report_counts_tasks(foreign: Run, people: People, who: Visitors) -> N
     body = f"/runs/{foreign.slug}/evaluation\n/t/{played.slug}/prompt"
     response = who.owner.post("/reports/new", {"title": "New", "body": body, "visibility": "team"})
     page = read(who.owner, response["Location"])
-    assert "Success on 3 tasks of W, at iteration 0 to iteration 4" in page
+    assert "Success on 3 tasks of W, at iteration 0 and after iteration 4" in page
     assert 'alt="The same task through training, W' in page
     assert puzzles(page) == []
 
@@ -226,10 +226,11 @@ def test_imported_chats_have_no_panels_of_what_they_have_not(chats: Run, who: Vi
 
 def test_charts_of_what_was_recorded_stay(foreign: Run, who: Visitors) -> None:
     page = read(who.owner, f"/runs/{foreign.slug}/")
-    assert [name for name in CHARTS if f'data-chart="{name}" hidden' in page] == ["entropy", "gradient"]
+    assert [name for name in CHARTS if f'data-chart="{name}" hidden' in page] == ["entropy", "imitation", "gradient"]
     assert "A language model is learning W." in page
     Run.objects.filter(pk=foreign.pk).update(state=Run.State.RUNNING, ended_at=None)
-    assert '" hidden> <div class="chart-head"' not in read(who.owner, f"/runs/{foreign.slug}/")
+    page = read(who.owner, f"/runs/{foreign.slug}/")
+    assert [name for name in CHARTS if f'data-chart="{name}" hidden' in page] == ["imitation"]
 
 
 def test_the_initial_state_is_the_first_one_that_was_recorded(foreign: Run, chats: Run, who: Visitors) -> None:
