@@ -206,6 +206,7 @@ ADDRESSES: dict[str, Address] = {
     "trajectory-image": Address("reader", open=True),
     "trajectory-export": Address("reader", open=True),
     "prompt": Address("reader", open=True, page=True),
+    "policy-input": Address("reader", open=True, page=True),
     "film": Address("reader", open=True),
     "film-preview": Address("reader", open=True),
     "trajectory-embed": Address("reader", open=True, page=True),

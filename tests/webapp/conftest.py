@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import django
 import pytest
+from django.conf import settings as django_settings
 from pytest_django import Settings
 
 django.setup()  # pytest loads this file before it configures anything; models can be imported only after it
@@ -62,9 +63,9 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_models_folder(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+def _own_models_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps workers of tests from the models of this machine."""
-    monkeypatch.setenv("ECHOSCOPE_MODELS", str(settings.ECHOSCOPE_DATA_DIR / "model-store"))
+    monkeypatch.setenv("ECHOSCOPE_MODELS", str(django_settings.ECHOSCOPE_DATA_DIR / "model-store"))
 
 
 @pytest.fixture(autouse=True)

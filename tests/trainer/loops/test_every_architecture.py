@@ -33,7 +33,12 @@ def config_of(folder: Path, column: str) -> RunConfig:
     return tiny.config(
         folder,
         iterations=1,
-        rollout={"groups": 1, "group_size": 2, "max_response_tokens": 6, "format_line": "placeholders"},  # short prompts
+        rollout={
+            "groups": 1,
+            "group_size": 2,
+            "max_response_tokens": 6,
+            "format_line": "placeholders",
+        },  # short prompts
         algorithm={"estimator": "gae", "drop_zero_std": False},  # random policies earn the same reward
         evaluation={"prompts": 0},
         **COLUMNS[column],

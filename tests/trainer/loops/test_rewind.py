@@ -33,8 +33,8 @@ class ScriptedTrap(EchoTrap):
     signs: ClassVar[tuple[int, ...]] = ()
     """Iterations at which it sees first signs."""
 
-    def update(self, iteration, metrics):
-        super().update(iteration, metrics)
+    def update(self, iteration, metrics, fault=""):
+        super().update(iteration, metrics, fault)
         self.memory.low_spread = int(iteration in self.signs)
         self.since = next((first for first in self.signs if first <= iteration), None)
         if iteration not in self.collapses:

@@ -193,8 +193,8 @@ def test_a_rewind_replaces_everything_after_its_checkpoint(
     class CollapsesOnce(ScriptedTrap):
         collapses, signs = (3,), (2,)
 
-        def update(self, iteration: int, metrics: Mapping[str, float]) -> journal.Alarm | None:
-            alarm = super().update(iteration, metrics)
+        def update(self, iteration: int, metrics: Mapping[str, float], fault: str = "") -> journal.Alarm | None:
+            alarm = super().update(iteration, metrics, fault)
             if alarm is not None:
                 type(self).collapses = type(self).signs = ()
             return alarm

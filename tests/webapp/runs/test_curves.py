@@ -229,7 +229,7 @@ def test_the_overview_comes_first_and_constants_are_folded(run: Run, who: Visito
     catalog = curves.catalog(everything)
     assert catalog["entropy/mean"]["signal"] == "echo_trap/entropy"
     assert "signal" not in catalog["reward/mean"], "this run has no such signal"
-    assert curves.extent(summaries.values()) == {"iteration": 2, "tokens": 200, "seconds": 0.5}
+    assert curves.extent(summaries.values()) == {"first": 0, "iteration": 2, "tokens": 200, "seconds": 0.5}
     page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
     assert contains(page, "1 flat metric")
     assert page.index('data-metric="entropy/mean"') < page.index('data-metric="filter/kept_share"')

@@ -346,7 +346,7 @@ def _presets(chosen: str) -> dict[str, str]:
     """Return preset by `policy.model`, for the environment of the chosen one, preferably with its algorithm."""
     if chosen not in preset_names():
         return {}
-    environment, arm, _ = chosen.split("-")
+    environment, arm, _ = chosen.split("-", 2)
     found: dict[str, list[str]] = defaultdict(list)
     for name in preset_names():
         if name.split("-")[0] == environment and not name.endswith("-trap"):

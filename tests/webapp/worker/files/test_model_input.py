@@ -125,7 +125,7 @@ def test_a_hub_id_that_is_a_folder_of_the_worker_is_refused(
     monkeypatch.chdir(tmp_path)
     Run.objects.filter(pk=run.pk).update(config=config("runs/other"))
     assert supervise(take(run), command=note, intervals=INTERVALS) == "failed"
-    assert "runs/other is a hub id, but also a path on the worker" in fresh(run).failure
+    assert "runs/other is the name of a model, but also a path on the worker" in fresh(run).failure
 
 
 def test_a_checkpoint_is_fetched_from_storage(people: People, storage: Storage, trained: Run) -> None:
