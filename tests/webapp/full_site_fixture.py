@@ -97,9 +97,11 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "key": trajectory.key,
         "action": "pause",
         "kind": "json",
+        "turn": 1,
     }
     of_trajectory = (
         "trajectory",
+        "policy-input",
         "trajectory-data",
         "trajectory-tokens",
         "trajectory-picture",

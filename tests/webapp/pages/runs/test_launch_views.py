@@ -16,12 +16,14 @@ from tests.trainer.config.test_former_names import MIX
 from tests.webapp.conftest import People
 from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, assert_private, who
+from trainer.config.catalogue import catalogue
 from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
+from webapp.core.database import database_now
 from webapp.runs.launch import fields as form_fields
 from webapp.runs.launch import form as forms
-from webapp.runs.models import Run
+from webapp.runs.models import Run, StoredModel, Worker
 
 __all__ = ["who"]
 
@@ -54,7 +56,18 @@ def state_of(page: str) -> dict[str, Any]:
     return state
 
 
+@pytest.fixture
+def installed_models(people: People) -> None:
+    """A live worker with every model of the catalogue."""
+    now = database_now()
+    Worker.objects.create(name="worker@here", model_store="store", started_at=now, last_seen_at=now)
+    StoredModel.objects.bulk_create(
+        StoredModel(name=name, store="store", state=StoredModel.State.INSTALLED) for name in catalogue()
+    )
+
+
 @pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.usefixtures("installed_models")
 def test_an_unchanged_form_launches_exactly_its_preset(preset: str, who: Visitors) -> None:
     page = who.owner.get(f"/runs/new?preset={preset}").content.decode()
     response = who.owner.post("/runs/new", fields_of(page))
