@@ -19,8 +19,8 @@ SIZES = {
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("kind", "dtype"), [("train", "bfloat16"), ("ppo", "float32")])
-def test_the_peak_of_a_run_is_within_a_third_of_its_estimate(size: str, kind: str, dtype: str, tmp_path: Path) -> None:
-    """Above what the process takes without a run, which in a test is more than in `python -m trainer`."""
+def test_the_peak_of_a_run_is_within_a_fifth_of_its_estimate(size: str, kind: str, dtype: str, tmp_path: Path) -> None:
+    """The peak includes the process, as the estimate does; in a test it takes more than in `python -m trainer`."""
     tokenizer = tiny.styles()["chatml"]
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024}
     model = LlamaForCausalLM(LlamaConfig(**SIZES[size], **heads, tie_word_embeddings=True))
@@ -28,4 +28,4 @@ def test_the_peak_of_a_run_is_within_a_third_of_its_estimate(size: str, kind: st
     tokenizer.save_pretrained(tmp_path)
     del model
     run = peak_memory.measure(tmp_path, kind, (f"policy.dtype={dtype}",))
-    assert run.peak - run.base == pytest.approx(run.estimate - PROCESS_BYTES, rel=0.33)
+    assert run.peak == pytest.approx(run.estimate - PROCESS_BYTES + run.base, rel=0.2)
