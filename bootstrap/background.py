@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,13 @@ class Background:
             self._process = subprocess.Popen(
                 self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self._env
             )
+        self._started, self._ended = time.monotonic(), 0.0
+        threading.Thread(target=self._time, daemon=True).start()
         return self
+
+    def _time(self) -> None:
+        self._process.wait()
+        self._ended = time.monotonic()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -44,6 +51,10 @@ class Background:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def seconds(self) -> float:
+        """Time from its start to its end, or until now while it runs."""
+        return (self._ended or time.monotonic()) - self._started
 
     def show(self) -> int:
         """Print its output from the beginning until it ends, and return its exit code."""

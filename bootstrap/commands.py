@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from bootstrap import audit, browser, lock, machine, node, platform_wheels, stamp
 from bootstrap.background import Background
 from bootstrap.packages import PYTHON, ROOT, VENV, ensure
 from bootstrap.progress import SetupError
+from bootstrap.stages import Stages
 from bootstrap.test_environments import adapter_packages, gpu_packages, vllm_packages
 
 SPACE_START = machine.GIB // 2
@@ -24,9 +24,11 @@ HELP = """\
 make demo       set up, start everything, train an agent on Sokoban and open the page
 make up         the same without the training run
 make dev        like up, with a web server that restarts when code, templates or static files change
-make test       set up, then all checks and all tests, including those with browser, adapters and vLLM
+make test       set up, then all checks and the tests of every commit, including those in a browser
+make test-all   the same with every test: more examples of each property, soak, adapters, vLLM, a language model
 make test ONE=tests/…::name    only that test, file or folder, without the checks
-make test-fast  all checks and tests without browser, vLLM and the packages of environment adapters
+make test-fast  all checks, and the tests of every commit that need no browser
+make test-python  only the tests that need no browser, vLLM, language model or GPU
 make test-browser  only the tests of the whole product, with a browser; failures are repeated in a fresh one
 make test-adapters  only the tests of environment adapters, with their packages in a separate virtual environment
 make test-vllm  only the tests with the real vLLM, in a separate virtual environment (3 GB, Linux on x86-64)
@@ -110,12 +112,17 @@ WITH_ADAPTERS = "tests/envs/adapters"
 WITH_VLLM = "tests/vllm"
 ON_GPU = "tests/gpu"
 WITH_MODELS = "tests/models"
-MEMORY_BESIDE = 12 * machine.GIB
-"""Memory from which on two browser tests run at once."""
+EVERY_COMMIT = ["-m", "not nightly", "--durations=30"]
+"""Options of pytest for `make test`: it leaves out what `make test-all` adds."""
+NIGHTLY = ["--hypothesis-profile=nightly", "--durations=30"]
+"""Options of pytest for `make test-all`: every test, and more examples of each property."""
+MEMORY_BESIDE = 6 * machine.GIB
+"""Memory from which on checks, tests and browser tests run side by side."""
+MEMORY_TWO_PRODUCTS = 12 * machine.GIB
+"""Memory from which on two browser tests run at once, given cores for both."""
+CORES_TWO_PRODUCTS = 4
 TESTS_FAILED = 1
 """Exit code of pytest, https://docs.pytest.org/en/stable/reference/exit-codes.html."""
-CORES_BESIDE = 4
-"""Cores from which on, with this memory, browser, adapter and vLLM tests run beside the others."""
 
 
 def _argv(words: list[str]) -> list[str]:
@@ -128,31 +135,44 @@ def _show(title: str, program: Background) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Run all checks and all tests.
-
-    Browser, adapter and vLLM tests wait much of the time, so with enough cores and memory they run in the background of
-    the checks and of the other tests, and their output follows. Otherwise everything runs in turn.
+    """Run all checks and the tests that belong to every commit.
 
     With ONE=tests/…::name in the environment, run only that test, file or folder.
     """
     if one := os.environ.get("ONE"):
         return test_one(one, arguments)
+    stages = Stages(LOGS)
+    code = _checks_and_tests(stages, [*EVERY_COMMIT, *arguments])
+    stages.show()
+    return code
+
+
+def test_all(arguments: list[str]) -> int:
+    """Run every check and every test of this machine, including those with adapters, vLLM and a language model."""
+    stages = Stages(LOGS)
+    code = _checks_and_tests(stages, [*NIGHTLY, *arguments])
+    apart = {f"make test-{name}": _make(f"test-{name}", arguments) for name in ("adapters", "vllm", "models")}
+    code = stages.run(apart, beside=False) or code
+    stages.show()
+    return code
+
+
+def _checks_and_tests(stages: Stages, arguments: list[str]) -> int:
+    """Checks, tests and browser tests side by side: browser tests wait much of the time, and mypy uses one core."""
+    started = time.monotonic()
     set_up("dev")
     browser.ensure()
-    beside = machine.memory_bytes() >= MEMORY_BESIDE and (os.cpu_count() or 1) >= CORES_BESIDE
-    programs = [
-        Background([sys.executable, "-m", "bootstrap", f"test-{name}", *arguments], LOGS / f"{name}.txt")
-        for name in ("browser", "adapters", "vllm")
-    ]
-    with ExitStack() as stack:
-        if beside:
-            for program in programs:
-                stack.enter_context(program)
-        code = _test(arguments)
-        for program in programs:
-            with nullcontext() if beside else program:
-                code = _show(f"make {program.argv[3]}", program) or code
-    return code
+    stages.record("set-up", time.monotonic() - started)
+    programs = {
+        "make lint": _make("lint", []),
+        "pytest": _make("test-python", arguments),
+        "make test-browser": _make("test-browser", arguments),
+    }
+    return stages.run(programs, beside=machine.memory_bytes() >= MEMORY_BESIDE)
+
+
+def _make(command: str, arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "bootstrap", command, *arguments]
 
 
 def test_one(name: str, arguments: list[str]) -> int:
@@ -172,8 +192,23 @@ def test_one(name: str, arguments: list[str]) -> int:
 
 
 def test_fast(arguments: list[str]) -> int:
+    """Run all checks and the tests of every commit that need no browser."""
     set_up("dev")
-    return _test(arguments)
+    code = _checks()
+    return test_python([*EVERY_COMMIT, *arguments]) or code
+
+
+def test_python(arguments: list[str]) -> int:
+    """Run the tests without browser, vLLM, language model and GPU, one process per core.
+
+    Each process gets a contiguous part of the tests, so that few modules are prepared in both, and takes over what is
+    left of another's.
+    """
+    set_up("dev")
+    apart = [f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM, WITH_MODELS, ON_GPU]]
+    words = ["-n", "auto", "--dist", "worksteal", *apart]
+    print(f"\n$ pytest {' '.join(words)}", flush=True)
+    return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, *words]).returncode
 
 
 def test_browser(arguments: list[str]) -> int:
@@ -183,7 +218,8 @@ def test_browser(arguments: list[str]) -> int:
     """
     set_up("dev")
     variables = {**os.environ, "CHROMIUM": browser.ensure()}
-    processes = 2 if machine.memory_bytes() >= MEMORY_BESIDE else 1
+    enough = machine.memory_bytes() >= MEMORY_TWO_PRODUCTS and (os.cpu_count() or 1) >= CORES_TWO_PRODUCTS
+    processes = 2 if enough else 1
     code = subprocess.run(_browser_tests(arguments, processes), env=variables).returncode
     if code != TESTS_FAILED:
         return code
@@ -249,24 +285,6 @@ def _vllm(name: str, arguments: list[str]) -> int:
     return subprocess.run([str(vllm_packages.PYTHON), "-m", "pytest", *arguments, separate, name]).returncode
 
 
-def _test(arguments: list[str]) -> int:
-    """Every check, then the tests without browser and vLLM, one process per core.
-
-    Each process gets a contiguous part of the tests, so that few modules are prepared in both, and takes over what is
-    left of another's.
-    """
-    code = _checks()
-    words = [
-        "-n",
-        "auto",
-        "--dist",
-        "worksteal",
-        *(f"--ignore={folder}" for folder in [*WHOLE_PRODUCT, WITH_VLLM, WITH_MODELS, ON_GPU]),
-    ]
-    print(f"\n$ pytest {' '.join(words)}", flush=True)
-    return subprocess.run([str(PYTHON), "-m", "pytest", *arguments, *words]).returncode or code
-
-
 def _browser_tests(arguments: list[str], processes: int) -> list[str]:
     """Processes with a product each, which take one file after the other; the longest test is in the first folder."""
     words = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
@@ -313,7 +331,9 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": lambda arguments: start("up", arguments),
     "dev": lambda arguments: start("dev", arguments),
     "test": test,
+    "test-all": test_all,
     "test-fast": test_fast,
+    "test-python": test_python,
     "test-browser": test_browser,
     "test-adapters": test_adapters,
     "test-vllm": test_vllm,

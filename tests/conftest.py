@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import django
 import pytest
+from hypothesis import settings
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from tests.chromium import browser
@@ -52,19 +53,25 @@ def pytest_configure() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
-SERVERS = ("bench", "browser", "echoscope", "setup", "system", "webapp")
-"""Tests with servers, threads, child processes or a browser: the only ones with a second try."""
+# Without deadlines, since the time of an example depends on the machine's load. The same examples for every commit, so
+# that a commit fails by its own change; `make test-all` looks for new ones.
+settings.register_profile("ci", deadline=None, max_examples=20, derandomize=True, database=None)
+settings.register_profile("nightly", deadline=None, max_examples=200)
+settings.load_profile("ci")
+
+WHOLE_PRODUCT = ("browser", "system")
+"""Tests with the whole running product: the only ones with a second try."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repeat a failure of a test with real servers once; the summary lists it as RERUN with its failure.
+    """Repeat a failure of a test of the whole product once; the summary lists it as RERUN with its failure.
 
-    The time of their steps depends on the machine's load. All other tests, the numeric ones above all, count at once.
+    The time of their steps depends on the machine's load. All other tests count at once.
     """
     if not config.pluginmanager.hasplugin("rerunfailures"):  # in vLLM's environment
         return
     for item in items:
-        if item.path.relative_to(ROOT / "tests").as_posix().startswith(SERVERS):
+        if item.path.relative_to(ROOT / "tests").as_posix().startswith(WHOLE_PRODUCT):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -97,7 +97,6 @@ def test_the_variants_exchange_or_replace_the_names():
     assert env.step("Dragon")[1] == 0.15
 
 
-@settings(deadline=None)
 @given(
     low=st.text(min_size=1, max_size=40),
     high=st.text(min_size=1, max_size=40),

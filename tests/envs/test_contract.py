@@ -103,7 +103,7 @@ def play(env: TextEnv, seed: int, dynamics: int, choices: list[int]):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**63), dynamics=st.integers(0, 2**63), choices=st.lists(st.integers(0, 3), max_size=10))
 def test_an_episode_replayed_is_the_same_episode(name, seed, dynamics, choices):
     env = envs.make(name)

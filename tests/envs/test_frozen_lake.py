@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -29,7 +29,6 @@ def test_lakes_and_slips_of_the_first_seeds_are_pinned():
     assert hashlib.sha256("\n\n".join(seen).encode()).hexdigest()[:16] == "2c14e88b62e3e195"
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**60), size=st.integers(2, 7), frozen=st.floats(0.3, 1))
 def test_a_lake_always_has_a_path_from_start_to_goal(seed, size, frozen):
     env = envs.make("FrozenLake", {"size": size, "frozen": frozen, "slippery": False})
@@ -71,7 +70,6 @@ def test_members_of_a_group_share_the_lake_and_slip_independently():
     assert len(ways) > 8
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**60), st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=10))
 def test_a_slip_is_reported_and_never_goes_backwards(seed, actions):
     env = envs.make("FrozenLake")
@@ -130,7 +128,6 @@ def test_the_value_approaches_the_known_optimum_of_the_classic_map():
     assert success_within(parse(CLASSIC), True, 2000)[-1, 0] == pytest.approx(14 / 17, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**60), st.integers(3, 6))
 def test_without_slips_every_advised_action_reduces_the_distance(seed, size):
     env = envs.make("FrozenLake", {"slippery": False, "size": size})

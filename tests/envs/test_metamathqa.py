@@ -5,7 +5,7 @@ import logging
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -83,7 +83,6 @@ def test_an_empty_answer_is_invalid_but_counts_as_an_attempt():
     assert nothing.step("")[1:3] == (0.0, False), "nothing is never right"
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.text(max_size=10))
 def test_at_most_one_answer_is_rewarded(texts, answer):
     env = make_question(answer)

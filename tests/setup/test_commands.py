@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bootstrap import browser, commands, machine
+from bootstrap import browser, commands, machine, stages
 from bootstrap.packages import PYTHON
 from bootstrap.test_environments import adapter_packages, gpu_packages, vllm_packages
 from webapp.services import programs
@@ -45,62 +45,82 @@ def test_help_and_makefile_list_every_command() -> None:
         assert re.search(rf"^make {name} ", commands.HELP, re.MULTILINE), name
 
 
-@pytest.fixture(params=["browser", "adapters", "vllm"])
-def steps(request: pytest.FixtureRequest, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What `make test` does, in order, with programs that take no time; one of them fails."""
-    steps: list[str] = []
-    failing = request.param
+class Programs:
+    """What a test command does, in order, with programs that take no time; those in `failing` fail."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.argv: dict[str, list[str]] = {}
+        self.failing: set[str] = set()
+
+    def make(self, argv: list[str], log: Path) -> Programs.Program:
+        self.argv[log.stem] = argv
+        return Programs.Program(self, log.stem)
 
     class Program:
-        def __init__(self, argv: list[str], log: Path) -> None:
-            self.argv, self.name = argv, log.stem
+        def __init__(self, programs: Programs, name: str) -> None:
+            self.programs, self.name = programs, name
 
-        def __enter__(self) -> Program:
-            steps.append(f"start {self.name}")
+        def _step(self, word: str) -> None:
+            self.programs.steps.append(f"{word} {self.name}")
+
+        def __enter__(self) -> Programs.Program:
+            self._step("start")
             return self
 
         def __exit__(self, *error: object) -> None:
-            steps.append(f"end {self.name}")
+            self._step("end")
 
         def show(self) -> int:
-            steps.append(f"show {self.name}")
-            return int(self.argv[-1] == f"test-{failing}")
+            self._step("show")
+            return int(self.name in self.programs.failing)
 
-    def run(argv: list[str], **options: Any) -> SimpleNamespace:
-        steps.append(argv[2] if argv[0] == str(PYTHON) else Path(argv[0]).name)
-        return SimpleNamespace(returncode=0)
+        def seconds(self) -> float:
+            return 61.0
 
-    monkeypatch.setattr(commands, "Background", Program)
-    monkeypatch.setattr(commands.node, "find", lambda: (Path("/usr/bin/node"), ""))
-    monkeypatch.setattr(subprocess, "run", run)
+
+@pytest.fixture
+def programs_of_stages(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> Programs:
+    programs = Programs()
+    monkeypatch.setattr(stages, "Background", programs.make)
     monkeypatch.delenv("ONE", raising=False)
-    return steps
+    return programs
 
 
-FAST = ["start mypy", "ruff", "ruff", "lint-imports", "node", "show mypy", "end mypy", "pytest"]
+STAGES = ["make lint", "pytest", "make test-browser"]
+APART = ["make test-adapters", "make test-vllm", "make test-models"]
 
 
-APART = ["browser", "adapters", "vllm"]
-
-
-def test_tests_in_browser_with_adapters_and_with_vllm_run_beside_the_others(
-    steps: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failing", STAGES)
+def test_checks_tests_and_browser_tests_run_side_by_side(
+    failing: str,
+    programs_of_stages: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(machine, "memory_bytes", lambda: 16 * machine.GIB)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert commands.test([]) == 1, "the failure of a program in the background is the command's"
-    started, shown, ended = ([f"{word} {name}" for name in APART] for word in ("start", "show", "end"))
-    assert steps == [*started, *FAST, *shown, *reversed(ended)]
+    programs_of_stages.failing = {failing}
+    assert commands.test(["-x"]) == 1, "the failure of a program in the background is the command's"
+    started, shown, ended = ([f"{word} {name}" for name in STAGES] for word in ("start", "show", "end"))
+    assert programs_of_stages.steps == [*started, *shown, *reversed(ended)]
+    assert "not nightly" in programs_of_stages.argv["pytest"]
+    assert "-x" in programs_of_stages.argv["make test-browser"]
+    assert re.search(rf"^{failing} +61  exit code 1$", capsys.readouterr().out, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("memory", "cores"), [(8, 4), (16, 2)])
-def test_with_little_memory_or_few_cores_they_run_in_turn(
-    memory: int, cores: int, steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "memory_bytes", lambda: memory * machine.GIB)
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    assert commands.test([]) == 1
-    assert steps == [*FAST, *(f"{word} {name}" for name in APART for word in ("start", "show", "end"))]
+def test_every_test_includes_those_that_need_packages_of_their_own(programs_of_stages: Programs) -> None:
+    programs_of_stages.failing = {"make test-adapters"}
+    assert commands.test_all([]) == 1
+    assert [step for step in programs_of_stages.steps if step.startswith("show")] == [
+        f"show {name}" for name in [*STAGES, *APART]
+    ]
+    assert not any("not nightly" in argv for argv in programs_of_stages.argv.values())
+
+
+def test_with_little_memory_they_run_in_turn(programs_of_stages: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 4 * machine.GIB)
+    assert commands.test([]) == 0
+    assert programs_of_stages.steps == [f"{word} {name}" for name in STAGES for word in ("start", "show", "end")]
 
 
 @pytest.mark.parametrize("codes", [[0], [1, 0], [1, 1], [2], [1, 5]])

@@ -1,4 +1,4 @@
-"""Hypothesis without a deadline, for busy machines, and policies small enough to play in seconds."""
+"""Policies small enough to play in seconds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import settings
 
 from tests.trainer import tiny
 from tests.trainer.threads import THREADS
 from trainer.config.run import PolicyConfig
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
-
-settings.register_profile("trainer", deadline=None, max_examples=50)
-settings.load_profile("trainer")
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echoscope.recording.content_blocks import ConversationError
@@ -187,7 +187,6 @@ MESSAGES = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(MESSAGES, max_size=5))
 def test_blocks_of_any_shape_are_read(messages: list[dict[str, Any]]) -> None:
     for turn in conversation_of(messages).turns:
@@ -196,7 +195,6 @@ def test_blocks_of_any_shape_are_read(messages: list[dict[str, Any]]) -> None:
         assert all(isinstance(call["result"], str) for call in calls_of(turn))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(MESSAGES | ITEMS, max_size=5))
 def test_items_of_any_shape_are_read_unless_they_are_no_messages(messages: list[dict[str, Any]]) -> None:
     with suppress(ConversationError):

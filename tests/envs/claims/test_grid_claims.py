@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from envs import registry
@@ -39,7 +39,6 @@ three = st.lists(st.sampled_from(CELLS), min_size=3, max_size=3, unique=True)
 
 
 @given(three)
-@settings(max_examples=50, deadline=None)
 def test_rendered_positions_are_true(cells):
     player, box, target = cells
     row, column = target[0] + 1, target[1] + 1
@@ -50,7 +49,6 @@ def test_rendered_positions_are_true(cells):
 
 
 @given(three, st.sampled_from(CELLS))
-@settings(max_examples=50, deadline=None)
 def test_a_moved_box_is_false_and_the_true_place_is_given(cells, elsewhere):
     player, box, target = cells
     others = {(box[1], box[0]), (box[0] + 1, box[1] + 1), (box[1] + 1, box[0] + 1), (box[0] - 1, box[1] - 1)}
@@ -66,7 +64,6 @@ DIRECTIONS = {(0, -1): "to the left of", (0, 1): "to the right of", (-1, 0): "ab
 
 
 @given(st.sampled_from(CELLS), st.sampled_from(list(DIRECTIONS)), st.integers(1, 5), st.sampled_from(["I", "box"]))
-@settings(max_examples=50, deadline=None)
 def test_relative_positions_are_true_and_turned_round_ones_false(origin, step, number, reference):
     cell = origin[0] + step[0] * number, origin[1] + step[1] * number
     assume(cell in CELLS)
@@ -91,7 +88,6 @@ TEXT = st.one_of(st.text(max_size=200), st.lists(st.sampled_from(re.split(" ", W
 
 
 @given(TEXT, st.sampled_from([("Sokoban", ROOM), ("FrozenLake", LAKE)]))
-@settings(max_examples=150, deadline=None)
 def test_any_text_is_read_without_an_error_and_spans_lie_within_it(thought, place):
     environment, board = place
     end = 0

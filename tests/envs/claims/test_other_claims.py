@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
@@ -35,7 +35,6 @@ TASK = TextBoard(text="Target  24\nNumbers 3 8 1")
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
 def test_counts_of_pulls_are_compared(pulls, stated):
     board = ArmsBoard(arms=[Arm(name="Left one", pulls=pulls), Arm(name="Dragon")])
     assert read("Bandit", f"Left one has been pulled {stated} times.", board) == [
@@ -44,7 +43,6 @@ def test_counts_of_pulls_are_compared(pulls, stated):
 
 
 @given(st.integers(0, 999), st.integers(1, 999), st.sampled_from("+-*/"), st.integers(-5, 5))
-@settings(max_examples=100, deadline=None)
 def test_equations_are_true_or_false(a, b, operator, error):
     value = {"+": a + b, "-": a - b, "*": a * b, "/": a / b}[operator]
     stated = int(value) + error
@@ -53,14 +51,12 @@ def test_equations_are_true_or_false(a, b, operator, error):
 
 
 @given(st.integers(2, 500), st.integers(2, 500))
-@settings(max_examples=40, deadline=None)
 def test_rounded_quotients_are_true(a, b):
     decimals = f"{a / b:.2f}"
     assert [true for _, true in read("Countdown", f"{a} / {b} = {decimals}", TASK)] == [True]
 
 
 @given(TEXT)
-@settings(max_examples=100, deadline=None)
 def test_any_text_is_read_without_an_error(thought):
     for environment, board in (("Bandit", ARMS), ("Countdown", TASK), ("WebShop", shop_page(*PRODUCT))):
         for claim in registry.read_claims(environment, thought, board):

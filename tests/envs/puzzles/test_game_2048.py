@@ -6,7 +6,7 @@ import hashlib
 from math import log2
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -49,7 +49,6 @@ def slide_by_brute_force(tiles, action):
     return after, sorted(merged.values())
 
 
-@settings(max_examples=300, deadline=None)
 @given(boards, st.sampled_from(ACTIONS))
 def test_merges_are_those_of_moving_tile_by_tile(tiles, action):
     after, merged = slide(tiles, action)
@@ -71,7 +70,6 @@ def test_a_merged_tile_merges_only_once(row, after):
     assert slide(parse_board(row + rest, 4), "Left")[0] == parse_board(after + rest, 4)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**60), dynamics=st.integers(0, 2**60), choices=st.lists(st.sampled_from(ACTIONS)))
 def test_each_effective_move_adds_one_tile_and_others_change_nothing(seed, dynamics, choices):
     env = Game2048()
@@ -165,7 +163,6 @@ def test_good_play_reaches_the_target_within_the_budget_far_more_often_than_rand
     assert won["plan"] >= 22
 
 
-@settings(max_examples=60, deadline=None)
 @given(boards)
 def test_advice_names_moves_that_change_the_board(tiles):
     best = advice(tiles, 11)
@@ -177,7 +174,6 @@ def test_advice_takes_the_target_at_once():
     assert advice(parse_board("32 32 . .\n16 . . .\n. . . .\n2 . . 2", 4), 6) == ["Left", "Right"]
 
 
-@settings(max_examples=40, deadline=None)
 @given(boards.filter(lambda tiles: any(map(any, tiles))))
 def test_text_and_board_show_every_tile(tiles):
     text = "\n".join(" ".join(str(2**tile) if tile else "." for tile in row) for row in tiles)

@@ -37,7 +37,6 @@ def cube_with(state: str) -> Cube:
     return cube_of(2 if len(state) == 24 else 3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(states, st.data())
 def test_a_turn_has_order_four_and_its_inverse_undoes_it(state, data):
     cube = cube_with(state)
@@ -92,13 +91,11 @@ def test_a_well_known_sequence_has_its_order():
         assert repeats == order
 
 
-@settings(max_examples=60, deadline=None)
 @given(states)
 def test_every_state_has_equally_many_stickers_of_each_colour(state):
     assert set(Counter(state).values()) == {len(state) // 6}
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SIZES), st.integers(0, 2**60), st.integers(1, 20))
 def test_a_scramble_leaves_the_cube_unsolved_and_turns_nothing_back(size, seed, count):
     cube = cube_of(size)
@@ -123,7 +120,6 @@ def test_the_numbers_of_states_by_distance_are_the_known_ones(size, numbers):
     assert [found[distance] for distance in range(len(numbers))] == numbers
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sampled_from([(2, 14), (3, 6)]), st.integers(0, 2**60), st.data())
 def test_every_advised_turn_is_one_turn_nearer(case, seed, data):
     size, longest = case
@@ -141,7 +137,7 @@ def test_every_advised_turn_is_one_turn_nearer(case, seed, data):
     assert (env.hint().actions, env.hint().distance) == ([], 0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**60))
 def test_all_first_turns_of_shortest_solutions_are_advised_outside_of_the_table(seed):
     cube, solver = cube_of(2), solver_of(2)

@@ -6,7 +6,7 @@ import hashlib
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -52,7 +52,6 @@ def grids_by_brute_force(given: tuple[int, ...]) -> list[tuple[int, ...]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), size=st.sampled_from([4, 6, 9]), seed=st.integers(0, 2**60))
 def test_a_generated_puzzle_has_exactly_one_solution(data, size, seed):
     shape = SHAPES[size]
@@ -65,7 +64,6 @@ def test_a_generated_puzzle_has_exactly_one_solution(data, size, seed):
             assert {solution[cell] for cell in cells} == set(range(1, size + 1))
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**60), emptied=st.sets(st.integers(0, 15), max_size=9))
 def test_the_solver_finds_what_brute_force_finds(seed, emptied):
     _, full = make_puzzle(SeededRng(seed, Stream.START), SHAPES[4], 1)
@@ -85,7 +83,6 @@ def test_puzzles_of_the_first_seeds_are_pinned():
     assert hashlib.sha256("\n\n".join(texts).encode()).hexdigest()[:16] == "8bee8ca90b13e4f1"
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**60), size=st.sampled_from([4, 6, 9]), choose=st.integers(0, 100))
 def test_any_advised_digit_leads_to_success_and_a_total_reward_of_one(seed, size, choose):
     env = Sudoku(size=size)
@@ -118,7 +115,6 @@ def test_rewards_follow_the_number_of_right_digits():
     assert (reward, terminated, info["success"]) == (third, True, True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**60), moves=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))))
 def test_no_sequence_of_actions_pays_more_than_its_right_digits(seed, moves):
     env = Sudoku()

@@ -1,7 +1,7 @@
 """Reasons why a position is lost: each is true, and the simple ones are found."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from envs.sokoban.deadlocks import Deadlocks
 from envs.sokoban.grid import Grid
@@ -13,14 +13,12 @@ def deadlocks_of(level):
     return Deadlocks(level.width, level.floor, level.targets)
 
 
-@settings(deadline=None, max_examples=300)
 @given(small_levels())
 def test_a_position_with_a_reason_is_lost(level):
     if deadlocks_of(level).reason(tuple(sorted(level.boxes))) is not None:
         assert fewest(level) is None
 
 
-@settings(deadline=None)
 @given(small_levels())
 def test_dead_squares_are_the_cells_excluded_by_searches(level):
     room = Grid(level.width, level.floor, level.targets)

@@ -4,7 +4,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.sokoban.exact import Solver, layers
@@ -20,7 +20,6 @@ def room_of(level):
     return Grid(level.width, level.floor, level.targets)
 
 
-@settings(deadline=None, max_examples=150)
 @given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=10))
 def test_table_advice_equals_plain_reverse_play_and_plain_search(level, actions):
     table = TableSolver(room_of(level))
@@ -31,7 +30,6 @@ def test_table_advice_equals_plain_reverse_play_and_plain_search(level, actions)
     assert table.hint(start_of(level)).distance == fewest(level)
 
 
-@settings(deadline=None, max_examples=100)
 @given(small_levels(), st.integers(0, 12))
 def test_a_table_that_stops_at_a_layer_ends_with_exactly_that_layer(level, stop):
     every = list(layers(level.width, level.floor, level.targets, 10**6))
@@ -40,7 +38,6 @@ def test_a_table_that_stops_at_a_layer_ends_with_exactly_that_layer(level, stop)
     assert (table.depth == stop) == (stop <= len(every))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(1, 5))
 def test_choices_are_numbered_without_gaps(count, size):
     if size > count:
@@ -52,7 +49,6 @@ def test_choices_are_numbered_without_gaps(count, size):
     assert (np.diff(rows, axis=1) > 0).all()
 
 
-@settings(deadline=None, max_examples=60)
 @given(small_levels(), st.data())
 def test_every_best_action_comes_one_closer(level, data):
     solver = TableSolver(room_of(level))

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
@@ -42,7 +42,6 @@ def test_a_file_is_written_as_it_was_read(name, tmp_path):
     assert len(file.levels) == OWN[name].count("@") + OWN[name].count("+") + OWN[name].count("P")
 
 
-@settings(deadline=None)
 @given(
     parts=st.lists(st.tuples(st.lists(heads, max_size=3), levels), min_size=1, max_size=5),
     ends=st.sampled_from([["\n"], ["\r\n"], ["\r"], ["\n", "\r\n"]]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
@@ -62,7 +62,6 @@ def pushed(level, state, pushes):
     return state
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 5).flatmap(
         lambda size: st.lists(
@@ -77,7 +76,6 @@ def test_the_matching_is_the_cheapest_of_all(costs):
     assert assignment(np.array(costs, dtype=np.int32)) == least
 
 
-@settings(deadline=None, max_examples=150)
 @given(small_levels(most_boxes=2))
 def test_the_bound_is_never_above_the_pushes_needed_and_zero_only_at_success(level):
     searcher = searcher_of(level)
@@ -90,7 +88,6 @@ def test_the_bound_is_never_above_the_pushes_needed_and_zero_only_at_success(lev
             assert (least == 0) == (set(state[1]) == level.targets)
 
 
-@settings(deadline=None, max_examples=300)
 @given(small_levels(), st.sampled_from([0, astar_advisor.PATTERN_STATES]), st.sampled_from([1, 5, 25, 100_000]))
 def test_solvability_agrees_with_exhaustive_play_and_optimal_plans_are_minimal(level, pattern_states, budget):
     state = start_of(level)
@@ -111,7 +108,6 @@ def test_solvability_agrees_with_exhaustive_play_and_optimal_plans_are_minimal(l
         assert found.fewest == (needed is not None)
 
 
-@settings(deadline=None, max_examples=100)
 @given(small_levels(), st.lists(st.sampled_from(ACTIONS), max_size=12), st.data())
 def test_following_the_advice_after_any_detour_succeeds_in_the_planned_actions(level, astray, data):
     advisor = AStarAdvisor(searcher_of(level))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
@@ -71,7 +71,6 @@ def test_rooms_are_varied_and_of_the_requested_difficulty():
     assert (lengths[0], lengths[500], lengths[900], lengths[-1]) == (1, 4, 8, 10)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**60),
     size=st.integers(6, 8),

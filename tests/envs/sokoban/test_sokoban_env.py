@@ -1,7 +1,7 @@
 """Sokoban's rules as an environment."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -13,7 +13,6 @@ ROOM = "######\n#____#\n#_PXO#\n#____#\n#____#\n######"
 actions = st.lists(st.sampled_from(["Up", "Down", "Left", "Right", "nonsense"]), max_size=40)
 
 
-@settings(deadline=None, max_examples=80)
 @given(seed=st.integers(0, 2**60), boxes=st.integers(1, 2), moves=actions)
 def test_walls_are_fixed_boxes_are_conserved_and_the_board_matches_the_text(seed, boxes, moves):
     env = envs.make("LargeSokoban", {"size": 7, "boxes": boxes})

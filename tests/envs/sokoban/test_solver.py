@@ -3,7 +3,7 @@
 from collections import deque
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
@@ -28,7 +28,6 @@ def forward(level, state):
     return None
 
 
-@settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 2**60), boxes=st.integers(1, 2), choices=st.lists(st.integers(0, 3), max_size=25))
 def test_advice_agrees_with_an_exhaustive_search(seed, boxes, choices):
     env = envs.make("Sokoban", {"boxes": boxes})
@@ -49,7 +48,6 @@ def test_advice_agrees_with_an_exhaustive_search(seed, boxes, choices):
     assert advice.actions == best
 
 
-@settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 2**60), choices=st.lists(st.integers(0, 3), min_size=10, max_size=10))
 def test_following_the_advice_comes_one_closer_with_every_action_and_succeeds(seed, choices):
     env = envs.make("Sokoban")

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.support import arithmetic
@@ -36,7 +36,6 @@ def expressions(draw, depth=4):
     return written, Fraction(operations[sign](value, second))
 
 
-@settings(deadline=None)
 @given(expressions())
 def test_an_expression_has_its_exact_value(made):
     text, value = made
@@ -47,7 +46,6 @@ def test_an_expression_has_its_exact_value(made):
         assert evaluate(text) == value
 
 
-@settings(deadline=None)
 @given(st.text("0123456789+-*/%() ", max_size=12))
 def test_parsed_expressions_have_the_values_of_python(text):
     try:
@@ -120,7 +118,6 @@ def test_everything_else_is_refused_with_a_message(text, complaint):
         evaluate(text)
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(), st.text("0123456789+-*/%() .\n", max_size=1100), st.text("(-*9", min_size=200)))
 def test_any_text_has_a_value_within_bounds_or_an_expression_error(text):
     try:
@@ -157,7 +154,6 @@ def every_value(numbers, operators):
     return values
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=4), st.sampled_from(STAGES), st.integers(-60, 60))
 def test_the_search_finds_an_expression_if_and_only_if_one_exists(numbers, operators, target):
     values = every_value([Fraction(number) for number in numbers], operators)
@@ -165,7 +161,6 @@ def test_the_search_finds_an_expression_if_and_only_if_one_exists(numbers, opera
     assert (found is not None) == (target in values or -target in values)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=6), st.sampled_from(STAGES), st.data())
 def test_found_expressions_use_each_number_once_and_reach_the_target(numbers, operators, data):
     signs = data.draw(st.lists(st.sampled_from([-1, 1]), min_size=len(numbers), max_size=len(numbers)))
@@ -200,7 +195,6 @@ def test_the_simplest_sufficient_operators_are_used():
     assert find_expression([8, 2], 4) == "8 / 2"
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(-40, 40))
 def test_signs_reach_the_same_values_as_plus_and_minus(numbers, target):
     assert signs_reach(numbers, target) == (find_expression(numbers, target, "+-") is not None)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.support.json_records import RecordsError, read_records, stamp
@@ -19,14 +19,12 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("records") / "file.json"
 
 
-@settings(deadline=None)
 @given(records=RECORDS, indent=st.sampled_from([None, 2]), before=st.sampled_from(["", "\ufeff", "\n \n"]))
 def test_a_list_is_read_in_any_layout(file, records, indent, before):
     file.write_text(before + json.dumps(records, indent=indent), encoding="utf-8")
     assert [record for _, record in read_records(file)] == records
 
 
-@settings(deadline=None)
 @given(records=RECORDS, between=st.sampled_from(["\n", "\n\n", "\r\n", " \n"]))
 def test_lines_are_read_and_numbered(file, records, between):
     text = between.join(json.dumps(record) for record in records)
@@ -79,7 +77,6 @@ def test_a_missing_or_binary_file_is_named(tmp_path):
         list(read_records(tmp_path))
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(file, text):
     file.write_text(text, encoding="utf-8")

@@ -109,13 +109,11 @@ def play_both(name, chosen, seeds, turns, options=None):
 
 
 @pytest.mark.parametrize("name", ["Sokoban", "LargeSokoban", "SokobanNewVocab"])
-@settings(max_examples=25, deadline=None)
 @given(chosen=SOKOBAN, seeds=st.lists(SEEDS, min_size=1, max_size=5), turns=TURNS)
 def test_array_sokoban_equals_scalar_sokoban(name, chosen, seeds, turns):
     play_both(name, chosen, seeds, turns)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     rooms=st.lists(st.sampled_from(ROOMS), min_size=1, max_size=6),
     counted=st.integers(0, 3),
@@ -129,13 +127,11 @@ def test_given_rooms_of_any_shape_fit_into_one_batch(rooms, counted, turns):
     play_both("Sokoban", {}, list(range(len(rooms))), turns, options)
 
 
-@settings(max_examples=80, deadline=None)
 @given(chosen=FROZEN_LAKE, seeds=st.lists(SEEDS, min_size=1, max_size=6), turns=TURNS)
 def test_array_frozen_lake_equals_scalar_frozen_lake_slip_by_slip(chosen, seeds, turns):
     play_both("FrozenLake", chosen, seeds, turns)
 
 
-@settings(max_examples=40, deadline=None)
 @given(maps=st.lists(st.sampled_from(MAPS), min_size=1, max_size=6), turns=TURNS)
 def test_given_lakes_of_any_shape_fit_into_one_batch(maps, turns):
     play_both("FrozenLake", {}, list(range(len(maps))), turns, [{"map": text} for text in maps])
@@ -148,7 +144,6 @@ def test_a_stream_of_slips_continues_beyond_the_first_block():
 
 
 @pytest.mark.parametrize("name", ["Bandit", "BanditRev", "BanditTest"])
-@settings(max_examples=30, deadline=None)
 @given(chosen=BANDIT, seeds=st.lists(SEEDS, min_size=1, max_size=6), data=st.data())
 def test_array_bandits_equal_scalar_bandits(name, chosen, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, envs.spec(name).actions[0].upper(), "Jump", 0, 1, 2))
@@ -157,7 +152,7 @@ def test_array_bandits_equal_scalar_bandits(name, chosen, seeds, data):
 
 
 @pytest.mark.parametrize("name", PLAYABLE)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(seeds=st.lists(st.integers(0, 2**31), min_size=1, max_size=3), data=st.data())
 def test_every_environment_behaves_the_same_in_a_batch(name, seeds, data):
     words = st.sampled_from((*envs.spec(name).actions, "Jump", "search[red shoes]", "click[buy now]", "1 + 2"))

@@ -1,7 +1,7 @@
 """Pages of the shop: offered actions and navigation."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.webshop import generated, pages
@@ -177,7 +177,6 @@ def test_a_rendered_page_shows_its_location_and_actions():
 CATALOGUE = generated.catalogue()
 
 
-@settings(max_examples=60, deadline=None)
 @given(choices=st.lists(st.integers(0, 10**6), max_size=25))
 def test_offered_actions_work_and_are_shown_on_every_page(choices):
     place = Place()
@@ -197,7 +196,6 @@ def test_offered_actions_work_and_are_shown_on_every_page(choices):
         place = after
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=st.one_of(st.text(max_size=80), st.from_regex(r"(search|click)\[.{0,40}\]", fullmatch=True)))
 def test_any_text_leads_to_a_page_or_is_invalid(text):
     for place in (Place(), walk(ONE, "search[shirt]"), walk(ONE, "search[shirt]", "click[p0001]")):

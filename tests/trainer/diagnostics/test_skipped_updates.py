@@ -30,7 +30,7 @@ def test_each_cause_has_its_advice(valid: bool, action: ActionRecord, success: b
     text = skipped_update_notice(3, "no_signal", trajectories, rollout_metrics(trajectories))
     assert text.startswith("Iteration 3 had no update: all trajectories of each group got the same reward. ")
     assert expected in text
-    assert ("trainer sft" in text) is not success
+    assert ("sft.warmup_steps" in text) is not success
     assert ("if the environment has a solver" in text) is not success
 
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import Qwen2ForCausalLM
 
@@ -18,7 +18,6 @@ from trainer.policy.chat_format import ChatFormat
 ALPHABET = list(range(10, 500))
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_copied_tokens_continue_as_the_text_before_them(seed: int) -> None:
     batch = copying_batch(ALPHABET, np.random.default_rng(seed))

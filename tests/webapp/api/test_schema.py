@@ -149,9 +149,7 @@ def use_existing_values(case: schemathesis.Case, path_values: PathValues) -> Non
 
 @pytest.mark.django_db
 @schema.parametrize()
-@settings(
-    max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=EXAMPLES, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 def test_no_response_violates_the_schema(
     case: schemathesis.Case, path_values: PathValues, one_connection: None
 ) -> None:

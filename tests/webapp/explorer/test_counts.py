@@ -153,7 +153,7 @@ def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: lis
     return result
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_counts_updated_by_events_equal_reloaded_counts(
     data: st.DataObject, people: People, tmp_path: Path, settings: Settings

@@ -73,7 +73,7 @@ def expected(run: Run, folder: Path) -> dict[str, object]:
     return facts(other)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0.05, 1.0))
 def test_rebuilt_tables_equal_a_first_reading(run: Run, folder: Path, whole: bytes, share: float) -> None:
     (folder / JOURNAL_FILE).write_bytes(whole[: int(share * len(whole))])

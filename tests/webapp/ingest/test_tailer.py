@@ -140,7 +140,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(run: Run, folder: Path, monkey
     assert len(Turn.objects.get().event["thought"]) == 25_000
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.floats(0, 1), max_size=12), batch=st.sampled_from([200, 2_000, 20_000, 1_000_000]))
 def test_any_chunking_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float], batch: int) -> None:
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:

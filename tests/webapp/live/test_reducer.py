@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as how
 from hypothesis import strategies as st
 from pytest_django import Settings
 
@@ -261,7 +260,6 @@ def test_updates_from_any_state_equal_a_reload(run: Run, tmp_path: Path, setting
     frames = [json.loads(frame) for frame in run.batches.order_by("last_seq").values_list("frame", flat=True)]
     all_events = [event for frame in frames for event in frame["events"]]
 
-    @how(max_examples=30, deadline=None, derandomize=True)
     @given(st.tuples(st.integers(0, len(pages) - 1), st.integers(0, len(pages) - 1)))
     def assert_continues(ends: tuple[int, int]) -> None:
         early, late = (pages[at] for at in sorted(ends))

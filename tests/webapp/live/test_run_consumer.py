@@ -427,7 +427,7 @@ async def test_a_binary_frame_gets_an_error(run: Run, people: People) -> None:
         assert "JSON text" in (await page.until("error"))["message"]
 
 
-@hypothesis_settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(after=st.integers(0, 40), batch=st.sampled_from([300, 3_000, 300_000]))
 def test_any_cursor_receives_exactly_the_remaining_events(run: Run, people: People, after: int, batch: int) -> None:
     import tempfile

@@ -49,7 +49,7 @@ def kept(points: list[Point], stride: float) -> list[Point]:
     return sorted(found)
 
 
-@how(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@how(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     values=st.lists(st.sampled_from([-1.5, 0.0, 0.25, 3.0]) | st.floats(-9, 9), min_size=1, max_size=260),
     axis=st.sampled_from(curves.AXES),

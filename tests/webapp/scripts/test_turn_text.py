@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.template.loader import render_to_string
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echoscope.recording import turn_text as notebook
@@ -107,7 +107,6 @@ def test_script_and_templates_fold_the_same_of_a_response(turn: dict[str, Any], 
 WRITTEN = st.lists(st.sampled_from(["<think>", "</think>", "<answer>", "</answer>", "||", " ", "\n", "?"]), max_size=14)
 
 
-@settings(max_examples=300)
 @given(pieces=WRITTEN, think=st.booleans(), most=st.integers(1, 3))
 def test_each_word_of_a_response_is_shown_once(pieces: list[str], think: bool, most: int) -> None:
     if not think:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -20,7 +20,6 @@ def naive_logprobs(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: flo
     return logprobs.gather(-1, ids[:, None])[:, 0], entropy_from_logprobs(logprobs)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     tokens=st.integers(0, 33),
     vocabulary=st.integers(1, 90),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.learner.test_learner import batch_of, learner_for
@@ -49,7 +49,6 @@ def covered(mask: FlexMask, number: torch.Tensor, index: torch.Tensor) -> torch.
     return whole[: len(mask.queries), : len(mask.enter)]
 
 
-@settings(max_examples=25)
 @given(families, st.sampled_from([2, 3, 8, 128]))
 def test_the_mask_is_that_of_the_rows_and_its_blocks_hold_it(drawn, block):
     with pytest.MonkeyPatch.context() as patch:

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.learner.test_learner import batch_of as learner_batch
@@ -35,7 +35,6 @@ def layouts(batch, worth):
 
 
 @given(known=families, worth=st.integers(1, 30), seed=st.integers(0, 99))
-@settings(max_examples=30)
 def test_hidden_states_at_targets_are_those_of_the_whole_layer(model, known, worth, seed):
     batch = batch_of(known, seed)
     whole, targeted = layouts(batch, worth)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
@@ -53,7 +53,6 @@ def distance(rows: tuple[str, ...]) -> int | None:
     return None
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 500), actions=st.lists(st.sampled_from(list(MOVES)), min_size=1, max_size=10))
 def test_sokoban_marks_agree_with_a_breadth_first_search(seed: int, actions: list[str]) -> None:
     env = envs.make("Sokoban")
@@ -106,7 +105,6 @@ def lakes() -> st.SearchStrategy[list[str]]:
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(rows=lakes(), left=st.integers(1, 8))
 def test_chances_on_ice_agree_with_all_futures(rows: list[str], left: int) -> None:
     cells = {(y, x): sign for y, row in enumerate(rows) for x, sign in enumerate(row)}
@@ -146,7 +144,6 @@ def frozen(actions: list[str], seed: int) -> dict[str, Any]:
     return played(env, [actions])
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 200))
 def test_a_slip_is_not_the_agents_mistake(seed: int) -> None:
     _, marks, found = judge(frozen(["Up"], seed), "FrozenLake")  # the best: it never slips into a hole
