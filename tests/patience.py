@@ -1,7 +1,10 @@
 """Timeout of all waits in tests, generous for a busy machine.
 
-A wait ends as soon as its condition holds, so a long timeout costs nothing when a test passes.
+A wait ends as soon as its condition holds, so a long timeout costs nothing when a test passes. Set
+ECHOSCOPE_TEST_PATIENCE=10 to see a failure sooner.
 """
 
-SECONDS = 300.0
-MILLISECONDS = 300_000  # as Playwright counts
+import os
+
+SECONDS = float(os.environ.get("ECHOSCOPE_TEST_PATIENCE", "300"))
+MILLISECONDS = int(SECONDS * 1000)  # as Playwright counts

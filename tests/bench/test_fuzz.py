@@ -33,6 +33,7 @@ def sent(site: Site, path: str, visitor: str) -> Tally:
     return sender.tally
 
 
+@pytest.mark.nightly
 def test_hundreds_of_requests_find_nothing_and_change_nothing(site: Site) -> None:
     runs = Run.objects.count()
     sender = Sender(site, 1)

@@ -1,7 +1,7 @@
 """Every page in a real browser: axe-core in both themes, layout shifts, weight, width of a phone, screenshots.
 
-Each page is loaded twice, on a desktop and on a phone. Screenshots are written to `var/screenshots` or to
-ECHOSCOPE_SCREENSHOTS.
+Each page is loaded twice, on a desktop and on a phone. At night it is examined in both themes, and screenshots are
+written to `var/screenshots` or to ECHOSCOPE_SCREENSHOTS.
 """
 
 from __future__ import annotations
@@ -119,7 +119,11 @@ def shifts(tab: Page, name: str) -> list[str]:
     return [f"{name}: layout shift {total:.3f}: {[shift['what'] for shift in found]}"]
 
 
-def test_every_page_on_a_desktop(full_site: FullSite, browser: Browser) -> None:
+EXTENT = pytest.mark.parametrize("nightly", [False, pytest.param(True, marks=pytest.mark.nightly)])
+
+
+@EXTENT
+def test_every_page_on_a_desktop(full_site: FullSite, browser: Browser, nightly: bool) -> None:
     assert AXE.exists(), "axe-core is not installed: make test installs it"
     source = AXE.read_text(encoding="utf-8")
     found, viewport = [], {"width": WIDTHS["desktop"], "height": 900}
@@ -129,30 +133,33 @@ def test_every_page_on_a_desktop(full_site: FullSite, browser: Browser) -> None:
             size = sum(len(gzip.compress(answer.body())) for answer in responses if answer.ok)
             assert size < MAX_RUN_PAGE_BYTES, f"the page of a run takes {size:,} bytes"
         tab.evaluate(source)
-        for theme in ("light", "dark"):
+        for theme in ("light", "dark") if nightly else ("light",):
             tab.emulate_media(color_scheme=theme)
             found += [f"{name}, {theme}: {barrier}" for barrier in tab.evaluate(LOOK)]
         tab.emulate_media(color_scheme="light")
-        found += picture(tab, name, "desktop")
-        tab.emulate_media(color_scheme="dark")
-        found += picture(tab, name, "tablet")
-        tab.emulate_media(color_scheme="light")
-        tab.set_viewport_size({"width": WIDTHS["desktop"], "height": 900})
+        found += too_wide(tab, name, "desktop", picture=nightly)
+        if nightly:
+            tab.emulate_media(color_scheme="dark")
+            found += too_wide(tab, name, "tablet", picture=True)
+            tab.emulate_media(color_scheme="light")
+            tab.set_viewport_size({"width": WIDTHS["desktop"], "height": 900})
     assert not found, "\n".join(found)
 
 
-def test_every_page_on_a_phone(full_site: FullSite, browser: Browser) -> None:
+@EXTENT
+def test_every_page_on_a_phone(full_site: FullSite, browser: Browser, nightly: bool) -> None:
     found, viewport = [], {"width": WIDTHS["phone"], "height": 900}
     for tab, name, _ in visit(browser, full_site, color_scheme="light", viewport=viewport):
-        found += shifts(tab, name) + picture(tab, name, "phone")
+        found += shifts(tab, name) + too_wide(tab, name, "phone", picture=nightly)
     assert not found, "\n".join(found)
 
 
-def picture(tab: Page, name: str, device: str) -> list[str]:
-    """Take a screenshot at the width of the device. Returns a message if the page scrolls horizontally there."""
-    (PICTURES / device).mkdir(parents=True, exist_ok=True)
+def too_wide(tab: Page, name: str, device: str, *, picture: bool) -> list[str]:
+    """A message if the page scrolls horizontally at the width of the device. Takes a screenshot on request."""
     tab.set_viewport_size({"width": WIDTHS[device], "height": 900})
-    tab.screenshot(path=PICTURES / device / f"{name}.png", full_page=True)
+    if picture:
+        (PICTURES / device).mkdir(parents=True, exist_ok=True)
+        tab.screenshot(path=PICTURES / device / f"{name}.png", full_page=True)
     wide = tab.evaluate("() => document.documentElement.scrollWidth")
     if wide <= WIDTHS[device]:
         return []

@@ -74,6 +74,7 @@ def checkout(beside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_packages_of_adapters_are_installed_beside_those_of_echoscope(beside: Path, checkout: Path) -> None:
     adapter_packages.ensure()
     code = "import textarena, torch; print(textarena.VALUE, torch.VALUE, torch.__file__)"

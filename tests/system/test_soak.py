@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.patience import SECONDS
 from webapp.services.addresses import ROOT
 
 KILLS = 20
 
 
+@pytest.mark.nightly
 def test_twenty_disturbances_lose_nothing(tmp_path: Path) -> None:
     figures = tmp_path / "soak.json"
     words = ["--kills", KILLS, "--seed", 3, "--pause", 0.8, "--iterations", 25, "--seeds", 1, "--runs", 2, "--json"]

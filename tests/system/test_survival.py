@@ -59,15 +59,14 @@ def watched(own_stack: LiveStack, browser: Browser) -> Iterator[Watched]:
     context.close()
 
 
-def test_kills_lose_and_duplicate_no_turn_and_the_page_catches_up(
-    watched: Watched,
-) -> None:
+@pytest.mark.parametrize("programs", [("PostgreSQL",), pytest.param(PROGRAMS, marks=pytest.mark.nightly)])
+def test_kills_lose_and_duplicate_no_turn_and_the_page_catches_up(watched: Watched, programs: tuple[str, ...]) -> None:
     faults: list[str] = []
     watched.page.on("pageerror", lambda error: faults.append(str(error)))
 
     kill_and_recover(watched, "the trainer", watched.kill_trainer, watched.trainer_pid)
     assert watched.progress()[0] == 2, "another attempt should have taken the run up from its checkpoint"
-    for program in PROGRAMS:
+    for program in programs:
         stack = watched.stack
         kill_and_recover(watched, program, partial(stack.kill, program), partial(stack.pid, program))
 

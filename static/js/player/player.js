@@ -51,7 +51,7 @@ export class Player {
     this.speed = /** @type {HTMLSelectElement} */ (need(root, "[data-speed]"));
     this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
     this.tokens = new TokenView(root, this.list);
-    this.hits = new SearchHits(JSON.parse(root.dataset.found ?? "[]"));
+    this.hits = new SearchHits(JSON.parse(root.dataset.found || "[]"));
     this.texts = new LongTexts(this.list, (text) => this.hits.isIn(text));
     /** @type {TypingTurn|null} */ this.unfinished = null;
     /** @type {Trajectory|null} */ this.trajectory = null;

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from tests.webapp import journal_builder
@@ -92,8 +94,12 @@ def operations() -> Iterator[tuple[str, str, str]]:
             yield operation["operationId"], method.upper(), path
 
 
-ALL = list(operations())
-pytestmark = pytest.mark.parametrize(("name", "method", "path"), ALL, ids=[name for name, _, _ in ALL])
+@contextmanager
+def operation_undone(subtests: pytest.Subtests, name: str) -> Iterator[None]:
+    """One operation as a part of its test, all operations of which use the same objects."""
+    with subtests.test(name), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture
@@ -171,68 +177,78 @@ def send_request(
 
 @pytest.mark.django_db
 def test_the_owner_may_do_everything(
-    name: str, method: str, path: str, callers: Callers, path_values: dict[str, str], tmp_path: Path
+    subtests: pytest.Subtests, callers: Callers, path_values: dict[str, str], tmp_path: Path
 ) -> None:
-    prepared(name, path_values)
-    answer = send_request(callers.owner, name, method, path, path_values, tmp_path)
-    assert answer.status_code in (200, 201, 204), answer.content
+    for name, method, path in operations():
+        with operation_undone(subtests, name):
+            prepared(name, path_values)
+            answer = send_request(callers.owner, name, method, path, path_values, tmp_path)
+            assert answer.status_code in (200, 201, 204), answer.content
 
 
 @pytest.mark.django_db
 def test_a_member_may_do_everything_but_what_belongs_to_an_author(
-    name: str, method: str, path: str, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
+    subtests: pytest.Subtests, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
 ) -> None:
     do_set_role(people.team, people.viewer, Membership.Role.MEMBER)
-    prepared(name, path_values)
-    answer = send_request(callers.viewer, name, method, path, path_values, tmp_path)
-    assert answer.status_code in ((403,) if name in AUTHORS else (200, 201, 204)), answer.content
+    for name, method, path in operations():
+        with operation_undone(subtests, name):
+            prepared(name, path_values)
+            answer = send_request(callers.viewer, name, method, path, path_values, tmp_path)
+            assert answer.status_code in ((403,) if name in AUTHORS else (200, 201, 204)), answer.content
 
 
 @pytest.mark.django_db
 def test_a_viewer_and_a_read_token_may_read_and_get_a_reason_otherwise(
-    name: str, method: str, path: str, callers: Callers, path_values: dict[str, str], tmp_path: Path
+    subtests: pytest.Subtests, callers: Callers, path_values: dict[str, str], tmp_path: Path
 ) -> None:
-    prepared(name, path_values)
-    before = state()
-    for caller in (callers.reader, callers.viewer):
-        answer = send_request(caller, name, method, path, path_values, tmp_path)
-        if method == "GET":
-            assert answer.status_code == 200, answer.content
-        elif name in VIEWERS and caller is callers.viewer:
-            assert answer.status_code == 201, answer.content
-            return
-        else:
-            assert answer.status_code == 403, answer.content
-            assert len(problem(answer)["message"]) > 30
-    assert state() == before
+    for name, method, path in operations():
+        for caller in (callers.reader, callers.viewer):
+            with operation_undone(subtests, name):
+                prepared(name, path_values)
+                before = state()
+                answer = send_request(caller, name, method, path, path_values, tmp_path)
+                if method == "GET":
+                    assert answer.status_code == 200, answer.content
+                elif name in VIEWERS and caller is callers.viewer:
+                    assert answer.status_code == 201, answer.content
+                    continue
+                else:
+                    assert answer.status_code == 403, answer.content
+                    assert len(problem(answer)["message"]) > 30
+                assert state() == before
 
 
 @pytest.mark.django_db
 def test_an_outsider_gets_404(
-    name: str, method: str, path: str, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
+    subtests: pytest.Subtests, callers: Callers, people: People, path_values: dict[str, str], tmp_path: Path
 ) -> None:
-    prepared(name, path_values)
-    before, runs = state(), Run.objects.filter(team=people.team).count()
-    answer = send_request(callers.outsider, name, method, path, path_values, tmp_path)
-    if name in OPEN | OWN:
-        assert answer.status_code in (200, 201), answer.content
-        assert path_values["run"].encode() not in answer.content
-        assert path_values["study"].encode() not in answer.content
-        assert Run.objects.filter(team=people.team).count() == runs
-    else:  # all users see the models of the workers
-        assert answer.status_code == (403 if name == "remove_model" else 404), answer.content
-        assert state() == before
+    for name, method, path in operations():
+        with operation_undone(subtests, name):
+            prepared(name, path_values)
+            before, runs = state(), Run.objects.filter(team=people.team).count()
+            answer = send_request(callers.outsider, name, method, path, path_values, tmp_path)
+            if name in OPEN | OWN:
+                assert answer.status_code in (200, 201), answer.content
+                assert path_values["run"].encode() not in answer.content
+                assert path_values["study"].encode() not in answer.content
+                assert Run.objects.filter(team=people.team).count() == runs
+            else:  # all users see the models of the workers
+                assert answer.status_code == (403 if name == "remove_model" else 404), answer.content
+                assert state() == before
 
 
 @pytest.mark.django_db
 def test_an_anonymous_request_may_do_nothing(
-    name: str, method: str, path: str, callers: Callers, path_values: dict[str, str], tmp_path: Path
+    subtests: pytest.Subtests, callers: Callers, path_values: dict[str, str], tmp_path: Path
 ) -> None:
     Run.objects.update(visibility=Run.Visibility.LINK)
     before = state()
-    answer = send_request(callers.anonymous, name, method, path, path_values, tmp_path)
-    assert answer.status_code == 401, answer.content
-    assert state() == before
+    for name, method, path in operations():
+        with operation_undone(subtests, name):
+            answer = send_request(callers.anonymous, name, method, path, path_values, tmp_path)
+            assert answer.status_code == 401, answer.content
+            assert state() == before
 
 
 def state() -> list[Any]:

@@ -35,7 +35,7 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
 
-EXAMPLES = 10
+EXAMPLES = 10 if settings.get_current_profile_name() == "nightly" else 2
 WITH_RULES = {
     "import_run": "the body must be a journal",
     "append_journal": "the body must be lines of a journal",

@@ -74,7 +74,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("restarted") / "var"
 
 
-@pytest.mark.parametrize("farewell", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "farewell",
+    [
+        signal.SIGKILL,
+        *(pytest.param(number, marks=pytest.mark.nightly) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_no_process_is_left_after_any_exit(home: Path, farewell: signal.Signals) -> None:
     stack = running_product.start(home)
     wait_for(lambda: "programs" in (stack.home / "running.json").read_text(), "its note", stack.logs)
@@ -87,8 +93,8 @@ def test_no_process_is_left_after_any_exit(home: Path, farewell: signal.Signals)
 
 
 def test_a_restart_keeps_the_data(home: Path) -> None:
-    first = running_product.start(home)
-    running_product.stop(first)
+    if not home.exists():
+        running_product.stop(running_product.start(home))
     second = running_product.start(home)
     try:
         assert (second.login_url, second.password) == ("", ""), "a log gets them only when the account is new"
@@ -99,6 +105,7 @@ def test_a_restart_keeps_the_data(home: Path) -> None:
         running_product.stop(second)
 
 
+@pytest.mark.nightly
 def test_external_servers_are_used_and_none_is_started(
     tmp_path: Path, postgres_server: Postgres, redis_server: Redis
 ) -> None:
