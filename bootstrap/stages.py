@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class Stages:
         """Add a row to the table for a step that is no program."""
         self._rows.append((name, seconds, result))
 
-    def run(self, programs: dict[str, Sequence[str]], *, beside: bool) -> int:
+    def run(self, programs: Mapping[str, Sequence[str]], *, beside: bool) -> int:
         """Run programs by their names and show the output of each in the order given.
 
         Args:

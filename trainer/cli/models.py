@@ -73,7 +73,8 @@ def run(options: argparse.Namespace) -> int:
         _print_error(store.error_text(error), as_json=options.json)
         return FAILED
     except KeyboardInterrupt:
-        _print_error("interrupted: the same command continues a download", as_json=options.json)
+        rest = "the same command continues the download" if options.action == "fetch" else "nothing was changed"
+        _print_error(f"interrupted: {rest}", as_json=options.json)
         return FAILED
     return COMPLETED
 
