@@ -1,4 +1,4 @@
-"""Steps and resets of the environments per second, beside gym-sokoban and Gymnasium.
+"""Steps and resets of the environments per CPU second, beside gym-sokoban and Gymnasium.
 
     python -m bench.envs --peers DIR           # gym-sokoban is installed into DIR if missing
     python -m bench.envs --peers DIR --quick   # within a minute, once it is installed
@@ -6,9 +6,9 @@
 
 "Steps" are actions in one environment, each with the text of its state. "In a rollout" they are taken as by the
 trainer: turns of five actions with one text, and after every action the board and the solver's advice for the player.
-Ours and the peers are measured in turn, for several rounds after an uncounted one. Figures are medians of the rounds,
-ratios medians of the ratios within a round. Resets and the choice of actions are excluded, except for rooms, where they
-are the work.
+Ours and the peers are measured in turn, for several rounds after an uncounted one. Figures are per second of CPU time,
+so that they also mean something on a busy machine: medians of the rounds; ratios are medians of the ratios within a
+round. Resets and the choice of actions are excluded, except for rooms, where they are the work.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from trainer.studies import machine
 OURS, PEER = "Echoscope", "gym-sokoban"
 ROUNDS, TURN = 7, 5
 Measure = Callable[[float], float]
-"""Takes seconds of clock time; returns operations per second."""
+"""Takes seconds of CPU time; returns operations per second of it."""
 
 
 @dataclass
 class EnvironmentComparison:
-    """One kind of work, measured for this project and for peers. Rates are per second, one per round."""
+    """One kind of work, measured for this project and for peers. Rates are per CPU second, one per round."""
 
     work: str
     ours: Measure
@@ -90,12 +90,12 @@ def single_steps(name: str) -> Measure:
         env.reset(seed=int(rng.integers(8)))
         actions = [env.env_spec.actions[number] for number in rng.integers(4, size=EPISODE)]
         done = 0
-        started = time.perf_counter()
+        started = time.process_time()
         for action in actions:
             done += 1
             if env.step(action)[2]:
                 break
-        return done, time.perf_counter() - started
+        return done, time.process_time() - started
 
     return lambda seconds: counted(seconds, episode)
 
@@ -110,7 +110,7 @@ def rollout_steps(name: str) -> Measure:
         env.reset(seed=next(seeds))
         actions = [env.env_spec.actions[number] for number in rng.integers(4, size=EPISODE)]
         trajectory = Trajectory("bench", 0, 0)
-        started = time.perf_counter()
+        started = time.process_time()
         executor = ActionExecutor(env, EPISODE, trajectory)
         for number, action in enumerate(actions):
             executor.execute(action, *divmod(number, TURN))
@@ -118,7 +118,7 @@ def rollout_steps(name: str) -> Measure:
                 break
             if number % TURN == TURN - 1:
                 env.render()
-        return EPISODE - executor.remaining, time.perf_counter() - started
+        return EPISODE - executor.remaining, time.process_time() - started
 
     return lambda seconds: counted(seconds, episode)
 
@@ -129,9 +129,9 @@ def rooms(**settings: object) -> Measure:
     seeds = iter(range(10**9))
 
     def room() -> tuple[int, float]:
-        started = time.perf_counter()
+        started = time.process_time()
         env.reset(seed=next(seeds))
-        return 1, time.perf_counter() - started
+        return 1, time.process_time() - started
 
     return lambda seconds: counted(seconds, room)
 
@@ -145,14 +145,14 @@ def gymnasium_lake() -> Measure:
         env.reset(seed=int(rng.integers(8)))
         actions = rng.integers(4, size=EPISODE).tolist()
         done = 0
-        started = time.perf_counter()
+        started = time.process_time()
         for action in actions:
             done += 1
             over = env.step(action)[2]
             env.render()
             if over:
                 break
-        return done, time.perf_counter() - started
+        return done, time.process_time() - started
 
     return lambda seconds: counted(seconds, episode)
 
@@ -206,7 +206,7 @@ def main() -> int:
             for comparison in work:
                 comparison.play(seconds)
         versions = [f"gymnasium {gymnasium.__version__}", *([peer.versions] if peer else [])]
-    print(f"{words}\n{', '.join(versions)}\nMedians of {rounds} rounds.\n")
+    print(f"{words}\n{', '.join(versions)}\nPer second of CPU time; medians of {rounds} rounds.\n")
     print("| work | ours | peer | theirs | ratio |\n| --- | ---: | --- | ---: | ---: |")
     print("\n".join(row for comparison in work for row in comparison.rows()))
     if missing:

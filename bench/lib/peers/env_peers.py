@@ -37,7 +37,7 @@ class Peer:
             raise NotInstallable(f"does not start: {self._last_output()}")
 
     def ask(self, measure: str, seconds: float, **arguments: Any) -> float:
-        """Operations per second of a measure. Raises RuntimeError with the end of its output if it fails."""
+        """Operations per CPU second of a measure. Raises RuntimeError with the end of its output if it fails."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"measure": measure, "seconds": seconds, **arguments}) + "\n")
         self._process.stdin.flush()
