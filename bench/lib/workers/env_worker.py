@@ -1,7 +1,7 @@
 """Measures gym-sokoban inside its own virtual environment.
 
-Reads lines of JSON {"measure": …, "seconds": …} and answers {"rate": …} in operations per second of CPU time. Imports only
-the standard library and gym-sokoban.
+Reads lines of JSON {"measure": …, "seconds": …} and answers {"rate": …} in operations per second of CPU time. Imports
+only the standard library and gym-sokoban.
 """
 
 from __future__ import annotations
