@@ -1,12 +1,13 @@
-"""Speed of every page with a full database: server time, queries and weight with 200 runs and 25,000 trajectories.
+"""Speed of the site with a full database: every page, searches of the explorer, and the ingest of a journal.
 
-    python -m bench.pages
-    python -m bench.pages --quick    # 20 runs, 2,500 trajectories
-    python -m bench.pages --run 25000    # all of them in one run
+    python -m bench.pages                # 200 runs, 25,000 trajectories, 128,000 turns
+    python -m bench.pages --run 25000    # all of the trajectories in one run
+    python -m bench.pages --quick        # 20 runs, 2,500 trajectories
 
 The pages are those of the permission tests, so that none is missing. Figures are the server's alone: a request and its
 response inside one process, every query included. For scale, the first column after the name is the same page of a run
-with a dozen trajectories, requested in turn.
+with a dozen trajectories, requested in turn. Searches are pages of the explorer of the largest run, also far behind the
+first page.
 """
 
 from __future__ import annotations
@@ -17,27 +18,54 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.lib.site import page_weight
+from bench.lib.site.journal_replay import TRAJECTORIES, played_lines
 from bench.lib.site.servers import servers
 from trainer.studies import machine
 
 if TYPE_CHECKING:
     from django.test import Client
 
+    from webapp.runs.models import Run
+    from webapp.teams.models import Team
+
 ROUNDS = 20
 AIM = 100.0  # milliseconds
+DEEP = 0.8
+"""Position of a deep page in the list."""
+SORTS = ("-iteration", "-reward", "tokens")
+SEARCHES = (
+    "iteration_min=20&iteration_max=60",
+    "environment=Sokoban",
+    "split=eval",
+    "outcome=success",
+    "outcome=lost&reason=box_corner",
+    "break_turn=2&claims=false",
+    "false_claim_kinds=box_position",
+    "mark=blunder",
+    "reward_min=3&turns_max=4",
+    "format=broken",
+    "text=box",
+    "text={rare}",
+    "text=nosuchword",
+)
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """Measurements of one page: server milliseconds, queries, compressed size of the HTML."""
+    """Measurements of one page: server milliseconds, queries, compressed size of the HTML.
+
+    Attributes:
+        small: median of the same page of a small run; None without one.
+    """
 
     name: str
-    small: float
+    small: float | None
     p50: float
     p95: float
     queries: int
@@ -45,41 +73,114 @@ class PageRequest:
     status: int
 
 
-def ask(client: Client, name: str, path: str, peer: str) -> PageRequest:
-    """Request a page twenty times, each with its peer, after two warm-up requests."""
+def ask(client: Client, name: str, path: str, peer: str = "") -> PageRequest:
+    """Request a page twenty times, each with its peer if it has one, after two warm-up requests."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    client.get(peer)
-    client.get(path)
+    addresses = [peer, path] if peer else [path]
+    for address in addresses:
+        client.get(address)
     with CaptureQueriesContext(connection) as captured:
         answer = client.get(path)
-    queries = len(captured)
+    queries = len(captured)  # the next request clears the log
     body = b"".join(answer.streaming_content) if answer.streaming else answer.content
-    times: dict[str, list[float]] = {path: [], peer: []}
+    times: dict[str, list[float]] = {address: [] for address in addresses}
     for _ in range(ROUNDS):
-        for address in (peer, path):
+        for address in addresses:
             began = time.perf_counter()
             client.get(address)
             times[address].append(1000 * (time.perf_counter() - began))
-    cuts = statistics.quantiles(times[path], n=20, method="inclusive")
     return PageRequest(
         name=name,
-        small=statistics.median(times[peer]),
+        small=statistics.median(times[peer]) if peer else None,
         p50=statistics.median(times[path]),
-        p95=cuts[-1],
+        p95=statistics.quantiles(times[path], n=20, method="inclusive")[-1],
         queries=queries,
         kilobytes=len(gzip.compress(body)) / 1000,
         status=answer.status_code,
     )
 
 
+def searches(run: Run) -> Iterator[tuple[str, str]]:
+    """Names and paths of the explorer's pages: sort orders, each also far behind the first page, and filters.
+
+    Raises:
+        ValueError: the explorer no longer has one of the filters.
+    """
+    from django.http import QueryDict
+
+    from webapp.explorer.trajectory_filters import Filters, filter_trajectories, page
+
+    base = f"/runs/{run.slug}/trajectories"
+    everything = filter_trajectories(run, Filters())
+    deep = int(DEEP * everything.count())
+    for sort in SORTS:
+        yield f"sort={sort}", f"{base}?sort={sort}"
+        yield f"sort={sort}, after {deep:,}", f"{base}?sort={sort}&at={page(everything, sort, None, deep).next}"
+    rare = rare_word(run)
+    for search in SEARCHES:
+        if errors := Filters.parse(QueryDict(search.format(rare=rare)))[1]:
+            raise ValueError(f"{search}: {errors}")
+        yield search.format(rare="a rare word"), f"{base}?{search.format(rare=rare)}"
+
+
+def rare_word(run: Run) -> str:
+    """The rarest word of one thought."""
+    from webapp.explorer.trajectory_filters import search
+    from webapp.trajectories.models import Turn
+
+    thought = Turn.objects.filter(trajectory__run=run).order_by("pk")[0].event["thought"]
+    words = sorted(set(thought.split(".")[0].split()))
+    return min(words, key=lambda word: Turn.objects.filter(words=search(word)).count())
+
+
+def ingest(team: Team, iterations: int) -> tuple[int, float]:
+    """Turns of a journal that is read into a new run, and the seconds that it took. Raises RuntimeError if it stops."""
+    from trainer.config.run import RunConfig
+    from trainer.journal.protocol import JOURNAL_FILE
+    from webapp.ingest.tailer import JournalTailer
+    from webapp.runs.models import Run
+    from webapp.trajectories.models import Turn
+
+    config = RunConfig(iterations=iterations + 10).model_dump(mode="json")
+    run = Run.objects.create(
+        team=team,
+        title="Ingested",
+        config=config,
+        environment="Sokoban",
+        iterations=iterations + 10,
+        state=Run.State.STARTING,
+    )
+    run.folder.mkdir(parents=True)
+    with (run.folder / JOURNAL_FILE).open("w", encoding="utf-8") as file:
+        file.writelines(played_lines(iterations))
+    began = time.perf_counter()
+    JournalTailer(run).drain()
+    seconds = time.perf_counter() - began
+    run.refresh_from_db()
+    if run.journal_error or run.iteration != iterations:
+        raise RuntimeError(f"the journal was not ingested: {run.journal_error or run.iteration}")
+    return Turn.objects.filter(trajectory__run=run).count(), seconds
+
+
+def table(pages: list[PageRequest]) -> str:
+    """As Markdown, slowest first."""
+    lines = ["| page | small run | p50 | p95 | queries | gzip |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for one in sorted(pages, key=lambda one: -one.p95):
+        name = one.name.replace("|", "\\|") + ("" if one.status == 200 else f" (status {one.status})")
+        small = "" if one.small is None else f"{one.small:.0f} ms"
+        figures = f"{one.p50:.0f} ms | {one.p95:.0f} ms | {one.queries} | {one.kilobytes:.1f} kB"
+        lines.append(f"| {name} | {small} | {figures} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
-    """Fill the database, measure the pages, print the table."""
+    """Fill the database, measure, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="20 runs, 2,500 trajectories")
     parser.add_argument("--run", type=int, default=0, help="trajectories of the largest run; default: an equal share")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     runs, trajectories, turns = (20, 2_500, 12_800) if options.quick else (200, 25_000, 128_000)
     with servers():
@@ -138,22 +239,23 @@ def main() -> int:
             for name, arguments in listed
         ]
         live = client.get(f"/runs/{full.slug}/").content
+        found = [ask(client, name, path) for name, path in searches(full)]
         shared = Client(headers={"host": "localhost"}).get(f"/s/{known['token']}").content
         loads = {"run page": page_weight.first_visit(live), "shared player": page_weight.first_visit(shared)}
-    print("| page | small run | p50 | p95 | queries | gzip |\n| --- | ---: | ---: | ---: | ---: | ---: |")
-    for one in sorted(answers, key=lambda one: -one.p95):
-        odd = "" if one.status == 200 else f" (status {one.status})"
-        figures = f"{one.small:.0f} ms | {one.p50:.0f} ms | {one.p95:.0f} ms | {one.queries} | {one.kilobytes:.1f} kB"
-        print(f"| {one.name}{odd} | {figures} |")
-    slow = [one.name for one in answers if one.p95 > AIM]
+        turns, seconds = ingest(team, (2_500 if options.quick else 25_000) // TRAJECTORIES)
+    print(f"{table(answers)}\n\n{table(found)}\n")
+    everything = answers + found
+    slow = [one.name for one in everything if one.p95 > AIM]
     print(
-        f"\n{len(answers) - len(slow)} of {len(answers)} pages within {AIM:.0f} ms at p95."
+        f"{len(everything) - len(slow)} of {len(everything)} pages within {AIM:.0f} ms at p95."
         f"{' Slower: ' + ', '.join(slow) if slow else ''}"
     )
+    print(f"ingest: {turns:,} turns in {seconds:.0f} s, {turns / seconds:,.0f} per second")
     for name, parts in loads.items():
         print(f"{name}: {page_weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
     if options.json:
-        facts = {"machine": machine.describe(), "pages": [asdict(one) for one in answers]}
+        facts: dict[str, Any] = {"machine": machine.describe(), "ingest": {"turns": turns, "seconds": seconds}}
+        facts |= {"pages": [asdict(one) for one in answers], "searches": [asdict(one) for one in found]}
         options.json.write_text(json.dumps(facts, indent=2) + "\n")
     return 0
 

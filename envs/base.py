@@ -232,7 +232,7 @@ class CallRecord(BaseModel):
 
 
 class ToolStepInfo(StepInfo):
-    """`StepInfo` of an action that was a call of a tool. Batches of environments (`envs.vector`) leave the call out."""
+    """`StepInfo` of an action that was a call of a tool."""
 
     call: CallRecord
 

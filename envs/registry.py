@@ -202,7 +202,7 @@ def _warn_skipped(entry: EntryPoint, reason: str) -> None:
 def register_with_gymnasium() -> None:
     """Register every environment with Gymnasium as `echoscope/<name>-v0`.
 
-    Its make() and make_vec() take `settings`; make_vec() also takes the keywords of envs.vector.TextVectorEnv.
+    `gymnasium.make` and `gymnasium.make_vec` take the environment's `settings`.
     """
     for name in names():
         identity = f"echoscope/{name}-v0"
@@ -210,7 +210,6 @@ def register_with_gymnasium() -> None:
             gymnasium.register(
                 identity,
                 entry_point="envs.registry:make_for_gymnasium",
-                vector_entry_point="envs.vector.gymnasium_env:make_for_gymnasium",
                 kwargs={"name": name},
                 disable_env_checker=True,
             )

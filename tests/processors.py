@@ -22,7 +22,6 @@ _ROOMS = "algorithms diagnostics distributed engines evaluation imitation learne
 NUMERIC_TESTS = (
     "tests/golden",
     "tests/bench",
-    "tests/envs/vector",
     *(f"tests/trainer/{room}" for room in _ROOMS.split()),
 )
 _CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability())"

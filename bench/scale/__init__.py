@@ -1,1 +1,1 @@
-"""How runs on Ray actors scale: rollout actors, the driver, rollouts during updates, weights."""
+"""How runs on Ray actors scale: rollout actors, the driver, rollouts during updates."""

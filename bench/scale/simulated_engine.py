@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import json
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.scale.recorded_latencies import recorded
 from trainer.cluster.actor_description import ActorDescription
 from trainer.cluster.rollout_actor import RolloutActor
 from trainer.cluster.transfer import PackedWeights, PolicyFiles
@@ -19,7 +19,25 @@ from trainer.policy.load import Policy
 
 SESSIONS = 4
 """Sessions that an actor plays over and over: one actor's rate is then every actor's fair share."""
+LATENCIES = Path(__file__).with_name("latencies.json")
+"""Seconds between the turns of a run, as quantiles, with their source and the number of responses."""
 _RESPONSE = "I push the box up to the target and look again.</think><answer>Up</answer>"
+
+
+def recorded() -> list[float]:
+    """Quantiles of the recorded latencies in seconds, ascending."""
+    seconds: list[float] = json.loads(LATENCIES.read_text())["seconds"]
+    return seconds
+
+
+def description() -> str:
+    """Source, median and tail of the recorded latencies."""
+    data = json.loads(LATENCIES.read_text())
+    seconds = data["seconds"]
+    return (
+        f"latencies of {data['responses']:,} responses, {data['source']}: median {seconds[500]:.2f} s, "
+        f"90 % {seconds[900]:.2f} s, 99 % {seconds[990]:.2f} s, longest {seconds[-1]:.2f} s"
+    )
 
 
 class SimulatedSampler:

@@ -36,13 +36,6 @@ class SeededRng:
             self._words = self._bits.random_raw(BLOCK).tolist()
         return self._words.pop()
 
-    def block(self) -> list[int]:
-        """The words generated ahead (a whole block of a new stream), in the order of their use."""
-        if not self._words:
-            self._words = self._bits.random_raw(BLOCK).tolist()
-        words, self._words = self._words[::-1], []
-        return words
-
     def below(self, count: int) -> int:
         """An integer from 0 to count − 1, uniform (to 2⁻⁵³)."""
         return ((self._word() >> 11) * count) >> 53

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import envs
-from envs.vector import make_batch
 from tests.envs.playable_names import PLAYABLE
 
 ROOT = Path(envs.__file__).parent
@@ -34,9 +33,6 @@ def test_environments_leave_global_random_state_unchanged(name):
         env.hint()
         if terminated or truncated:
             env.reset()
-    batch = make_batch(name, 3)
-    batch.reset([1, 2, 3])
-    batch.step([list(env.env_spec.actions), ["Jump"], []])
     assert state() == before
     random.seed(2)
     np.random.seed(2)

@@ -1,4 +1,4 @@
-"""Peer environments, each in its own virtual environment: installed if missing, run by workers/env_worker.py."""
+"""gym-sokoban in its own virtual environment: installed if missing, run by workers/env_worker.py."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PACKAGES = {
-    "gym-sokoban": ("setuptools<81", "gym==0.26.2", "gym-sokoban==0.0.6"),
-    "EnvPool": ("envpool",),
-    "Jumanji": ("jumanji",),
-}
+PACKAGES = ("setuptools<81", "gym==0.26.2", "gym-sokoban==0.0.6")
 SCRIPT = Path(__file__).parents[1] / "workers" / "env_worker.py"
 REQUEST_TIMEOUT = 900
 
@@ -23,13 +19,13 @@ class NotInstallable(Exception):
 
 
 class Peer:
-    """Process of a peer environment that measures on request."""
+    """Process of gym-sokoban that measures on request."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        python = interpreter(name, folder)
-        self.versions = versions(python, name)
+    def __init__(self, folder: Path) -> None:
+        python = interpreter(folder)
+        self.versions = versions(python)
         self._process = subprocess.Popen(
-            [python, SCRIPT, name],
+            [python, SCRIPT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -41,7 +37,7 @@ class Peer:
             raise NotInstallable(f"does not start: {self._last_output()}")
 
     def ask(self, measure: str, seconds: float, **arguments: Any) -> float:
-        """Operations per second of a measure. Raises RuntimeError with the end of its output if it fails."""
+        """Operations per CPU second of a measure. Raises RuntimeError with the end of its output if it fails."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"measure": measure, "seconds": seconds, **arguments}) + "\n")
         self._process.stdin.flush()
@@ -70,20 +66,20 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def interpreter(name: str, folder: Path) -> Path:
-    """The Python of the peer's virtual environment, created and installed if missing. Raises NotInstallable."""
-    home = folder / name
+def interpreter(folder: Path) -> Path:
+    """The Python of the virtual environment, created and installed if missing. Raises NotInstallable."""
+    home = folder / "gym-sokoban"
     python, filled = home / "bin" / "python", home / "installed"
     if not filled.exists():
         run(sys.executable, "-m", "venv", str(home))
-        run(str(python), "-m", "pip", "install", "--quiet", *PACKAGES[name])
+        run(str(python), "-m", "pip", "install", "--quiet", *PACKAGES)
         filled.touch()
     return python
 
 
-def versions(python: Path, name: str) -> str:
-    """Versions of the peer's packages in one line."""
-    names = [package.partition("=")[0].partition("<")[0] for package in PACKAGES[name]]
+def versions(python: Path) -> str:
+    """Versions of the packages in one line."""
+    names = [package.partition("=")[0].partition("<")[0] for package in PACKAGES]
     code = f"from importlib.metadata import version; print(' '.join(n + ' ' + version(n) for n in {names!r}))"
     return run(str(python), "-c", code).strip()
 

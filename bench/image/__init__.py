@@ -1,1 +1,0 @@
-"""Replay of the Dockerfile's steps in bare roots: `python -m bench.image`."""

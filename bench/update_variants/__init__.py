@@ -1,1 +1,0 @@
-"""Parts of an update on the CPU, beside how they were before."""

@@ -1,1 +1,0 @@
-"""Response times of visitors during a training run: `python -m bench.visitors`."""
