@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from django.db import transaction
+from django.http import HttpResponse
 from django.utils import timezone
 
 from tests.webapp import journal_builder
@@ -86,12 +88,22 @@ PARTS = {
 """First part of a path → the object that its slug names; others name the run."""
 
 
+DOCUMENT = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
+
+
 def operations() -> Iterator[tuple[str, str, str]]:
     """(id, method, path) of every operation of the API."""
-    document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
-    for path, methods in document["paths"].items():
+    for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
             yield operation["operationId"], method.upper(), path
+
+
+def check_documented(answer: HttpResponse, method: str, path: str) -> None:
+    """The response has a documented status, and its JSON fits the documented schema."""
+    content = DOCUMENT["paths"][path][method.lower()]["responses"][str(answer.status_code)].get("content", {})
+    if "application/json" in content and answer.get("Content-Type", "").startswith("application/json"):
+        documented = content["application/json"]["schema"] | {"components": DOCUMENT["components"]}
+        jsonschema.Draft202012Validator(documented).validate(json.loads(answer.content))
 
 
 @contextmanager
@@ -141,7 +153,8 @@ def path_values(people: People, run: Run) -> dict[str, str]:
 
 
 def prepared(name: str, path_values: dict[str, str]) -> None:
-    """The run is in the state in which the operation can succeed."""
+    """Run and worker are in the state in which the operation can succeed."""
+    Worker.objects.update(last_seen_at=timezone.now())  # alive, however long the operations before have taken
     if name == "delete_run":
         Run.objects.update(state=Run.State.FINISHED)
     if name in ("append_journal", "put_image"):
@@ -184,6 +197,7 @@ def test_the_owner_may_do_everything(
             prepared(name, path_values)
             answer = send_request(callers.owner, name, method, path, path_values, tmp_path)
             assert answer.status_code in (200, 201, 204), answer.content
+            check_documented(answer, method, path)
 
 
 @pytest.mark.django_db

@@ -35,7 +35,7 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
 
-EXAMPLES = 10 if settings.get_current_profile_name() == "nightly" else 2
+EXAMPLES = 10
 WITH_RULES = {
     "import_run": "the body must be a journal",
     "append_journal": "the body must be lines of a journal",
@@ -147,6 +147,7 @@ def use_existing_values(case: schemathesis.Case, path_values: PathValues) -> Non
         case.query["confirm"] = path_values.slugs["runs"]
 
 
+@pytest.mark.nightly
 @pytest.mark.django_db
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
