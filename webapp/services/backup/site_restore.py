@@ -109,7 +109,7 @@ def migrate(using: str, manifest: ArchiveManifest) -> int:
 
 
 def _check_version(manifest: ArchiveManifest, path: Path) -> None:
-    """Each app's last migration must be known; earlier ones may have been squashed since."""
+    """Raise BackupError unless the last migration of each app is known."""
     known = MigrationLoader(None).disk_migrations
     newest = dict(manifest.migrations)
     if unknown := [f"{app}.{name}" for app, name in newest.items() if (app, name) not in known]:

@@ -6,14 +6,11 @@ import csv
 import io
 import json
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
-from django.db import connection
 from pytest_django import Settings
 
 import echoscope
@@ -134,21 +131,6 @@ def test_zeros_of_earlier_recorders_are_unknown(people: People, tmp_path: Path) 
     assert Trajectory.objects.get(run=run).token_count is None
     evaluation = Evaluation.objects.get(run=run)
     assert (evaluation.mean_turns, evaluation.mean_actions) == (None, None)
-
-
-def test_the_migration_forgets_what_earlier_recorders_did_not_send(run: Run, people: People, tmp_path: Path) -> None:
-    foreign = recorded(tmp_path / "run", people, tokens=4, valid=True)
-    first, second, own, *_others = Trajectory.objects.filter(run=foreign).order_by("pk")
-    Trajectory.objects.filter(pk=first.pk).update(token_count=0)
-    Trajectory.objects.filter(pk=second.pk).update(format_error=True)
-    Trajectory.objects.filter(pk=own.pk).update(run=run, token_count=0)
-    module = import_module("webapp.trajectories.migrations.0014_unknown_tokens_and_format")
-    with connection.schema_editor() as editor:
-        module.forget_what_was_not_sent(apps, editor)
-    kept = dict(Trajectory.objects.values_list("pk", "token_count"))
-    broken = dict(Trajectory.objects.values_list("pk", "format_error"))
-    assert (kept[first.pk], kept[second.pk], kept[own.pk]) == (None, 4, 0)
-    assert (broken[first.pk], broken[second.pk], broken[own.pk]) == (None, True, False)
 
 
 def test_the_documented_loop_has_success_and_can_be_judged(people: People, who: Visitors, tmp_path: Path) -> None:
