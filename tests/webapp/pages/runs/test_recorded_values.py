@@ -19,7 +19,7 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from webapp.explorer.compare import sides
 from webapp.runs import echo_trap
-from webapp.runs.models import Evaluation, LogLine, Run
+from webapp.runs.models import LogLine, Run
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["callers", "who"]
@@ -112,25 +112,6 @@ def test_unknown_values_match_no_filter_of_them(people: People, callers: Callers
     for query in ("tokens_max=10", "tokens_min=0", "format=valid", "format=broken"):
         answer = callers.owner.get(f"/api/runs/{run.slug}/trajectories?{query}")
         assert (query, json.loads(answer.content)["items"]) == (query, [])
-
-
-def test_zeros_of_earlier_recorders_are_unknown(people: People, tmp_path: Path) -> None:
-    recorded_run = echoscope.init("Earlier", folder=tmp_path)
-    with recorded_run.trajectory(prompt="p", iteration=1) as attempt:
-        attempt.turn(state="s", response="r")
-    recorded_run.evaluation("E", iteration=1, prompts=1, trajectories=1, successes=0, mean_reward=0)
-    journal = tmp_path / "journal.jsonl"
-    added: dict[str, dict[str, Any]] = {
-        "turn": {"tokens": 0, "format_valid": True},
-        "trajectory_finished": {"tokens": 0},
-        "evaluation": {"mean_turns": 0.0, "mean_actions": 0.0},
-    }
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    journal.write_text("".join(json.dumps(line | added.get(line["type"], {})) + "\n" for line in lines))
-    run = imported(tmp_path, people)
-    assert Trajectory.objects.get(run=run).token_count is None
-    evaluation = Evaluation.objects.get(run=run)
-    assert (evaluation.mean_turns, evaluation.mean_actions) == (None, None)
 
 
 def test_the_documented_loop_has_success_and_can_be_judged(people: People, who: Visitors, tmp_path: Path) -> None:
