@@ -111,17 +111,7 @@ def test_a_mixture_of_environments_is_launched_and_cloned(callers: Callers) -> N
         ({"preset": PRESET, "overrides": {"iterations": "many"}}, "iterations", "whole number, not 'many'"),
         ({"config": {"rollout": {"groups": 0}}}, "config.rollout.groups", "must be greater than 0"),
         ({"config": {"environment": {"name": "Chess"}}}, "config.environment.name", "unknown environment 'Chess'"),
-        ({"config": {"algorithm": {"lam": 1, "gae_lambda": 1}}}, "config.algorithm", "keep gae_lambda"),
-        (
-            {"preset": PRESET, "overrides": {"algorithm.lam": 1, "algorithm.gae_lambda": 1}},
-            "overrides",
-            "keep algorithm.gae_lambda",
-        ),
-        (
-            {"preset": PRESET, "overrides": {"environment.mix": [], "environment.others": {}}},
-            "overrides",
-            "keep environment.mix and remove environment.others",
-        ),
+        ({"config": {"algorithm": {"lam": 1}}}, "config.algorithm.lam", "no setting of this name"),
         (
             {"preset": PRESET, "overrides": {"environment.mix": [{"name": "Bandit", "share": 2}]}},
             "environment.mix.0.share",
