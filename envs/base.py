@@ -286,22 +286,6 @@ class TextEnv(gymnasium.Env[str, str]):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         self.settings = settings if settings is not None else self.Settings(**overrides)
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Accept a description under its former name `world`, which third-party packages may still use."""
-        super().__init_subclass__(**options)
-        if isinstance(description := cls.__dict__.get("world"), EnvSpec):
-            cls.env_spec = description
-            del cls.world
-
-    @property
-    def world(self) -> EnvSpec:
-        """Former name of `env_spec`."""
-        return self.env_spec
-
-    @world.setter
-    def world(self, description: EnvSpec) -> None:
-        self.env_spec = description
-
     def prepare(self) -> None:
         """Load shared data, such as files, before copies of the process are made. Called unless `trusted`."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 OTHER = "other"
-"""Kind of claims without one: journals of earlier versions, and environments of your own."""
+"""Kind of claims without one, as of environments of your own."""
 
 CLAIM_KINDS: Mapping[str, str] = MappingProxyType(
     {

@@ -238,7 +238,7 @@ class LargeSokobanSettings(SokobanSettings):
         ge=1,
         le=100,
         description="Length that most optimal solutions are near, between the shortest and the longest; empty = short "
-        "ones prevail, as in runs recorded before this setting.",
+        "ones prevail.",
     )
 
 

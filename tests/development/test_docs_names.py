@@ -13,11 +13,10 @@ from pydantic import BaseModel
 
 from trainer.cli.parser import parser
 from trainer.config.run import RunConfig
-from webapp.core.env import FORMER_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "settings.md"})
-"""Without the generated page, which also lists former names."""
+"""Without the generated page."""
 EXAMPLES = sorted(
     path for path in (ROOT / "docs" / "examples").rglob("*") if path.is_file() and "__pycache__" not in path.parts
 )
@@ -61,7 +60,7 @@ def mappings(text: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_settings_named_in_a_page_exist_under_their_current_names(page: Path) -> None:
+def test_settings_named_in_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = [(section, name) for section, name in SETTING.findall(text) if name not in FILE_ENDINGS]
     named += [
@@ -80,7 +79,7 @@ def test_environment_variables_named_in_pages_and_examples_are_read_by_the_code(
     names = {name for file in files for name in VARIABLE.findall(file.read_text(encoding="utf-8"))}
     assert "ECHOSCOPE_RAY_ADDRESS" in names, "the example of Slurm is read, too"
     code = source()
-    ours = {name for name in names - COMPOSE - set(FORMER_NAMES.values()) if not name.startswith(PREFIXES)}
+    ours = {name for name in names - COMPOSE if not name.startswith(PREFIXES)}
     assert {name for name in ours if name not in code} == set()
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 import envs
 from envs import registry
 from envs.adapters.packages import ADAPTERS
-from envs.base import EnvSettings, TextEnv
+from envs.base import EnvSettings
 
 PLUGIN = '''
 from envs.base import EnvSpec, TextBoard, TextEnv
@@ -98,19 +98,6 @@ def test_an_unusable_entry_point_is_skipped_with_a_warning(installed, offers, re
     with pytest.warns(RuntimeWarning, match=reason):
         assert [name for name in envs.names() if name not in ADAPTERS] == [*registry.BUILT_IN, "Echo"]
     assert type(envs.make("Sokoban")).__name__ == "Sokoban"
-
-
-def test_a_description_under_its_former_name_is_accepted():
-    description = envs.spec("Sokoban")
-
-    class Former(TextEnv):
-        world = description
-
-    class FormerInstance(TextEnv):
-        def __init__(self):
-            self.world = description
-
-    assert Former.env_spec == FormerInstance().env_spec == FormerInstance().world == description
 
 
 def test_gymnasium_makes_them_with_settings():

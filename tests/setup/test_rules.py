@@ -49,15 +49,20 @@ def test_every_direct_dependency_is_locked_and_has_its_reason_in_the_docs() -> N
         assert f"`{name}`" in reasons, f"docs/dependencies.md does not say why {name} is here"
 
 
+def test_both_distributions_have_one_version_that_the_changelog_names() -> None:
+    trainer, client = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for folder in (".", "echoscope")
+    )
+    pins = {line for extra in client["optional-dependencies"].values() for line in extra if trainer["name"] in line}
+    assert trainer["version"] == client["version"]
+    assert pins
+    assert {pin.partition("==")[2] for pin in pins} == {trainer["version"]}
+    assert f"## [{trainer['version']}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_a_plain_install_is_the_recorder_and_the_client_alone() -> None:
     project = tomllib.loads((ROOT / "echoscope" / "pyproject.toml").read_text())["project"]
     assert [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]] == ["httpx", "pydantic"]
-    assert project["optional-dependencies"]["client"] == []
-
-
-def test_the_former_name_of_an_extra_installs_the_same() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"]["sinks"] == [f"{project['name']}[trackers]"]
 
 
 def test_the_npm_lock_names_no_registry() -> None:

@@ -43,7 +43,7 @@ class Actor:
         folder = self.folder / "checkpoints" / f"{self.done:06d}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "weights").write_bytes(b"w" * self.done)
-        (folder / "state.json").write_text("{}")
+        (folder / "state.json").write_text('{"files": {}}')
         self.journal.write(events.CheckpointSaved(iteration=self.done, path=f"checkpoints/{self.done:06d}", bytes=1))
         (self.folder / "done.txt").write_text(str(self.done))
 

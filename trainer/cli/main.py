@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 import envs
 from trainer.cli import environments, estimate_memory, models, publish
-from trainer.cli.parser import current_arguments, parser
+from trainer.cli.parser import parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import (
     NO_DEFAULTS,
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns 0 completed, 1 failed, 2 bad configuration, 74 disk full, 75 stopped on request with a
     checkpoint.
     """
-    arguments = parser().parse_args(current_arguments(sys.argv[1:] if argv is None else argv))
+    arguments = parser().parse_args(argv)
     run_log.configure(arguments.log_level)
     try:
         work = prepare(arguments)

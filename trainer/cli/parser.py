@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.cli import estimate_memory, models, publish
@@ -11,32 +10,6 @@ from trainer.config.files import preset_names
 from trainer.engines.vllm import serve
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-_FORMER_COMMANDS = {"watch": ("echo-trap", "backtest"), "warmup": ("build-pocket",), "memory": ("estimate-memory",)}
-_FORMER_OPTIONS = {
-    "evaluate": {"--on": "--suites"},
-    "matrix": {"--on": "--suites"},
-    "demonstrate": {"--slips": "--mistake-rate"},
-    "serve-vllm": {"--further": "--vllm-args", "--filtered": "--raw-logprobs"},
-}
-"""Former names of commands, and of options by command: still accepted, not shown in the help."""
-
-
-def current_arguments(argv: Sequence[str]) -> list[str]:
-    """The arguments with former names of the command and its options replaced."""
-    start = next((place for place, word in enumerate(argv) if not _global_option(argv, place)), len(argv))
-    if start == len(argv):
-        return list(argv)
-    command = _FORMER_COMMANDS.get(argv[start], (argv[start],))
-    options = _FORMER_OPTIONS.get(command[0], {})
-    rest = []
-    for word in argv[start + 1 :]:
-        name, equals, value = word.partition("=")
-        rest.append(options.get(name, name) + equals + value)
-    return [*argv[:start], *command, *rest]
-
-
-def _global_option(argv: Sequence[str], place: int) -> bool:
-    return argv[place].startswith("-") or (place > 0 and argv[place - 1] == "--log-level")
 
 
 def parser() -> argparse.ArgumentParser:

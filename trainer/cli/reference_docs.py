@@ -16,7 +16,6 @@ from pydantic.fields import FieldInfo
 from envs import registry
 from envs.adapters.packages import ADAPTERS
 from trainer.config.files import entry_model
-from trainer.config.former_names import former_names, former_parts, section_of
 from trainer.config.run import RunConfig
 from trainer.metrics.registry import METRICS, TERM_PREFIX, spec_of
 from trainer.metrics.spec import SECTIONS, MetricSpec
@@ -55,11 +54,6 @@ def settings_page() -> str:
     parts += ["## Settings of the adapters", "Set under `environment.settings`, too; `id` chooses the variant."]
     for name in ADAPTERS:
         parts += [f"### {name}", _settings_table(registry.adapter_settings(name).model_fields, with_source=False)]
-    parts += [
-        "## Former names",
-        "Still accepted wherever settings are read; setting both names is an error.",
-        _former_names(),
-    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -86,19 +80,6 @@ def main() -> None:
     """Rewrite both pages."""
     for name, page in (("settings.md", settings_page()), ("metrics.md", metrics_page())):
         (DOCS / name).write_text(page, encoding="utf-8")
-
-
-def _former_names() -> str:
-    rows = [(f"`{former}`", f"`{name}`") for former, name in former_names(RunConfig).items()]
-    for section in RunConfig.model_fields:
-        if model := section_of(RunConfig, section):
-            rows += [(f"`{section}.{former}`", f"`{section}.{name}`") for former, name in former_names(model).items()]
-            rows += [
-                (f"`{section}.{part}`", f"`{section}.{name}`")
-                for name, former in former_parts(model).items()
-                for part in former.names
-            ]
-    return _table(("former name", "setting"), rows)
 
 
 def _metric_row(spec: MetricSpec) -> tuple[str, ...]:

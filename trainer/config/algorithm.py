@@ -34,13 +34,11 @@ class AlgorithmConfig(Section):
     )
     normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std (off = Dr. GRPO).")
     gamma: float = setting(1.0, "Discount γ.", source="paper: 1.0", ge=0, le=1)
-    gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", formerly="lam", ge=0, le=1)
+    gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", ge=0, le=1)
     turn_gamma: float = setting(
         0.95, "Discount between turns, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
     )
-    gigpo_omega: float = setting(
-        1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", formerly="anchor_weight", ge=0, le=100
-    )
+    gigpo_omega: float = setting(1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", ge=0, le=100)
     reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
         "identity",
         "Normalisation of R(τ) before the estimator: none, mean subtracted, also divided by the std, also clipped to "
@@ -80,14 +78,12 @@ class AlgorithmConfig(Section):
         "top_p_linear without groups below 0.01 and with at least one group, min_p keeps those above a share of the "
         "largest spread, soft keeps and weights all. An iteration without a kept group has no update.",
         source="paper: StarPO-S std; RAGEN-2: top_p_linear, top_p_softmax, min_p, soft",
-        formerly="filter",
     )
     group_filter_keep: float = setting(
         1.0,
         "Share of groups that the filter keeps (top_p_linear and snr: share of the total spread, top_p_softmax: of the "
         "softmax, min_p: of the largest spread); none and soft keep all groups and ignore it.",
         source="paper: StarPO-S 0.25; RAGEN-2: top_p_linear 0.9",
-        formerly="filter_keep",
         gt=0,
         le=1,
     )
@@ -124,7 +120,6 @@ class AlgorithmConfig(Section):
         "Online-k: updates from one rollout batch.",
         unit="updates",
         source="paper: 1, 2, 5, 10",
-        formerly="reuse",
         gt=0,
         le=100,
     )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-
-from trainer.config import former_names
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 def setting(
@@ -17,52 +15,37 @@ def setting(
     *,
     unit: str = "",
     source: str = "",
-    formerly: str = "",
     added: bool = False,
     **limits: Any,
 ) -> Any:
     """A field with its help, unit and source; `limits` are pydantic's (gt, ge, lt, le).
 
     Args:
-        formerly: an earlier name of the setting, still accepted in its place.
         added: digests leave the setting out at its default, under which runs are as before it was added.
     """
     extra: dict[str, Any] = {"unit": unit, "source": source}
-    if formerly:
-        extra["formerly"] = formerly
     if added:
         extra["added"] = True
     return Field(default, description=help, json_schema_extra=extra, **limits)
 
 
 class Section(BaseModel):
-    """A group of settings. Unknown names are errors; former names are read as the current ones."""
+    """A group of settings. Unknown names are errors."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
-    FORMER_PARTS: ClassVar[Mapping[str, former_names.FormerParts]] = {}
-    """Settings that replace several former ones, still accepted in their place."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def accept_former_names(cls, data: Any) -> Any:
-        """Former names become current ones; the setting under both names is an error."""
-        return former_names.rename_keys(cls, data) if isinstance(data, Mapping) else data
 
     def stable_dump(self) -> dict[str, Any]:
-        """The settings under their oldest names, for digests: renaming or adding a setting does not change them."""
+        """The settings for digests, without those added later that have their defaults."""
         result: dict[str, Any] = {}
         for name, value in self.model_dump().items():
             inner, field = getattr(self, name), type(self).model_fields[name]
             extra = field.json_schema_extra
             if isinstance(extra, dict) and extra.get("added") and inner == field.default:
                 continue
-            if name in self.FORMER_PARTS:
-                result |= self.FORMER_PARTS[name].split(value)
-                continue
             value = inner.stable_dump() if isinstance(inner, Section) else value
             if isinstance(inner, Section) and not value:  # a section added later, all of it at its defaults
                 continue
-            result[former_names.former_name(type(self), name)] = value
+            result[name] = value
         return result
 
     def differences(self, other: Self, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

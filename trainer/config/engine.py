@@ -30,17 +30,13 @@ class EngineConfig(Section):
     gpu_memory_utilization: float = setting(
         0.4,
         "Share of the GPU's memory for a vLLM engine beside the learner: weights and KV cache.",
-        formerly="memory",
         gt=0,
         le=0.95,
     )
-    cpu_kv_cache_gib: float = setting(
-        1.0, "KV cache of a vLLM engine on the CPU.", unit="GiB", formerly="cache_gib", gt=0, le=1024
-    )
+    cpu_kv_cache_gib: float = setting(1.0, "KV cache of a vLLM engine on the CPU.", unit="GiB", gt=0, le=1024)
     max_num_seqs: int = setting(
         256,
         "Maximum number of sequences that vLLM generates at once; the others queue.",
-        formerly="rows",
         gt=0,
         le=65_536,
     )
@@ -56,16 +52,14 @@ class EngineConfig(Section):
         False,
         "Without compilation and CUDA graphs: vLLM starts sooner, and both vLLM and transformers are slower on a GPU. "
         "Always on for a CPU.",
-        formerly="eager",
     )
     sleep_between_rollouts: bool = setting(
-        True, "A vLLM engine releases the GPU's memory to the learner between rollouts.", formerly="sleep"
+        True, "A vLLM engine releases the GPU's memory to the learner between rollouts."
     )
     server_timeout: float = setting(
         300.0,
         "How long a server may be unreachable before the run ends.",
         unit="seconds",
-        formerly="patience",
         gt=0,
         le=86_400,
     )
@@ -73,7 +67,6 @@ class EngineConfig(Section):
         "",
         f"Folder visible to learner and servers, through which weights are passed; empty = the one that "
         f"{WEIGHTS_VARIABLE} names, else in the run's folder. On a site, always empty.",
-        formerly="weights",
     )
 
     @field_validator("urls")

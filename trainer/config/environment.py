@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
 import envs
 from envs.text_roles import TextRole
 from trainer.config.base import Section, error_text, setting
-from trainer.config.former_names import FormerParts
 
 BUDGETS = {"max_turns": 100, "max_actions_per_turn": 100, "max_actions": 1000}
 """Budgets of an episode that belong to its environment, with their upper limits."""
 DEFAULT_ENVIRONMENT = "Sokoban"
-DEFAULTS_VERSION = 2
-FORMER_DEFAULTS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {1: {"LargeSokoban": {"typical_length": None}}}
-"""Version of the environments' default settings → environment → the defaults that were others then."""
 
 
 class MixedEnvironment(Section):
@@ -104,65 +100,8 @@ def validated_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]
     return {key: validated[key] for key in settings}
 
 
-def _by_environment(flat: Any, field: str) -> dict[str, dict[str, Any]]:
-    """{"FrozenLake.size": 5} as {"FrozenLake": {"size": 5}}. Raises ValueError for a name without a dot."""
-    nested: dict[str, dict[str, Any]] = {}
-    for key, value in _mapping(flat, field).items():
-        name, dot, inner = str(key).rpartition(".")
-        if not dot:
-            raise ValueError(f"environment.{field} expects Environment.name=value, not {key!r}")
-        nested.setdefault(name, {})[inner] = value
-    return nested
-
-
-def _mapping(value: Any, field: str) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"environment.{field} must be a mapping, not {value!r}")
-    return value
-
-
-def _join(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Entries of `mix` from the former settings: shares, settings and budgets by environment."""
-    shares = _mapping(parts.get("others", {}), "others")
-    settings = _by_environment(parts.get("other_settings", {}), "other_settings")
-    budgets = _by_environment(parts.get("other_budgets", {}), "other_budgets")
-    for field, nested in (("other_settings", settings), ("other_budgets", budgets)):
-        for name in nested:
-            if name not in shares:
-                raise ValueError(f"environment.{field} names {name}, which is not in environment.others")
-    for values in budgets.values():
-        for name in values:
-            if name not in BUDGETS:
-                raise ValueError(f"{name!r} is not a budget: choose one of {', '.join(BUDGETS)}")
-    return [
-        {"name": name, "share": share, "settings": settings.get(name, {})}
-        | {budget: budgets.get(name, {}).get(budget) for budget in BUDGETS}
-        for name, share in shares.items()
-    ]
-
-
-def _split(mix: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The former settings that entries of `mix` stand for."""
-    return {
-        "others": {entry["name"]: entry["share"] for entry in mix},
-        "other_settings": {
-            f"{entry['name']}.{key}": value for entry in mix for key, value in entry["settings"].items()
-        },
-        "other_budgets": {
-            f"{entry['name']}.{budget}": entry[budget]
-            for entry in mix
-            for budget in BUDGETS
-            if entry[budget] is not None
-        },
-    }
-
-
 class EnvironmentConfig(Section):
     """Environment of the agent, or a mixture of several."""
-
-    FORMER_PARTS: ClassVar[Mapping[str, FormerParts]] = {
-        "mix": FormerParts(("others", "other_settings", "other_budgets"), _join, _split)
-    }
 
     name: Annotated[str, TextRole.PLAIN] = setting(DEFAULT_ENVIRONMENT, "Name of a registered environment.")
     settings: Annotated[dict[str, Any], TextRole.ENVIRONMENT] = setting(
@@ -185,13 +124,6 @@ class EnvironmentConfig(Section):
         "auto: spaced, except for the pocket policy, whose tokenizer merges none.",
         source="RAGEN code: spaced in later versions",
         added=True,
-    )
-    defaults_version: int = setting(
-        DEFAULTS_VERSION,
-        "Version of the environments' default settings. Version 1, of runs recorded before there were two: "
-        "LargeSokoban with shorter solutions.",
-        ge=1,
-        le=DEFAULTS_VERSION,
     )
     mix: list[MixedEnvironment] = setting(
         [],
@@ -229,12 +161,6 @@ class EnvironmentConfig(Section):
             envs.settings_model(info.data["name"]).model_validate(value)
         return value
 
-    @model_validator(mode="before")
-    @classmethod
-    def recognize_former_defaults(cls, data: Any) -> Any:
-        """See `with_defaults_version`."""
-        return with_defaults_version(data) if isinstance(data, Mapping) else data
-
     @model_validator(mode="after")
     def check_environments(self) -> Self:
         """Each environment only once, with shares of the further ones below 1 in all."""
@@ -261,27 +187,9 @@ class EnvironmentConfig(Section):
         own: list[EnvironmentConfig | MixedEnvironment] = [self, *self.mix]
         return {each.name: envs.label(each.name, each.settings) for each in own}
 
-    def effective_settings(self) -> dict[str, Any]:
-        """The settings of the environment, with defaults of the recorded version."""
-        return self.completed(self.name, self.settings)
-
-    def completed(self, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings of an environment, and those of its defaults of the recorded version that are others today."""
-        return {**FORMER_DEFAULTS.get(self.defaults_version, {}).get(name, {}), **settings}
-
     def mixed(self, name: str) -> MixedEnvironment | None:
         """The further environment of that name, if the run has it."""
         return next((entry for entry in self.mix if entry.name == name), None)
-
-
-_RECORDED = {"name", "settings", "instruction", "step_timeout", "start_timeout"}
-"""Settings that every complete configuration has had since before `defaults_version`."""
-
-
-def with_defaults_version(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Settings of this section with the version of the environments' defaults, if they are recorded ones from before
-    there were two: those are complete but for the version."""
-    return {**data, "defaults_version": 1} if "defaults_version" not in data and set(data) >= _RECORDED else data
 
 
 def _registered(name: str) -> str:

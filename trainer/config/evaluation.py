@@ -27,7 +27,6 @@ class EvaluationConfig(Section):
         1,
         "Attempts at each puzzle; above 1 also measures pass@k.",
         unit="trajectories",
-        formerly="samples",
         gt=0,
         le=1024,
     )

@@ -13,9 +13,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 import envs
-from trainer.config import former_names
 from trainer.config.base import error_text
-from trainer.config.environment import BUDGETS, recommended_budgets, with_defaults_version
+from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -101,10 +100,9 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
         if not separator:
             raise ValueError(f"--set takes section.field=value, not {pair!r}")
         assignments.append((pair, name.strip(), text))
-    names = current_names(name for _, name, _ in assignments)
-    data = dump_for_overrides(config, names)
+    data: dict[str, Any] = config.model_dump()
     for pair, name, text in assignments:
-        *path, last = names[name].split(".")
+        *path, last = name.split(".")
         section = data
         for part in path:
             if not isinstance(section.get(part), dict):
@@ -114,7 +112,7 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
             section[last] = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError):  # a date that the calendar does not have
             raise ValueError(f"--set {pair}: the value is not valid YAML; quote special characters") from None
-    open_budgets(data, config, names.values())
+    open_budgets(data, config, [name for _, name, _ in assignments])
     return RunConfig.model_validate(data)
 
 
@@ -160,34 +158,6 @@ def recommended_before(config: RunConfig) -> list[str]:
     return [budget for budget in BUDGETS if getattr(config.rollout, budget) == own[budget]]
 
 
-def current_names(names: Iterable[str]) -> dict[str, str]:
-    """Each dotted name of a setting → its current form. Raises ValueError if two of them name the same setting."""
-    return former_names.current_names(RunConfig, names)
-
-
-def dump_for_overrides(config: RunConfig, names: Iterable[str]) -> dict[str, Any]:
-    """The settings as nested data to assign the dotted names in, former parts of settings among them."""
-    data: dict[str, Any] = config.model_dump()
-    former_names.split_overridden(RunConfig, data, names)
-    return data
-
-
-def current_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a stored configuration, possibly incomplete, with former names of settings replaced."""
-    result = former_names.current_settings(RunConfig, data)
-    if isinstance(environment := result.get("environment"), Mapping):
-        result["environment"] = dict(with_defaults_version(environment))
-    trap = result.get("echo_trap")
-    if isinstance(trap, dict) and isinstance(trap.get("rewind_changes"), Mapping):
-        trap["rewind_changes"] = current_changes(trap["rewind_changes"])
-    return result
-
-
-def current_changes(changes: Mapping[str, str]) -> dict[str, str]:
-    """Changes by dotted name of a setting, with former names replaced."""
-    return {former_names.current_name(RunConfig, name): text for name, text in changes.items()}
-
-
 def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
     """The same settings in the order of the model's fields, unknown ones last: databases and JSON lose the order."""
     ordered = {}
@@ -228,7 +198,14 @@ def _named_field(field: str, text: str) -> tuple[str, str]:
     if found is None:
         return field, text
     section, name = found[1], found[2]
-    model = former_names.section_of(RunConfig, section)
+    model = _section_of(RunConfig, section)
     if model is None or name not in model.model_fields or not f".{field or section}".endswith(f".{section}"):
         return field, text
     return f"{field or section}.{name}", text[found.end() :]
+
+
+def _section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The model of that field, if the field is a section of settings."""
+    field = model.model_fields.get(name)
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None

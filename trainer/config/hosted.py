@@ -33,7 +33,6 @@ class HostedConfig(Section):
         "OPENAI_API_KEY",
         "Environment variable with the API key, on the machine of the run; the key itself is never stored. Empty = no "
         "key is sent.",
-        formerly="key_variable",
     )
     concurrency: int = setting(8, "Maximum number of concurrent requests.", unit="requests", gt=0, le=512)
     timeout: float = setting(120.0, "Timeout of one request.", unit="seconds", gt=0, le=3600)
@@ -44,7 +43,6 @@ class HostedConfig(Section):
         60.0,
         "Maximum pause before a retry; an endpoint that requests a longer one ends the run.",
         unit="seconds",
-        formerly="longest_wait",
         ge=0,
         le=3600,
     )
@@ -52,12 +50,10 @@ class HostedConfig(Section):
         [],
         "Parameters that the endpoint does not support and that are not sent: seed, logprobs, temperature; system "
         "moves the system message into the first user message.",
-        formerly="without",
     )
     max_tokens_param: Literal["max_tokens", "max_completion_tokens"] = setting(
         "max_tokens",
         "The endpoint's parameter for the maximum response length; newer OpenAI models need the second.",
-        formerly="limit_name",
     )
     prefill: bool = setting(
         False,
@@ -67,13 +63,10 @@ class HostedConfig(Section):
     extra_body: Annotated[dict[str, Any], TextRole.PLAIN] = setting(
         {},
         "Further fields of each request, as in reasoning_effort=low, top_k=40; at most 20, and 4 KiB as JSON.",
-        formerly="extra",
     )
-    prompt_price_per_million: float = setting(
-        0.0, "Price of a million prompt tokens; 0 = unknown.", formerly="price_in", ge=0, le=1e6
-    )
+    prompt_price_per_million: float = setting(0.0, "Price of a million prompt tokens; 0 = unknown.", ge=0, le=1e6)
     completion_price_per_million: float = setting(
-        0.0, "Price of a million completion tokens; 0 = unknown.", formerly="price_out", ge=0, le=1e6
+        0.0, "Price of a million completion tokens; 0 = unknown.", ge=0, le=1e6
     )
     max_cost: float = setting(
         0.0, "Maximum cost of the run, in the unit of the prices; 0 = no limit. Needs a price.", ge=0, le=1e9

@@ -38,7 +38,6 @@ class SftConfig(Section):
         "Further demonstrations, held out for validation.",
         unit="trajectories",
         source="paper, appendix C: 100",
-        formerly="held_out",
         ge=0,
         le=100_000,
     )
@@ -47,7 +46,6 @@ class SftConfig(Section):
         "Maximum length of a demonstrated solution, as the solver estimates it at the start.",
         unit="actions",
         source="paper, appendix C: breadth-first search to depth 100",
-        formerly="depth",
         gt=0,
         le=100_000,
     )
@@ -167,7 +165,6 @@ class WarmupConfig(Section):
         None,
         "Optimiser steps on single states; empty: as many as the course takes, like all steps here.",
         unit="steps",
-        formerly="lesson_steps",
         ge=0,
         le=100_000,
     )

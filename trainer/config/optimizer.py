@@ -46,7 +46,6 @@ class OptimizerConfig(Section):
         "E: trajectories per optimiser step.",
         unit="trajectories",
         source="paper: 32",
-        formerly="update_batch",
         gt=0,
         le=65_536,
     )
@@ -68,7 +67,6 @@ class OptimizerConfig(Section):
         "Compute common prefixes of the rows of a micro-batch (a group's prompt, an environment's instruction) once: "
         "the same result up to rounding, with less work and no padding. Architectures whose attention cannot be split "
         "by row run without it.",
-        formerly="shared_prompts",
     )
     packed_attention: PackedAttention = setting(
         "sdpa",

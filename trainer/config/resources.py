@@ -35,14 +35,12 @@ class MemoryConfig(Section):
     preflight: Literal["refuse", "warn", "none"] = setting(
         "refuse",
         "If the memory estimate exceeds the device: refuse the run, warn, or skip the check (none).",
-        formerly="guard",
     )
     max_concurrent_trajectories: int = setting(
         0,
         "Maximum number of trajectories that the transformers engine plays at once; 0 = as many as fit. The others "
         "follow in further chunks.",
         unit="trajectories",
-        formerly="rows",
         ge=0,
         le=65_536,
     )

@@ -1,7 +1,7 @@
 """RunConfig: the settings of a run, shared by launch form, API, YAML files and command line.
 
-Every field carries its help (`description`), and in `json_schema_extra` its `unit`, its `source` where the paper
-(arXiv 2504.20073) fixes the default, and its former name.
+Every field carries its help (`description`), and in `json_schema_extra` its `unit` and its `source` where the paper
+(arXiv 2504.20073) fixes the default.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 import envs
 from envs.text_roles import TextRole
 from trainer.algorithms import thought_rewards
-from trainer.config import former_names, rewind
+from trainer.config import rewind
 from trainer.config.algorithm import AlgorithmConfig as AlgorithmConfig
 from trainer.config.base import Section as Section
 from trainer.config.base import is_hub_id
 from trainer.config.base import setting as setting
 from trainer.config.engine import EngineConfig as EngineConfig
-from trainer.config.environment import BUDGETS, DEFAULT_ENVIRONMENT, FORMER_DEFAULTS, recommended_budgets
+from trainer.config.environment import BUDGETS, DEFAULT_ENVIRONMENT, recommended_budgets
 from trainer.config.environment import EnvironmentConfig as EnvironmentConfig
 from trainer.config.evaluation import EvaluationConfig as EvaluationConfig
-from trainer.config.evaluation import parse_suite
 from trainer.config.hosted import HostedConfig as HostedConfig
 from trainer.config.imitation import SftConfig as SftConfig
 from trainer.config.imitation import WarmupConfig as WarmupConfig
@@ -41,10 +40,6 @@ from trainer.config.rollout import RolloutConfig as RolloutConfig
 POCKET = "pocket"
 LEARNING_BY_SAMPLING = 1.3
 """Time of a pass of an update by that of sampling the same tokens, measured with 135 to 500 million parameters."""
-MEANINGS = 3
-"""Version of what settings mean: 1 since `reinforce_plus_plus` gives turns credit for later ones, 2 since the built-in
-policy imitates demonstrations in the words of its course, 3 since other models get prompts and ends of responses of
-their own."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
 
 
@@ -155,7 +150,6 @@ class EchoTrapConfig(Section):
     spread_threshold: float = setting(
         0.5,
         "Warn when the in-group reward std falls below this share of its slow average.",
-        formerly="sensitivity",
         gt=0,
         lt=1,
     )
@@ -168,7 +162,6 @@ class EchoTrapConfig(Section):
         3,
         "Maximum number of rewinds; the next collapse stops the run.",
         unit="rewinds",
-        formerly="rewind_limit",
         ge=1,
         le=100,
     )
@@ -176,19 +169,13 @@ class EchoTrapConfig(Section):
     @field_validator("rewind_changes", mode="before")
     @classmethod
     def normalize_changes(cls, value: Any) -> Any:
-        """Current names of settings; numbers and switches, as YAML parses them, become texts."""
+        """Numbers and switches, as YAML parses them, become texts."""
         if not isinstance(value, Mapping):
             return value
-        names = former_names.current_names(RunConfig, map(str, value))
         return {
-            names[str(name)]: json.dumps(change) if isinstance(change, int | float) else change
+            str(name): json.dumps(change) if isinstance(change, int | float) else change
             for name, change in value.items()
         }
-
-    def stable_dump(self) -> dict[str, Any]:
-        """See Section; the names within `rewind_changes` are the oldest ones, too."""
-        changes = {former_names.former_name(RunConfig, name): text for name, text in self.rewind_changes.items()}
-        return super().stable_dump() | {"rewind_changes": changes}
 
 
 class DiagnosticsConfig(Section):
@@ -199,7 +186,6 @@ class DiagnosticsConfig(Section):
         "Iterations between measurements of the gradient of each policy loss term (task, entropy, KL); 0 = never. Each "
         "costs about one more optimiser step.",
         unit="iterations",
-        formerly="gradient_split_every",
         ge=0,
     )
     turn_thoughts: int = setting(
@@ -247,7 +233,6 @@ class RunConfig(Section):
         "Experiment trackers that also receive metrics, settings and the summary: tensorboard (files in the run's "
         "folder), wandb, mlflow, trackio; opentelemetry receives dialogues as traces. Each needs its own library: "
         "pip install '.[trackers]'.",
-        formerly="sinks",
     )
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
     policy: PolicyConfig = Field(default_factory=PolicyConfig)
@@ -402,18 +387,6 @@ class RunConfig(Section):
             )
         return changed.model_copy(update={"echo_trap": self.echo_trap})
 
-    def with_meanings(self, version: int) -> Self:
-        """Settings that do now what these did in a run that began with that version of MEANINGS."""
-        config = self
-        if version < 1 and config.algorithm.estimator == "reinforce_plus_plus":
-            algorithm = config.algorithm.model_copy(update={"estimator": "reinforce_plus_plus_verl"})
-            config = config.model_copy(update={"algorithm": algorithm})
-        elif version < 2 and config.kind == "sft" and config.sft.thoughts == "auto":
-            config = config.model_copy(update={"sft": config.sft.model_copy(update={"thoughts": "general"})})
-        if version < 3 and config.policy.model != POCKET:
-            config = config.with_prompts(pocket=True)
-        return config
-
     def with_prompts(self, *, pocket: bool) -> Self:
         """The settings with `auto` replaced in those of prompt and response that depend on the policy.
 
@@ -446,19 +419,6 @@ class RunConfig(Section):
         environments = " + ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
         return f"{environments} · {variant} · {model}, seed {self.seed}"
 
-    @property
-    def default_version_matters(self) -> bool:
-        """Whether an environment of the run or of its suites had other default settings before."""
-        names = {*self.environment.names, *(parse_suite(suite)[0] for suite in self.evaluation.suites)}
-        return bool(names & set(FORMER_DEFAULTS[1]))
-
-    def stable_dump(self) -> dict[str, Any]:
-        """See Section; the version of the environments' defaults counts only where it makes a difference."""
-        result = super().stable_dump()
-        if self.environment.defaults_version == 1 or not self.default_version_matters:
-            del result["environment"]["defaults_version"]
-        return result
-
     def with_processes(self, count: int) -> Self:
         """The same run by so many learners and rollout actors, a pair on each GPU; see `ClusterConfig`.
 
@@ -475,7 +435,7 @@ class RunConfig(Section):
         return self.model_validate(self.model_dump() | {"cluster": cluster.model_dump()})
 
     def digest(self) -> str:
-        """Content hash of the configuration, stable across processes, machines and renamed settings."""
+        """Content hash of the configuration, stable across processes, machines and added settings."""
         return hashlib.sha256(json.dumps(self.stable_dump(), sort_keys=True).encode()).hexdigest()[:16]
 
 

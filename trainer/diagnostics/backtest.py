@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from trainer.config.files import current_settings
 from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.signal_checks import REWARD, SUCCESS
@@ -126,7 +125,7 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
             match parse_line(line, number):
                 case RunStarted() as started:
                     metrics = {i: values for i, values in metrics.items() if i <= started.from_iteration}
-                    settings = current_settings(started.config).get("echo_trap", {})
+                    settings = started.config.get("echo_trap", {})
                     detection = {name: settings[name] for name in ("window", "spread_threshold") if name in settings}
                     config = EchoTrapConfig.model_validate(detection)
                 case Metrics() as event if event.iteration > 0:

@@ -81,7 +81,7 @@ def demonstrate(
         demonstrator: of good play and mistakes; None: the environment's own.
     """
     rng = np.random.default_rng(seed)
-    env = envs.make(config.environment.name, config.environment.effective_settings())
+    env = envs.make(config.environment.name, config.environment.settings)
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
     trajectory = Trajectory(id=f"demo-{seed}", group=0, member=0)
     episode = Episode(env, config, chat, trajectory, context)
@@ -135,7 +135,7 @@ def single_state_demonstration(
     """
     rng = np.random.default_rng(seed)
     rollout = config.rollout
-    env = envs.make(config.environment.name, config.environment.effective_settings())
+    env = envs.make(config.environment.name, config.environment.settings)
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
     player = demonstrator or demonstrator_of(env)
     last_reward: float | None = None

@@ -10,7 +10,6 @@ from envs.base import Board, CallRecord, Claim, Hint, ToolSpec
 from trainer.journal import token_arrays
 from trainer.journal.observation_images import ObservationImage
 from trainer.journal.token_arrays import Unlearned
-from trainer.metrics import registry
 
 
 class Event(BaseModel):
@@ -266,12 +265,6 @@ class Metrics(Event):
     )
     seconds: float = Field(description="Seconds of work so far, in all attempts.")
     values: dict[str, float]
-
-    @field_validator("values")
-    @classmethod
-    def current_names(cls, value: dict[str, float]) -> dict[str, float]:
-        """Journals written before a metric was renamed contain its former name."""
-        return registry.current_names(value)
 
 
 class Evaluation(Event):

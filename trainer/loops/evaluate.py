@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainer.config.files import current_settings
 from trainer.config.hosted import DECISIVE
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import Suite, config_for_suite, suites_of
@@ -48,15 +47,14 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
 
 def _is_same(recorded: dict[str, Any], config: RunConfig) -> bool:
     """Whether a recorded configuration, with the settings added since, gives the same results as this one."""
-    settings = current_settings(recorded)
-    if _decisive_settings(settings) == _decisive_settings(_as_resolved(config.model_dump(mode="json"), settings)):
+    if _decisive_settings(recorded) == _decisive_settings(_as_resolved(config.model_dump(mode="json"), recorded)):
         return True
     try:
-        completed = RunConfig.model_validate(settings)
+        completed = RunConfig.model_validate(recorded)
     except ValidationError:
         return False
-    played = _comparable(completed)
-    return _decisive_settings(played) == _decisive_settings(_as_resolved(_comparable(config), played))
+    played = completed.model_dump(mode="json")
+    return _decisive_settings(played) == _decisive_settings(_as_resolved(config.model_dump(mode="json"), played))
 
 
 def _as_resolved(requested: dict[str, Any], recorded: dict[str, Any]) -> dict[str, Any]:
@@ -66,14 +64,6 @@ def _as_resolved(requested: dict[str, Any], recorded: dict[str, Any]) -> dict[st
         before = recorded.get(section) or {}
         chosen = {name: before[name] for name in names if name in before and requested[section][name] == "auto"}
         data[section] = requested[section] | chosen
-    return data
-
-
-def _comparable(config: RunConfig) -> dict[str, Any]:
-    """The settings without the version of the environments' defaults where it makes no difference."""
-    data = config.model_dump(mode="json")
-    if not config.default_version_matters:
-        del data["environment"]["defaults_version"]
     return data
 
 

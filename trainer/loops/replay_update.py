@@ -85,8 +85,6 @@ def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Re
     if config is None or config.kind != "train":
         raise ReplayError(f"{folder} holds no training run: only updates of `trainer train` can be replayed")
     start = _checkpoint_before(folder, iteration)
-    if saved := checkpoints.checkpoint_iterations(folder):
-        config = config.with_meanings(checkpoints.load_progress(folder, saved[-1]).meanings)
     _check_tokens(record, iteration)
     base = _base(folder, config, cache or default_cache())
     source = base if start is None or config.lora.rank else checkpoints.path_of(folder, start)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from trainer.cluster.errors import ClusterError, LearnerLostError
-from trainer.config.run import MEANINGS, RunConfig
+from trainer.config.run import RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.sampler import DivergedError
@@ -82,7 +82,6 @@ class RunSession:
             self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
             if self.progress.config_digest != self._digest:
                 self.warn("The settings were changed since the last attempt.")
-            self._keep_meanings()
             self.config = self.requested.after_rewinds(self.progress.rewinds)
         self.reporter.resume(self.progress)
         self.reporter.phase("load")
@@ -95,7 +94,6 @@ class RunSession:
             evaluated=first - 1,
             config_digest=self._digest,
             echo_trap=trap_state,
-            meanings=MEANINGS,
         )
 
     def recover(self, error: LearnerLostError) -> None:
@@ -113,12 +111,6 @@ class RunSession:
         message = str(error)
         self.warn(f"{message[0].upper()}{message[1:]}. The run starts its learners again and continues {where}.")
         self.release()
-
-    def _keep_meanings(self) -> None:
-        """Have settings do what they did when the run began, where their meaning has changed since."""
-        before, self.requested = self.requested, self.requested.with_meanings(self.progress.meanings)
-        for name, old, new in before.differences(self.requested):
-            self.warn(f"This run began when {old} was what {new} is now ({name}): it continues with that.")
 
     def _newest_checkpoint(self) -> int | None:
         """The newest sound checkpoint; damaged ones are set aside and reported. Raises ModelError if all are."""

@@ -35,8 +35,6 @@ from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 RECORD = "trackers.json"
 """In the run's folder: the run's id in each tracker, under which a resumed run continues."""
-FORMER_RECORD = "sinks.json"
-"""The same, written by earlier versions; only read."""
 _MAX_FAILURES = 3  # consecutive ones, after which a tracker is no longer used
 _PARAMETER_BATCH = 100  # MLflow's maximum per request
 _MAX_PARAMETER_LENGTH = 6000
@@ -314,10 +312,7 @@ class Trackers:
 
 
 def _recorded_ids(folder: Path) -> dict[str, str]:
-    ids: dict[str, str] = {}
-    for name in (FORMER_RECORD, RECORD):
-        if (folder / name).exists():
-            ids |= json.loads((folder / name).read_text())
+    ids: dict[str, str] = json.loads((folder / RECORD).read_text()) if (folder / RECORD).exists() else {}
     return ids
 
 

@@ -17,9 +17,6 @@ METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *AHEA
 
 _EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}
 
-FORMER_NAMES = {"time/rest": "time/other", "mismatch/capped_share": "mismatch/clipped_fraction"}
-"""Former name → name of renamed metrics: journals written before the change still use the former one."""
-
 TERM_PREFIX = "reward/term/"
 SUCCESS_PREFIX = "success/"
 _PASS_AT = re.compile(r"pass@[1-9][0-9]*")
@@ -49,11 +46,6 @@ def spec_of(name: str) -> MetricSpec:
             meaning = f"Chance that at least one of {k} trajectories from a prompt succeeds (unbiased estimate)."
             return replace(_EVALUATION["success"], name=name, title=f"{suite}: pass@{k}", meaning=meaning)
     raise KeyError(f"there is no metric {name!r}: add it to the table in trainer/metrics/table.py")
-
-
-def current_names(values: Mapping[str, float]) -> dict[str, float]:
-    """Values by metric, with former names replaced."""
-    return {FORMER_NAMES.get(name, name): value for name, value in values.items()}
 
 
 def finite(values: Mapping[str, float | None]) -> dict[str, float]:

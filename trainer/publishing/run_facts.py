@@ -13,7 +13,7 @@ import yaml
 import envs
 from trainer.config.base import Section, is_hub_id
 from trainer.config.catalogue import catalogue
-from trainer.config.files import current_settings, load_preset, preset_names
+from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
@@ -104,7 +104,7 @@ def started_elsewhere(run: Path) -> bool:
 
 def _started(facts: RunFacts | None, start: events.RunStarted) -> RunFacts:
     if facts is None:
-        return RunFacts(0, start, RunConfig.model_validate(current_settings(start.config)))
+        return RunFacts(0, start, RunConfig.model_validate(start.config))
     facts.success = {at: value for at, value in facts.success.items() if at <= start.from_iteration}
     facts.evaluations = [e for e in facts.evaluations if not is_superseded(start, "eval", e.iteration, e.suite)]
     facts.start = facts.start.model_copy(update={"attempt": start.attempt, "versions": start.versions})

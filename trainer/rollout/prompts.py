@@ -78,7 +78,7 @@ def format_line(
 def described_format(config: RunConfig) -> str:
     """All text of a run's prompts that describes the format of an answer, in its first environment."""
     environment, rollout = config.environment, config.rollout
-    spec = envs.spec(environment.name, environment.effective_settings())
+    spec = envs.spec(environment.name, environment.settings)
     return f"{format_line(spec, rollout, environment)}\n{repeated_line(rollout)}"
 
 
@@ -166,7 +166,7 @@ def _token_limit(rollout: RolloutConfig) -> str:
 
 
 def _examples(environment: EnvironmentConfig, rollout: RolloutConfig) -> list[TurnPlan]:
-    settings = json.dumps(environment.effective_settings(), sort_keys=True)
+    settings = json.dumps(environment.settings, sort_keys=True)
     return _cached_examples(environment.name, settings, rollout.max_actions_per_turn)
 
 

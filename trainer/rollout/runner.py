@@ -152,13 +152,11 @@ class RolloutRunner:
     def _pool_key(self, plan: GroupPlan) -> str:
         """Key of the plan's environment pool, which is created if missing."""
         environment = (plan.config or self.config).environment
-        key = environment.model_dump_json(
-            include={"name", "settings", "defaults_version", "step_timeout", "start_timeout"}
-        )
+        key = environment.model_dump_json(include={"name", "settings", "step_timeout", "start_timeout"})
         if key not in self._pools:
             self._pools[key] = EnvironmentPool(
                 environment.name,
-                environment.effective_settings(),
+                environment.settings,
                 step_timeout=environment.step_timeout,
                 start_timeout=environment.start_timeout,
             )

@@ -15,7 +15,7 @@ from django.utils import timezone
 from webapp.alerts import actions, messages
 from webapp.alerts.mail_addresses import allowed_addresses
 from webapp.alerts.models import Delivery, Rule
-from webapp.alerts.signatures import FORMER_HEADER, former_signature, standard_headers
+from webapp.alerts.signatures import standard_headers
 from webapp.alerts.webhooks import WebhookResponse, post
 from webapp.core import formatting
 from webapp.core.mail import mail_is_configured
@@ -87,13 +87,8 @@ def deliver(delivery: Delivery) -> WebhookResponse:
         case Rule.Channel.WEBHOOK:
             body = messages.webhook_body(delivery)
             now = timezone.now()
-            seconds = int(now.timestamp())
-            signed = standard_headers(rule.signing_secrets(now), delivery.slug, body, seconds)
-            names = {
-                "Echoscope-Event": delivery.event,
-                "Echoscope-Delivery": delivery.slug,
-                FORMER_HEADER: former_signature(rule.secret, body, seconds),
-            }
+            signed = standard_headers(rule.signing_secrets(now), delivery.slug, body, int(now.timestamp()))
+            names = {"Echoscope-Event": delivery.event, "Echoscope-Delivery": delivery.slug}
             return post(rule.url, body, kind | signed | names)
         case Rule.Channel.INBOX:
             return _place_in_inboxes(delivery)

@@ -1,4 +1,4 @@
-"""Signatures of webhooks: Standard Webhooks (https://www.standardwebhooks.com), and the header of earlier versions."""
+"""Signatures of webhooks: Standard Webhooks (https://www.standardwebhooks.com)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES = 32
-FORMER_HEADER = "Echoscope-Signature"
 
 
 def new_secret() -> str:
@@ -35,14 +34,6 @@ def standard_headers(keys: Sequence[str], message_id: str, body: bytes, time: in
     }
 
 
-def former_signature(secret: str, body: bytes, time: int) -> str:
-    """Value of FORMER_HEADER: `t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "t.body">`, keyed by the text."""
-    digest = hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={time},v1={digest}"
-
-
 def _key(secret: str) -> bytes:
-    """The key of a secret. Those of earlier versions, `echosec_…`, are not base64: their text is the key."""
-    if secret.startswith(SECRET_PREFIX):
-        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    return secret.encode()
+    """The key of a secret."""
+    return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)

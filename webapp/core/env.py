@@ -11,20 +11,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from webapp.core.private_files import DataFolderError
 
-FORMER_NAMES = {
-    "ECHOSCOPE_DATA_DIR": "ECHOSCOPE_VAR",
-    "ECHOSCOPE_MAX_RUNS": "ECHOSCOPE_RUNS_AT_ONCE",
-    "ECHOSCOPE_ALLOWED_HOSTS": "ECHOSCOPE_HOSTS",
-}
-"""Name → former name of renamed variables; the former name is read if the new one is unset."""
-
 
 def variable(name: str, default: str = "") -> str:
-    """Value of a variable, or of its former name if it is unset."""
-    value = os.environ.get(name)
-    if value is None and name in FORMER_NAMES:
-        value = os.environ.get(FORMER_NAMES[name])
-    return default if value is None else value
+    """Value of a variable."""
+    return os.environ.get(name, default)
 
 
 def switch(name: str, default: bool) -> bool:

@@ -144,7 +144,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "environment": _name,
     "split": _one_of("train", "eval"),
     "suite": _name,
-    "group": _whole,
     "group_number": _counted("Groups"),
     "outcome": _one_of(*OUTCOMES),
     "reason": _one_of(*END_REASONS),

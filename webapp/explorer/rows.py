@@ -223,18 +223,15 @@ class Field:
 
 
 def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]:
-    """Form fields by name, those of earlier links in their present form.
+    """Form fields by name, those of links in the form's terms.
 
-    A single iteration becomes a range of one, `success` an outcome, and `group`, from 0, a `group_number`.
+    A single iteration becomes a range of one, and `success` an outcome.
     """
     remaining = dict(errors)
     typed = {field.name: submitted(data, field.name) for field in fields(Filters)} | {
         "group_number": submitted(data, "group_number")
     }
-    if (index := typed.pop("group").strip()) and not typed["group_number"]:
-        typed["group_number"] = str(int(index) + 1) if index.isdecimal() and len(index) < 10 else index
-    if "group" in remaining:
-        remaining["group_number"] = remaining.pop("group")
+    del typed["group"]
     if iteration := typed.pop("iteration"):
         typed["iteration_min"] = typed["iteration_min"] or iteration
         typed["iteration_max"] = typed["iteration_max"] or iteration

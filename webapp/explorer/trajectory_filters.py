@@ -53,7 +53,7 @@ class Filters:
     hidden, with spaces. `starred` and `tag` are annotations of the team: remove them for readers outside it
     (`without_annotations`).
 
-    `group` counts from 0. Query strings have it as `group_number`, from 1; earlier versions had `group`, from 0.
+    `group` counts from 0. Query strings have it as `group_number`, from 1.
     """
 
     iteration: int | None = None
@@ -106,9 +106,8 @@ class Filters:
                 values[name] = read(text)
             except InvalidFilter as error:
                 errors[name] = str(error)
-        number = values.pop("group_number", None)
-        if number is not None and values.setdefault("group", number - 1) != number - 1:
-            errors["group_number"] = f"“group”, which counts from 0, is group {values['group'] + 1}; ignored."
+        if (number := values.pop("group_number", None)) is not None:
+            values["group"] = number - 1
         for name in ("iteration", "reward", "turns", "actions", "tokens", "truth"):
             low, high = values.get(f"{name}_min"), values.get(f"{name}_max")
             if low is not None and high is not None and low > high:

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from trainer.config.files import as_messages, current_settings
+from trainer.config.files import as_messages
 from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
 from webapp.core.quotas import is_reached, quota
@@ -69,9 +69,8 @@ def do_create_imported_run(
 
 def _stored(sent: dict[str, Any]) -> dict[str, Any]:
     """The configuration of our own trainer, completed; of another one what it recorded. Raises NotImportable."""
-    config = current_settings(sent)
-    if not _is_foreign(config):
-        return _complete(config)
+    if not _is_foreign(sent):
+        return _complete(sent)
     _check_size(sent)
     recorded = sent.get("recorded", sent)
     environment, tags = sent.get("environment"), sent.get("tags")

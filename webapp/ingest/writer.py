@@ -276,10 +276,7 @@ def _play(run: Run, lines: Sequence[JournalLine]) -> None:
         _execute(_INSERT_TURNS, f"[{texts}]", run)
         _execute(_UPDATE_PLAYED, json.dumps(turn_totals(turns)), run)
     if ends:
-        # earlier recorders wrote 0 for a number of tokens that they did not know
-        recorded = run.recorded is not None
-        columns = [end_columns(event) | ({"tokens": event.tokens or None} if recorded else {}) for event in ends]
-        _execute(_UPDATE_ENDED, json.dumps(columns), run)
+        _execute(_UPDATE_ENDED, json.dumps([end_columns(event) for event in ends]), run)
 
 
 def _execute(statement: str, data: str, run: Run) -> None:
@@ -378,8 +375,6 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             run.iteration = max(run.iteration, event.iteration)
         case journal.Evaluation():
             facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite", "extra"})
-            if run.recorded is not None:  # earlier recorders wrote 0 for means that they did not know
-                facts |= {name: facts[name] or None for name in ("mean_turns", "mean_actions")}
             Evaluation.objects.update_or_create(
                 run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
             )

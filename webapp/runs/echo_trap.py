@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
-from trainer.config.files import current_changes
 from trainer.journal import events
 from trainer.metrics.trap_signals import SIGNALS, Signal
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
@@ -71,7 +70,7 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
         number=event.number,
         from_iteration=event.from_iteration,
         to_iteration=event.to_iteration,
-        changes=current_changes(event.changes),
+        changes=event.changes,
         time=datetime.fromtimestamp(event.time, tz=UTC),
     )
 

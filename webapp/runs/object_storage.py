@@ -30,8 +30,7 @@ from trainer.journal.protocol import (
 
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
-_FORMER_PIPE = "thoughts.pipe"  # of earlier versions, in runs of several GPUs
-_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE, _FORMER_PIPE}
+_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE}
 INITIAL_FOLDER = ".initial"
 """In a run's folder: its copy of the checkpoint of another run that it begins with."""
 BLOCK = 1 << 20

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 import envs
 from trainer.config.files import validation_errors
-from trainer.config.former_names import current_name
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
 from trainer.studies import catalogue, cell_settings
@@ -203,7 +202,7 @@ def number_type(setting: str, environment: str) -> type[int] | type[float] | Non
     fields = dict(leaves(RunConfig, ""))
     if setting.startswith(f"{SETTINGS}.") and environment in envs.names():
         fields |= dict(leaves(envs.settings_model(environment), f"{SETTINGS}."))
-    info = fields.get(current_name(RunConfig, setting))
+    info = fields.get(setting)
     bare = None if info is None else base_type(info.annotation)
     return bare if bare in (int, float) else None
 
@@ -234,12 +233,11 @@ def _base(data: dict[str, Any]) -> RunConfig:
 
 
 def _setting(name: str, place: str) -> str:
-    """The current name of a setting that a study may vary. Raises StudyRefused."""
-    current = current_name(RunConfig, name)
-    if current in NOT_VARIED:
-        hint = "choose the number of seeds instead" if current == "seed" else "it does not change what a run learns"
+    """The name of a setting that a study may vary. Raises StudyRefused."""
+    if name in NOT_VARIED:
+        hint = "choose the number of seeds instead" if name == "seed" else "it does not change what a run learns"
         raise StudyRefused(place, f"may not vary {name}: {hint}")
-    return current
+    return name
 
 
 def _require_metric(name: str) -> None:

@@ -10,8 +10,6 @@ from celery.worker.request import Request
 from webapp.runs.actions import TRAIN_TASK
 from webapp.worker import heartbeat
 
-OLD_TRAIN_TASK = "webapp.runs.tasks.run_training"
-
 
 class WakeRequest(Request):
     """Message that wakes a worker. It expires by the clock of the database, whatever that of the worker shows."""
@@ -32,14 +30,6 @@ class WakeTask(Task):
 @shared_task(name=TRAIN_TASK, bind=True, base=WakeTask)
 def train(self: Task, run_id: int) -> str:
     """Supervise the first waiting run that fits this worker: the given one, or one before it in the queue."""
-    from webapp.worker.supervisor import serve
-
-    return serve(self.request.hostname)
-
-
-@shared_task(name=OLD_TRAIN_TASK, bind=True)
-def train_by_old_name(self: Task, run_id: int) -> str:
-    """The same task under its former name, for messages queued before an upgrade."""
     from webapp.worker.supervisor import serve
 
     return serve(self.request.hostname)

@@ -83,7 +83,7 @@ def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = 
     Raises:
         ValueError: ECHOSCOPE_TRAINER_ENV is not a list of names.
     """
-    trackers = config.get("trackers", config.get("sinks")) or ()
+    trackers = config.get("trackers") or ()
     prefixes = [prefix for tracker, prefix in TRACKER_PREFIXES.items() if tracker in trackers]
     names = BASIC_NAMES | NAMES | named_by_operator(environ)
     if uses_ray(config):

@@ -30,8 +30,8 @@ HASH = (
 )
 
 
-FORMER_LARGE = "3ee4d7bf9a0f6c9b"
-"""LargeSokoban before it had a typical length."""
+LARGE_OF_ANY_LENGTH = "3ee4d7bf9a0f6c9b"
+"""LargeSokoban without a typical length."""
 
 
 def hash_of(env):
@@ -44,8 +44,8 @@ def test_the_rooms_of_the_first_200_seeds_are_pinned(name):
     assert hash_of(envs.make(name)) == PINNED[name]
 
 
-def test_the_former_large_rooms_can_still_be_generated():
-    assert hash_of(envs.make("LargeSokoban", {"typical_length": None})) == FORMER_LARGE
+def test_large_rooms_without_a_typical_length_are_pinned():
+    assert hash_of(envs.make("LargeSokoban", {"typical_length": None})) == LARGE_OF_ANY_LENGTH
 
 
 def test_a_process_with_another_hash_seed_generates_the_same_rooms():

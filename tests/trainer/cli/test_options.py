@@ -1,8 +1,7 @@
-"""Options of the command line: former names, log level and profiler."""
+"""Options of the command line: log level and profiler."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import pstats
@@ -12,55 +11,11 @@ import pytest
 
 from tests.trainer import tiny
 from trainer.cli import main
-from trainer.cli.parser import current_arguments, parser
+from trainer.cli.parser import parser
 from trainer.cli.profiling import profiled
 from trainer.journal import run_log
 from trainer.journal.events import Metrics, Notice, Phase
 from trainer.journal.writer import Journal
-
-
-@pytest.mark.parametrize(
-    ("former", "current"),
-    [
-        ("watch a b", "echo-trap backtest a b"),
-        ("warmup --set steps=1", "build-pocket --set steps=1"),
-        ("memory --preset sokoban-paper", "estimate-memory --preset sokoban-paper"),
-        ("--log-level info memory --preset sokoban-paper", "--log-level info estimate-memory --preset sokoban-paper"),
-        ("evaluate --policy p --out o --on A B", "evaluate --policy p --out o --suites A B"),
-        ("matrix --policies p --out o --on A", "matrix --policies p --out o --suites A"),
-        ("serve-vllm m --filtered --further=--x", "serve-vllm m --raw-logprobs --vllm-args=--x"),
-        (
-            "demonstrate --environment E --out o --slips 0.1",
-            "demonstrate --environment E --out o --mistake-rate 0.1",
-        ),
-    ],
-)
-def test_former_names_of_commands_and_options_are_accepted(former: str, current: str) -> None:
-    assert current_arguments(former.split()) == current.split()
-    assert current_arguments(current.split()) == current.split()
-    assert parser().parse_args(current_arguments(former.split())) == parser().parse_args(current.split())
-
-
-def test_options_of_other_commands_are_unchanged() -> None:
-    assert current_arguments(["train", "--on", "x"]) == ["train", "--on", "x"]
-    assert current_arguments([]) == []
-    assert current_arguments(["--help"]) == ["--help"]
-
-
-def test_former_names_are_not_in_the_help() -> None:
-    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
-    assert {"echo-trap", "build-pocket", "estimate-memory"} <= set(commands.choices)
-    assert not {"watch", "warmup", "memory"} & set(commands.choices)
-    for command in commands.choices.values():
-        assert not {"--on", "--further", "--filtered", "--slips"} & set(command.format_help().replace("[", " ").split())
-
-
-def test_a_former_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["memory", "--preset", "sokoban-pocket", "--set", "algorithm.lam=0.9"]) == 0
-    former = capsys.readouterr().out
-    assert main.main(["estimate-memory", "--preset", "sokoban-pocket", "--set", "algorithm.gae_lambda=0.9"]) == 0
-    assert capsys.readouterr().out == former
-    assert "Peak: " in former
 
 
 def test_records_carry_rank_phase_and_iteration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

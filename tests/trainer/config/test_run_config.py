@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.config.files import (
-    current_settings,
     load_preset,
     load_yaml,
     preset_names,
@@ -18,7 +17,6 @@ from trainer.config.files import (
     with_overrides,
 )
 from trainer.config.run import RunConfig
-from trainer.evaluation.suites import suites_of
 
 
 def problems(data):
@@ -140,41 +138,6 @@ def test_a_setting_added_later_changes_the_digest_only_where_it_is_set(name, val
     before = RunConfig.model_validate(recorded).digest()
     assert field not in RunConfig().stable_dump()[section]
     assert before == RunConfig().digest() != RunConfig.model_validate({section: {field: value}}).digest()
-
-
-LARGE = {"environment": {"name": "LargeSokoban", "settings": {"size": 7}}}
-
-
-def test_recorded_configurations_keep_the_former_defaults_of_environments():
-    new = RunConfig.model_validate(LARGE)
-    recorded = new.model_dump(mode="json")
-    del recorded["environment"]["defaults_version"]
-    old = RunConfig.model_validate(recorded)
-    assert (old.environment.defaults_version, new.environment.defaults_version) == (1, 2)
-    assert old.environment.effective_settings() == {"size": 7, "typical_length": None}
-    assert new.environment.effective_settings() == {"size": 7}
-    assert current_settings(recorded) == old.model_dump(mode="json")
-    assert RunConfig.model_validate(old.model_dump()) == old
-    assert old.digest() == LARGE_DIGEST != new.digest()
-
-
-LARGE_DIGEST = "dcc1b4120a9ed30e"
-"""Computed before the defaults had a version."""
-
-
-@pytest.mark.parametrize("where", ["suites", "mix"])
-def test_the_version_of_defaults_counts_wherever_an_environment_changed(where):
-    data = {
-        "suites": {"evaluation": {"suites": ["LargeSokoban:boxes=1"]}},
-        "mix": {"environment": {"mix": [{"name": "LargeSokoban", "share": 0.5}]}},
-    }[where]
-    new, plain = RunConfig.model_validate(data), RunConfig()
-    old = new.model_copy(update={"environment": new.environment.model_copy(update={"defaults_version": 1})})
-    (config,) = [suite.config for suite in suites_of(old) if suite.config.environment.name == "LargeSokoban"]
-    assert config.environment.effective_settings()["typical_length"] is None
-    assert old.digest() != new.digest()
-    same = plain.model_copy(update={"environment": plain.environment.model_copy(update={"defaults_version": 1})})
-    assert same.digest() == plain.digest()
 
 
 def test_a_run_without_a_name_gets_a_descriptive_title():

@@ -109,7 +109,7 @@ def test_metrics_exclude_iterations_replaced_by_a_later_attempt(tmp_path: Path) 
 def test_the_command_prints_a_table_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "collapses", (0, Script(collapse=110).play(0)))
     well = write(tmp_path / "well", (0, Script().play(1)))
-    assert main.main(["watch", str(tmp_path / "collapses"), str(well)]) == 0
+    assert main.main(["echo-trap", "backtest", str(tmp_path / "collapses"), str(well)]) == 0
     printed = capsys.readouterr().out
     assert "1 of 2 runs collapsed, 1 of them announced, lead time" in printed
     assert "0 false alarms" in printed
@@ -117,8 +117,8 @@ def test_the_command_prints_a_table_of_runs(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_file_that_is_not_a_journal_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["watch", str(tmp_path / "nothing")]) == 1
+    assert main.main(["echo-trap", "backtest", str(tmp_path / "nothing")]) == 1
     assert "nothing" in capsys.readouterr().err
     (tmp_path / "journal.jsonl").write_text('{"seq":1,"time":0,"type":"metrics"}\n')
-    assert main.main(["watch", str(tmp_path)]) == 1
+    assert main.main(["echo-trap", "backtest", str(tmp_path)]) == 1
     assert "line 1 is not an event" in capsys.readouterr().err

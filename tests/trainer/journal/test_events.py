@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.journal.events import Metrics, Notice, Phase
+from trainer.journal.events import Notice, Phase
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line, read
 from trainer.journal.writer import Journal
-
-OLD_METRICS = b'{"seq":1,"time":1.0,"type":"metrics","iteration":3,"tokens":9,"seconds":2.0,"values":{"time/rest":0.5}}'
 
 messages = st.lists(st.text(max_size=40), min_size=1, max_size=6)
 
@@ -157,9 +155,3 @@ def test_unknown_values_are_omitted(tmp_path):
     line = json.loads((tmp_path / JOURNAL_FILE).read_text())
     assert "eta_seconds" not in line
     assert line["seq"] == 1
-
-
-def test_metrics_of_an_old_journal_have_current_names():
-    event = parse_line(OLD_METRICS, 1)
-    assert isinstance(event, Metrics)
-    assert event.values == {"time/other": 0.5}

@@ -15,7 +15,13 @@ from trainer.loops.stages import checkpoints
 SETTINGS = {
     "iterations": 3,
     "rollout": {"group_size": 4},
-    "algorithm": {"estimator": "gae", "filter": "std", "filter_keep": 0.5, "kl_coef": 0.01, "drop_zero_std": False},
+    "algorithm": {
+        "estimator": "gae",
+        "group_filter": "std",
+        "group_filter_keep": 0.5,
+        "kl_coef": 0.01,
+        "drop_zero_std": False,
+    },
     "evaluation": {"prompts": 0},
     "checkpoint": {"every": 1, "keep": 2},
 }

@@ -134,22 +134,6 @@ def test_mlflow_writes_files_without_a_server_and_continues_its_run(tmp_path):
     assert run.data.metrics["summary/success_after"] == 0.75
 
 
-def test_a_run_with_the_former_file_of_ids_continues_its_tracked_run(tmp_path):
-    for events in ([started(), metrics(1), finished("interrupted", 1)], [started(1, 2), metrics(2), finished()]):
-        book = Journal(tmp_path)
-        trackers.attach(book, ["mlflow"], tmp_path)
-        for event in events:
-            book.write(event)
-        book.close()
-        if (tmp_path / trackers.RECORD).exists():
-            (tmp_path / trackers.RECORD).rename(tmp_path / "sinks.json")
-    from mlflow.tracking import MlflowClient
-
-    client = MlflowClient(tracking_uri=(tmp_path / "mlruns").absolute().as_uri())
-    (run,) = client.search_runs([client.get_experiment_by_name("echoscope").experiment_id])
-    assert [point.step for point in client.get_metric_history(run.info.run_id, "reward/mean")] == [1, 2]
-
-
 def test_trackio_keeps_one_run_across_attempts(tmp_path, monkeypatch):
     project = f"test-{uuid.uuid4().hex}"
     monkeypatch.setenv("TRACKIO_PROJECT", project)

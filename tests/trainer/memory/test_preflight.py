@@ -145,7 +145,7 @@ def test_a_run_is_refused_with_a_reason_before_loading(pocket_folder, tmp_path, 
 
 def test_a_chunked_run_equals_an_unchunked_one(pocket_folder, tmp_path, monkeypatch):
     def played(rows, folder):
-        config = tiny.config(pocket_folder, iterations=1, memory={"rows": rows})
+        config = tiny.config(pocket_folder, iterations=1, memory={"max_concurrent_trajectories": rows})
         run_factory.run(config, folder, tmp_path / "cache")
         turns = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
         return sorted((event.trajectory, event.turn, event.response) for event in turns)
@@ -180,13 +180,13 @@ def test_host_memory_is_known_without_proc(tmp_path, monkeypatch):
 
 
 def test_the_command_prints_parts_sums_and_savings(capsys):
-    assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "24"]) == 0
+    assert main(["estimate-memory", "--preset", "sokoban-starpo-paper", "--device-gb", "24"]) == 0
     output = capsys.readouterr().out
     assert "494,032,768 parameters, on a GPU" in output
     assert "| **together** |" in output
     assert "It fits 24.0 GB" in output
     assert "lora.rank=64 −" in output
-    assert main(["memory", "--preset", "sokoban-starpo-paper", "--device-gb", "8"]) == 0
+    assert main(["estimate-memory", "--preset", "sokoban-starpo-paper", "--device-gb", "8"]) == 0
     assert "It does not fit 8.0 GB" in capsys.readouterr().out
 
 
@@ -200,7 +200,7 @@ def test_the_command_prints_parts_sums_and_savings(capsys):
 )
 def test_the_command_reports_invalid_input(capsys, monkeypatch, more, complaint):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert main(["memory", "--preset", "sokoban-pocket", *more]) == 2
+    assert main(["estimate-memory", "--preset", "sokoban-pocket", *more]) == 2
     assert complaint in capsys.readouterr().err
 
 

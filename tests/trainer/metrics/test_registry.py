@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.metrics.registry import FORMER_NAMES, METRICS, current_names, finite, spec_of
+from trainer.metrics.registry import METRICS, finite, spec_of
 from trainer.metrics.spec import SECTIONS, MetricSpec
 
 STABLE = [
@@ -102,16 +102,6 @@ def test_non_finite_values_are_dropped() -> None:
 def test_a_value_under_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError, match="reward/men"):
         finite({"reward/men": 1.0})
-
-
-def test_former_names_of_metrics_become_current_ones() -> None:
-    assert current_names({"time/rest": 1.0, "mismatch/capped_share": 0.5, "reward/mean": 2.0}) == {
-        "time/other": 1.0,
-        "mismatch/clipped_fraction": 0.5,
-        "reward/mean": 2.0,
-    }
-    assert not set(FORMER_NAMES) & set(METRICS)
-    assert set(FORMER_NAMES.values()) <= set(METRICS)
 
 
 def test_values_are_written_with_their_unit() -> None:

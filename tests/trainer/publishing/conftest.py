@@ -49,7 +49,7 @@ def recorded_run(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) ->
     import torch
 
     torch.save({}, checkpoint / LEARNER_STATE)
-    (checkpoint / CHECKPOINT_STATE).write_text(json.dumps({"iteration": 2}))
+    (checkpoint / CHECKPOINT_STATE).write_text(json.dumps({"iteration": 2, "files": {}}))
     return folder
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.trainer.config.test_former_names import FORMER_MIX, MIX
+from tests.trainer.config.test_mix import MIX
 from tests.webapp.api.api_clients import Callers, problem, program
 from tests.webapp.conftest import People
 from trainer.config.run import RunConfig
@@ -87,30 +87,15 @@ def test_a_partial_configuration_is_launched_with_defaults(callers: Callers) -> 
     )
 
 
-def test_former_names_of_settings_are_accepted(callers: Callers) -> None:
-    bodies: list[dict[str, Any]] = [
-        {"preset": PRESET, "overrides": {"algorithm.lam": 0.5, "sinks": ["tensorboard"]}},
-        {"config": {"algorithm": {"lam": 0.5}, "sinks": ["tensorboard"]}},
-    ]
-    for body in bodies:
-        config = callers.owner.post("/api/runs", body).json()["config"]
-        assert (config["algorithm"]["gae_lambda"], config["trackers"]) == (0.5, ["tensorboard"])
-        assert not {"lam", "sinks"} & (set(config) | set(config["algorithm"]))
-
-
-def test_a_mixture_of_environments_is_launched_and_cloned_under_current_and_former_names(callers: Callers) -> None:
+def test_a_mixture_of_environments_is_launched_and_cloned(callers: Callers) -> None:
     bodies: list[dict[str, Any]] = [
         {"preset": PRESET, "overrides": {"environment.mix": MIX}},
-        {"preset": PRESET, "overrides": {f"environment.{name}": value for name, value in FORMER_MIX.items()}},
         {"config": {"environment": {"mix": MIX}}},
-        {"config": {"environment": FORMER_MIX}},
     ]
     for body in bodies:
         launched = callers.owner.post("/api/runs", body).json()
         assert launched["config"]["environment"]["mix"] == MIX
-        assert not set(FORMER_MIX) & set(launched["config"]["environment"])
-    smaller = {"overrides": {"environment.others": {"Bandit": 0.5}, "environment.other_settings": {}}}
-    smaller["overrides"]["environment.other_budgets"] = {"Bandit.max_actions": 2}
+    smaller = {"overrides": {"environment.mix": [MIX[1] | {"share": 0.5}]}}
     cloned = callers.owner.post(f"/api/runs/{launched['slug']}/clone", smaller).json()
     assert cloned["config"]["environment"]["mix"] == [MIX[1] | {"share": 0.5}]
 
@@ -126,17 +111,7 @@ def test_a_mixture_of_environments_is_launched_and_cloned_under_current_and_form
         ({"preset": PRESET, "overrides": {"iterations": "many"}}, "iterations", "whole number, not 'many'"),
         ({"config": {"rollout": {"groups": 0}}}, "config.rollout.groups", "must be greater than 0"),
         ({"config": {"environment": {"name": "Chess"}}}, "config.environment.name", "unknown environment 'Chess'"),
-        ({"config": {"algorithm": {"lam": 1, "gae_lambda": 1}}}, "config.algorithm", "keep gae_lambda"),
-        (
-            {"preset": PRESET, "overrides": {"algorithm.lam": 1, "algorithm.gae_lambda": 1}},
-            "overrides",
-            "keep algorithm.gae_lambda",
-        ),
-        (
-            {"preset": PRESET, "overrides": {"environment.mix": [], "environment.others": {}}},
-            "overrides",
-            "keep environment.mix and remove environment.others",
-        ),
+        ({"config": {"algorithm": {"lam": 1}}}, "config.algorithm.lam", "no setting of this name"),
         (
             {"preset": PRESET, "overrides": {"environment.mix": [{"name": "Bandit", "share": 2}]}},
             "environment.mix.0.share",

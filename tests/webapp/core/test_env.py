@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from webapp.core import env
-from webapp.services import addresses, programs
 
 
 def test_without_a_mail_url_mail_is_neither_sent_nor_logged() -> None:
@@ -44,29 +41,3 @@ def test_single_sign_on_needs_issuer_and_client(monkeypatch: pytest.MonkeyPatch)
     assert (app["name"], app["client_id"]) == ("login.example.org", "echoscope")
     monkeypatch.setenv("TRY_OIDC_NAME", "Example")
     assert env.openid("TRY_OIDC")["openid_connect"]["APPS"][0]["name"] == "Example"
-
-
-@pytest.mark.parametrize(("name", "former"), env.FORMER_NAMES.items())
-def test_a_variable_is_read_under_its_former_name_if_the_current_one_is_not_set(
-    monkeypatch: pytest.MonkeyPatch, name: str, former: str
-) -> None:
-    monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv(former, raising=False)
-    assert env.variable(name, "default") == "default"
-    monkeypatch.setenv(former, "old, older")
-    assert env.variable(name, "default") == "old, older"
-    assert env.words(name, "default") == ["old", "older"]
-    monkeypatch.setenv(name, "new")
-    assert env.variable(name, "default") == "new"
-
-
-def test_the_data_folder_and_the_number_of_runs_have_former_names(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("ECHOSCOPE_DATA_DIR", raising=False)
-    monkeypatch.delenv("ECHOSCOPE_MAX_RUNS", raising=False)
-    monkeypatch.setenv("ECHOSCOPE_VAR", str(tmp_path))
-    monkeypatch.setenv("ECHOSCOPE_RUNS_AT_ONCE", "7")
-    assert addresses.home_folder() == tmp_path
-    command = programs.worker({}, tmp_path).argv
-    assert command[command.index("--concurrency") + 1] == "7"

@@ -57,7 +57,7 @@ def keys(run: Run, query: str) -> set[str]:
         ("split=eval", lambda t: t.split == "eval"),
         ("environment=Sokoban", lambda t: t.group.environment == "Sokoban"),
         ("environment=Bandit&suite=other", lambda t: t.group.environment == "Bandit" and t.group.suite == "other"),
-        ("group=1", lambda t: t.group.number == 1),
+        ("group_number=2", lambda t: t.group.number == 1),
         ("outcome=success", lambda t: t.status == "success"),
         ("success=yes", lambda t: t.status == "success"),
         ("success=no", lambda t: t.status == "failed"),
@@ -82,8 +82,6 @@ def keys(run: Run, query: str) -> set[str]:
             "false_claim_kinds=other&false_claim_kinds=box_position",
             lambda t: len(t.false_claim_kinds) > 0 and set(t.false_claim_kinds) != {"direction"},
         ),
-        ("group_number=2", lambda t: t.group.number == 1),
-        ("group_number=2&group=1", lambda t: t.group.number == 1),
         ("mark=none", lambda t: t.worst_mark == 0),
         ("mark=blunder", lambda t: t.worst_mark == 3),
         ("mark=unjudged", lambda t: t.finished_seq and t.worst_mark in (None, -1)),
@@ -132,20 +130,6 @@ def test_a_kind_of_false_claims_is_found_by_its_index(played_run: Run) -> None:
         cursor.execute("SET LOCAL enable_seqscan TO off")
         plan = Trajectory.objects.filter(*conditions).explain()
     assert "trajectory_false_kinds" in plan
-
-
-def test_links_of_earlier_versions_find_the_same_group(played_run: Run) -> None:
-    old = parse_filters("group=0&split=train")
-    assert old == parse_filters("group_number=1&split=train")
-    assert old.query() == "split=train&group_number=1"
-    assert {each.group.number for each in filter_trajectories(played_run, old).select_related("group")} == {0}
-    assert parse_filters(old.query(group=None)).group is None
-
-
-def test_two_numbers_of_different_groups_are_an_error() -> None:
-    filters, errors = Filters.parse(QueryDict("group=4&group_number=4"))
-    assert filters.group == 4
-    assert errors == {"group_number": "“group”, which counts from 0, is group 5; ignored."}
 
 
 def test_replaced_trajectories_are_never_found(played_run: Run) -> None:

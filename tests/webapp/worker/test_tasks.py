@@ -1,4 +1,4 @@
-"""Celery task that starts a queued run, under its current and its former name."""
+"""Celery task that starts a queued run."""
 
 from __future__ import annotations
 
@@ -15,24 +15,19 @@ from webapp.core.database import database_now
 from webapp.runs import actions
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
-from webapp.worker import heartbeat, supervisor, tasks
+from webapp.worker import heartbeat, supervisor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize("name", [actions.TRAIN_TASK, tasks.OLD_TRAIN_TASK])
-def test_a_message_trains_the_waiting_run(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_trains_the_waiting_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "trainer_command", lambda files, processes: act("train")(files))
     actions.do_record_heartbeat(socket.gethostname(), timezone.now(), queues=["training"])
     app.loader.import_default_modules()
-    assert app.tasks[name].apply(args=(run.pk,)).get() == "finished"
+    assert app.tasks[actions.TRAIN_TASK].apply(args=(run.pk,)).get() == "finished"
     run.refresh_from_db()
     assert (run.state, run.iteration) == (Run.State.FINISHED, 4)
     assert RunFiles(run.folder).log.exists()
-
-
-def test_the_former_task_name_accepts_messages_queued_before_the_upgrade() -> None:
-    assert tasks.OLD_TRAIN_TASK == "webapp.runs.tasks.run_training"
 
 
 def test_a_worker_whose_clock_is_ahead_wakes_others_as_usual(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

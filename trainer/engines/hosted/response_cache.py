@@ -87,7 +87,7 @@ def _decode(line: Mapping[str, Any]) -> CompletionResult:
         ended=answer["ended"],
         usage=Usage(**answer["usage"]),
         context_exceeded=answer["full"],
-        calls=tuple(ReportedCall(**call) for call in answer.get("calls", ())),  # files of older versions have none
+        calls=tuple(ReportedCall(**call) for call in answer["calls"]),
     )
     return CompletionResult(completion, line["retries"], line["seconds"])
 

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from trainer.diagnostics.echo_trap import is_safe_to_resume
 from trainer.journal.protocol import (
     ADAPTER_FOLDER,
@@ -61,8 +59,6 @@ class Progress:
     """Whether the run has had an iteration without an update, which a notice explained."""
     marginal_stds: dict[str, float] = field(default_factory=dict)
     """Moving averages that the z-scores of reasoning metrics divide by, by metric family."""
-    meanings: int = 0
-    """Version of what settings mean with which the run began (`trainer.config.run.MEANINGS`)."""
     threads: int = 0
     """CPU threads that were chosen at the start (policy.threads=0), which later attempts use again; 0 = not yet."""
     phase_seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -100,15 +96,12 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def damage(run: Path, iteration: int) -> str:
-    """Why a checkpoint cannot be trusted, or "". One of an earlier version has no digests: it must only be readable."""
+    """Why a checkpoint cannot be trusted, or "" if it can."""
     folder = path_of(run, iteration)
     try:
         state = _state(run, iteration)
         _progress_of(state)
-        recorded = state.get(_FILES)
-        if recorded is None:
-            torch.load(folder / LEARNER_STATE, map_location="cpu", weights_only=True, mmap=True)
-            return ""
+        recorded = state[_FILES]
         present = file_digests(folder)
         changed = [name for name, digest in recorded.items() if present.get(name) != digest]
     except _UNREADABLE as error:

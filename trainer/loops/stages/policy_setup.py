@@ -91,7 +91,7 @@ def _set_threads(progress: Progress, policy: Policy) -> None:
 
 def _offers_tools(config: RunConfig) -> bool:
     """Whether an environment of the run has tools, which those with servers name only once they are played."""
-    shares = [(share.name, share.config.environment.effective_settings()) for share in shares_of(config)]
+    shares = [(share.name, share.config.environment.settings) for share in shares_of(config)]
     return any(issubclass(environment_class(name), ToolEnv) or spec(name, settings).tools for name, settings in shares)
 
 

@@ -15,8 +15,6 @@ from pydantic import Field, ValidationError
 
 from trainer.config.files import (
     as_messages,
-    current_names,
-    dump_for_overrides,
     find_preset,
     load_preset,
     open_budgets,
@@ -198,13 +196,9 @@ def _config(data: dict[str, Any]) -> RunConfig:
 
 
 def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
-    try:
-        names = current_names(overrides)
-    except ValueError as error:
-        raise invalid({"overrides": str(error)}) from None
-    data = dump_for_overrides(config, names)
+    data: dict[str, Any] = config.model_dump()
     for name, value in overrides.items():
-        *path, last = names[name].split(".")
+        *path, last = name.split(".")
         place = data
         for part in path:
             inner = place.get(part)
@@ -212,7 +206,7 @@ def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
                 raise invalid({name: "there is no setting of this name"})
             place = inner
         place[last] = value
-    open_budgets(data, config, names.values())
+    open_budgets(data, config, overrides)
     return storable(_config(data))
 
 

@@ -25,9 +25,8 @@ class TrajectoryFilter(Schema):
     environment: Name | None = Field(None, description="Name of the environment.")
     split: Literal["train", "eval"] | None = Field(None, description="From training or from evaluations.")
     suite: Name | None = Field(None, description="Name of the evaluation suite.")
-    group: Whole | None = Field(None, description="Index of the puzzle's group in its iteration, from 0.")
     group_number: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
-        None, description="The same as the explorer shows it, from 1."
+        None, description="Number of the puzzle's group in its iteration, from 1."
     )
     outcome: (
         Literal["success", "failed", "lost", "truncated", "error", "interrupted", "unknown", "playing", "waiting"]

@@ -50,7 +50,7 @@ def policy_input(
 
 
 def has_template(events: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the trainer recorded the text of the chat template; earlier versions did not."""
+    """Whether the trainer recorded the text of the chat template. Other trainers, and hosted models, do not."""
     return bool(events) and events[0].get("frame") is not None
 
 

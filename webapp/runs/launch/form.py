@@ -13,14 +13,13 @@ from pydantic import BaseModel, ValidationError
 
 import envs
 from trainer.config.files import validation_errors
-from trainer.config.former_names import current_name, current_settings, joined_name
 from trainer.config.run import RunConfig
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch import plain_yaml
 from webapp.runs.launch.fields import full_labels, leaves, names, with_labels
 from webapp.runs.launch.layout import ESSENTIALS
 from webapp.runs.launch.number_limits import LIMIT_ERRORS, NUMBER_ERRORS, number_wanted
-from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, kind_of, pairs, text_to_data
+from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, kind_of, text_to_data
 from webapp.runs.models import Run
 
 MODEL_CARD = "model_card"
@@ -88,22 +87,14 @@ def _validated(data: dict[str, Any]) -> Checked:
 
 
 def read(post: Mapping[str, str]) -> dict[str, Any]:
-    """The posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None.
-
-    Former names are accepted: the form may have been opened before an upgrade.
-    """
+    """The posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None."""
     data: dict[str, Any] = {}
     typed = post.get("policy.model", "")
     if post.get(MODEL_CARD) and typed == post.get(MODEL_SHOWN, typed):
         post = {**post, "policy.model": post[MODEL_CARD]}
-    parts = {name: joined for name in post if (joined := joined_name(RunConfig, name))}
-    post = {current_name(RunConfig, name): text for name, text in post.items()}
     for name, info in leaves(RunConfig, ""):
-        if name != SETTINGS and (name in post or name not in parts.values()):
+        if name != SETTINGS:
             _put(data, name, text_to_data(post, name, info))
-    for name in parts:
-        _put(data, name, pairs(post[name]))
-    data = current_settings(RunConfig, data)
     environment = data.setdefault("environment", {})
     environment["settings"] = {}
     if environment.get("name") in envs.names():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.config.environment import BUDGETS, recommended_budgets
-from trainer.config.files import current_names, dump_for_overrides, open_budgets, recommended_before
+from trainer.config.files import open_budgets, recommended_before
 from trainer.config.run import RunConfig
 
 
@@ -39,15 +39,14 @@ def _changes(
 
 
 def with_changes(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
-    """The configuration with dotted settings changed; former names are accepted.
+    """The configuration with dotted settings changed.
 
     Raises:
         ValueError: an unknown setting, or (pydantic's ValidationError) an invalid value.
     """
-    names = current_names(overrides)
-    data = dump_for_overrides(config, names)
+    data: dict[str, Any] = config.model_dump()
     for name, value in overrides.items():
-        *path, last = names[name].split(".")
+        *path, last = name.split(".")
         place = data
         for part in path:
             inner = place.get(part)
@@ -55,5 +54,5 @@ def with_changes(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
                 raise ValueError(f"{name}: there is no setting of this name")
             place = inner
         place[last] = value
-    open_budgets(data, config, names.values())
+    open_budgets(data, config, overrides)
     return RunConfig.model_validate(data)

@@ -13,6 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.loader import MigrationLoader
 
 from webapp.runs import object_storage
+from webapp.services.backup import preview_conversion
 from webapp.services.backup.archive import DISK_FULL, ArchiveManifest, ArchiveReader, BackupError, UpgradeError
 from webapp.services.backup.database_server import connect, lift_timeouts
 from webapp.services.backup.run_folders import FOLDER, extract, move_into_place, names_in
@@ -68,17 +69,27 @@ def load_backup(archive: ArchiveReader, home: Path, using: str = DEFAULT_DB_ALIA
     schema = Schema.from_json(manifest.database["schema"])
     runs = home / FOLDER
     fresh = runs / ".restored"  # on the same disk: `runs` may be a volume of its own
+    from_preview = preview_conversion.is_preview(manifest)
     with connect(using) as connection:
         lift_timeouts(connection)
         _check_folder(home)
         _check_database(connection, schema.name)
         try:
             extract(archive, fresh)
-            _load(archive, connection, schema)
+            if from_preview:
+                connection.rollback()  # tables that are made elsewhere wait for no transaction here
+                preview_conversion.create_current_tables(using)
+                lift_timeouts(connection)
+                preview_conversion.load_rows(archive, connection, schema)
+                preview_conversion.convert(connection, fresh)
+            else:
+                _load(archive, connection, schema)
             move_into_place(fresh, runs)
             connection.commit()
         except BaseException as error:
             connection.rollback()
+            if from_preview:
+                preview_conversion.drop_tables(connection)
             for folder in runs.iterdir() if runs.is_dir() else []:
                 shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError) and error.errno in DISK_FULL:
@@ -109,7 +120,9 @@ def migrate(using: str, manifest: ArchiveManifest) -> int:
 
 
 def _check_version(manifest: ArchiveManifest, path: Path) -> None:
-    """Each app's last migration must be known; earlier ones may have been squashed since."""
+    """Raise BackupError unless the last migration of each app is known, or the backup is of the preview."""
+    if preview_conversion.is_preview(manifest):
+        return
     known = MigrationLoader(None).disk_migrations
     newest = dict(manifest.migrations)
     if unknown := [f"{app}.{name}" for app, name in newest.items() if (app, name) not in known]:

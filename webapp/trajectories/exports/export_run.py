@@ -334,8 +334,8 @@ class _Sink(io.RawIOBase):
 def _row(item: Mapping[str, Any]) -> dict[str, Any]:
     lost = item["lost_at"] or {}
     return dict(item) | {
-        "lost_turn": _int32(lost.get("turn")),
-        "lost_action": _int32(lost.get("action")),
+        "lost_turn": lost.get("turn"),
+        "lost_action": lost.get("action"),
         "lost_reason": lost.get("reason"),
         "board": _json(item["board"]),
         "hint": _json(item["hint"]),
@@ -345,8 +345,8 @@ def _row(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _turn(turn: Mapping[str, Any]) -> dict[str, Any]:
     return dict(turn) | {
-        "turn": _int32(turn["turn"]),
-        "tokens": _int32(turn.get("tokens")),
+        "turn": turn["turn"],
+        "tokens": turn.get("tokens"),
         "terms": list(turn["terms"].items()),
         "claims": None if turn.get("claims") is None else [_claim(claim) for claim in turn["claims"]],
         "actions": [_action(action) for action in turn["actions"]],
@@ -369,13 +369,7 @@ def _action(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    start, end = _int32(claim["start"]), _int32(claim["end"])
-    return {"start": start, "end": end, "true": claim["true"], "kind": known_kind(claim.get("kind"))}
-
-
-def _int32(value: int | None) -> int | None:
-    """The number, or nothing if the column cannot hold it: journals of earlier versions were not limited."""
-    return value if value is None or -(2**31) <= value < 2**31 else None
+    return {"start": claim["start"], "end": claim["end"], "true": claim["true"], "kind": known_kind(claim.get("kind"))}
 
 
 def _json(value: Any) -> str | None:

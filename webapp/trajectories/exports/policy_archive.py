@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from trainer.config.files import current_settings
 from trainer.config.run import RunConfig
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
@@ -63,7 +62,7 @@ def _facts(run: Run, iteration: int) -> RunFacts:
     return RunFacts(
         iteration,
         start,
-        RunConfig.model_validate(current_settings(run.config)),
+        RunConfig.model_validate(run.config),
         success=dict(points.filter(name=SUCCESS).values_list("iteration", "value")),
         evaluations=[
             events.Evaluation.model_validate(row)

@@ -59,7 +59,7 @@ def settings_of(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
     else:
         entry = environment.mixed(name)
         settings = entry.settings if entry else {}
-    return environment.completed(name, settings)
+    return settings
 
 
 def budgets_of(config: RunConfig, spec: EnvSpec, name: str, suite: str) -> tuple[int, int, int]:

@@ -160,14 +160,11 @@ class _Provision:
 
 
 def _changed_files(folder: Path) -> list[str]:
-    """Files of a checkpoint that differ from the SHA-256 in its state; its state if that cannot be read.
-
-    Checkpoints of an earlier version have none, and count as sound.
-    """
+    """Files of a checkpoint that differ from the SHA-256 in its state; its state if that cannot be read."""
     try:
-        recorded = json.loads((folder / CHECKPOINT_STATE).read_text(encoding="utf-8")).get("files") or {}
+        recorded = json.loads((folder / CHECKPOINT_STATE).read_text(encoding="utf-8"))["files"]
         return [name for name, digest in recorded.items() if _digest(folder / name) != digest]
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return [CHECKPOINT_STATE]
 
 

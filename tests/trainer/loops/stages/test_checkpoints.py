@@ -128,16 +128,6 @@ def test_renewed_progress_keeps_the_checksums(tmp_path, learner):
     assert "model.safetensors" in checkpoints.damage(tmp_path, 1)
 
 
-def test_checkpoint_of_an_earlier_version_needs_no_checksums(tmp_path, learner):
-    folder = checkpoints.save(tmp_path, learner, Progress(iteration=1))
-    state = json.loads((folder / "state.json").read_text())
-    del state["files"], state["checkpoint_seconds"]
-    (folder / "state.json").write_text(json.dumps(state))
-    assert checkpoints.newest_sound(tmp_path) == (1, {})
-    damage_of("truncated optimizer", folder)
-    assert checkpoints.newest_sound(tmp_path)[0] is None
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_is_the_reason_why_the_optimisers_cannot_be_saved(monkeypatch, learner, tmp_path):
     original = Path.open

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.envs.playable_names import PLAYABLE
-from tests.trainer.config.test_former_names import MIX
 from tests.webapp.conftest import People
 from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, assert_private, who
@@ -245,24 +244,6 @@ def test_what_is_wrong_with_a_further_environment_is_shown_at_the_field(text: st
     page = who.owner.post("/runs/new", fields | {"environment.mix": text})
     assert page.status_code == 422
     assert fields_of(page.content.decode())["environment.mix"] == text
-
-
-def test_a_form_opened_before_settings_were_renamed_launches_the_same(who: Visitors) -> None:
-    fields = fields_of(who.owner.get("/runs/new?preset=sokoban-pocket").content.decode())
-    del fields["environment.mix"], fields["algorithm.gae_lambda"]
-    former = {
-        "algorithm.lam": "0.5",
-        "environment.others": "FrozenLake=0.25, Bandit=0.25",
-        "environment.other_settings": "FrozenLake.size=5, FrozenLake.slippery=off",
-        "environment.other_budgets": "FrozenLake.max_turns=3, Bandit.max_actions=2",
-    }
-    assert who.owner.post("/runs/new/check", fields | former).status_code == 200
-    who.owner.post("/runs/new", fields | former)
-    config = Run.objects.get().config
-    assert (config["algorithm"]["gae_lambda"], config["environment"]["mix"]) == (0.5, MIX)
-    wrong = forms.parse(fields | former | {"environment.others": "Bandit=0.25"})
-    assert wrong.config is None
-    assert "names FrozenLake, which is not in environment.others" in " ".join(wrong.errors.values())
 
 
 def test_environment_settings_are_validated_by_their_own_model(who: Visitors) -> None:

@@ -6,14 +6,11 @@ import csv
 import io
 import json
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
-from django.db import connection
 from pytest_django import Settings
 
 import echoscope
@@ -22,7 +19,7 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from webapp.explorer.compare import sides
 from webapp.runs import echo_trap
-from webapp.runs.models import Evaluation, LogLine, Run
+from webapp.runs.models import LogLine, Run
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["callers", "who"]
@@ -115,40 +112,6 @@ def test_unknown_values_match_no_filter_of_them(people: People, callers: Callers
     for query in ("tokens_max=10", "tokens_min=0", "format=valid", "format=broken"):
         answer = callers.owner.get(f"/api/runs/{run.slug}/trajectories?{query}")
         assert (query, json.loads(answer.content)["items"]) == (query, [])
-
-
-def test_zeros_of_earlier_recorders_are_unknown(people: People, tmp_path: Path) -> None:
-    recorded_run = echoscope.init("Earlier", folder=tmp_path)
-    with recorded_run.trajectory(prompt="p", iteration=1) as attempt:
-        attempt.turn(state="s", response="r")
-    recorded_run.evaluation("E", iteration=1, prompts=1, trajectories=1, successes=0, mean_reward=0)
-    journal = tmp_path / "journal.jsonl"
-    added: dict[str, dict[str, Any]] = {
-        "turn": {"tokens": 0, "format_valid": True},
-        "trajectory_finished": {"tokens": 0},
-        "evaluation": {"mean_turns": 0.0, "mean_actions": 0.0},
-    }
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    journal.write_text("".join(json.dumps(line | added.get(line["type"], {})) + "\n" for line in lines))
-    run = imported(tmp_path, people)
-    assert Trajectory.objects.get(run=run).token_count is None
-    evaluation = Evaluation.objects.get(run=run)
-    assert (evaluation.mean_turns, evaluation.mean_actions) == (None, None)
-
-
-def test_the_migration_forgets_what_earlier_recorders_did_not_send(run: Run, people: People, tmp_path: Path) -> None:
-    foreign = recorded(tmp_path / "run", people, tokens=4, valid=True)
-    first, second, own, *_others = Trajectory.objects.filter(run=foreign).order_by("pk")
-    Trajectory.objects.filter(pk=first.pk).update(token_count=0)
-    Trajectory.objects.filter(pk=second.pk).update(format_error=True)
-    Trajectory.objects.filter(pk=own.pk).update(run=run, token_count=0)
-    module = import_module("webapp.trajectories.migrations.0014_unknown_tokens_and_format")
-    with connection.schema_editor() as editor:
-        module.forget_what_was_not_sent(apps, editor)
-    kept = dict(Trajectory.objects.values_list("pk", "token_count"))
-    broken = dict(Trajectory.objects.values_list("pk", "format_error"))
-    assert (kept[first.pk], kept[second.pk], kept[own.pk]) == (None, 4, 0)
-    assert (broken[first.pk], broken[second.pk], broken[own.pk]) == (None, True, False)
 
 
 def test_the_documented_loop_has_success_and_can_be_judged(people: People, who: Visitors, tmp_path: Path) -> None:

@@ -328,13 +328,6 @@ def test_states_from_files_of_the_worker_are_known(environment: str, settings: d
 
 
 @pytest.mark.django_db
-def test_former_names_of_settings_open_nothing() -> None:
-    former = {"others": {"Boxoban": 0.2}, "other_settings": {"Boxoban.path": "/data/runs"}}
-    assert list(found(config(environment=former))) == ["environment.mix"]
-    assert list(found(config(engine={"weights": "/data"}))) == ["engine.weights_dir"]
-
-
-@pytest.mark.django_db
 def test_engine_servers_are_those_that_the_operator_lists(settings: Settings) -> None:
     def engine(*urls: str) -> dict[str, str]:
         return found(config(engine={"name": "server", "urls": list(urls)}))

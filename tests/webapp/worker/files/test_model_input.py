@@ -133,7 +133,7 @@ def test_a_checkpoint_is_fetched_from_storage(people: People, storage: Storage, 
     run = do_create_run(people.team, people.owner, RunConfig.model_validate(config(f"run:{trained.slug}@4")))
     place = start(run)
     assert (place / "weights").read_bytes() == b"wwww"
-    assert (place / "state.json").read_text() == "{}"
+    assert (place / "state.json").read_text() == '{"files": {}}'
 
 
 def test_the_copy_of_a_checkpoint_is_in_storage_and_in_backups_too(

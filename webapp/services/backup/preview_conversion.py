@@ -1,0 +1,333 @@
+"""Conversion of backups of the preview before 0.1.0 (commit ccb229f6 or later), which `manage.py restore` calls.
+
+The preview had other migrations, names of settings and secrets of webhooks. Its rows are loaded into tables of this
+version, and what this version would refuse is converted, in the database and in the folders of runs. Suites of
+evaluations keep their names, and copies in object storage are not converted: a run whose files are only there keeps its
+pages, but cannot be resumed.
+
+Delete this module, its call in site_restore.py, and its test with its data in 0.3.0.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import yaml
+from django.apps import apps
+from django.core.management import call_command
+from django.db import connections
+from psycopg import sql
+from psycopg.types.json import Jsonb
+from pydantic import ValidationError
+
+from trainer.config.run import POCKET, RunConfig
+from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, CONFIG_FILE, JOURNAL_FILE
+from webapp.services.backup.archive import ArchiveManifest, ArchiveReader, BackupError
+from webapp.services.backup.site_backup import SEQUENCES, TABLES
+from webapp.services.backup.table_rows import copy_in
+from webapp.services.backup.table_schema import Connection, Schema, read_schema, set_sequence_values
+
+COMMIT = "ccb229f6"
+_FIRST = ("runs", "0001_squashed")
+_NEEDED = {
+    ("alerts", "0007_former_secrets"),
+    ("annotations", "0002_renamed_models"),
+    ("api", "0004_swept_images"),
+    ("notifications", "0001_notifications"),
+    ("reports", "0001_reports"),
+    ("runs", "0023_claimed_by"),
+    ("studies", "0001_studies"),
+    ("teams", "0005_removals"),
+    ("trajectories", "0014_unknown_tokens_and_format"),
+}
+_MIGRATIONS = "django_migrations"
+_SECRET = "echosec_"
+_STARTED = b'"type":"run_started"'
+_RENAMED = {
+    "algorithm.anchor_weight": "gigpo_omega",
+    "algorithm.filter": "group_filter",
+    "algorithm.filter_keep": "group_filter_keep",
+    "algorithm.lam": "gae_lambda",
+    "algorithm.reuse": "updates_per_rollout",
+    "diagnostics.gradient_split_every": "gradient_terms_every",
+    "echo_trap.rewind_limit": "max_rewinds",
+    "echo_trap.sensitivity": "spread_threshold",
+    "engine.cache_gib": "cpu_kv_cache_gib",
+    "engine.eager": "enforce_eager",
+    "engine.memory": "gpu_memory_utilization",
+    "engine.patience": "server_timeout",
+    "engine.rows": "max_num_seqs",
+    "engine.sleep": "sleep_between_rollouts",
+    "engine.weights": "weights_dir",
+    "evaluation.samples": "samples_per_prompt",
+    "hosted.extra": "extra_body",
+    "hosted.key_variable": "api_key_env",
+    "hosted.limit_name": "max_tokens_param",
+    "hosted.longest_wait": "max_backoff",
+    "hosted.price_in": "prompt_price_per_million",
+    "hosted.price_out": "completion_price_per_million",
+    "hosted.without": "unsupported_params",
+    "memory.guard": "preflight",
+    "memory.rows": "max_concurrent_trajectories",
+    "optimizer.shared_prompts": "prefix_sharing",
+    "optimizer.update_batch": "mini_batch_trajectories",
+    "sft.depth": "max_solution_length",
+    "sft.held_out": "validation_demonstrations",
+    "sinks": "trackers",
+    "warmup.lesson_steps": "single_state_steps",
+}
+"""Former dotted name of a setting → its name. Databases have the present names, old files of runs the former ones."""
+
+
+def is_preview(manifest: ArchiveManifest) -> bool:
+    """Whether a backup is of the preview. Raises BackupError for one that is too old."""
+    applied = set(manifest.migrations)
+    if _FIRST not in applied:
+        return False
+    if _NEEDED - applied:
+        raise BackupError(
+            f"The backup was written by a preview before the commit {COMMIT}. Nothing was changed. Update that "
+            f"installation to {COMMIT}, start it once, and make a new backup."
+        )
+    return True
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def create_current_tables(using: str) -> None:
+    """Create the tables of this version in an empty database, and commit them."""
+    call_command("migrate", database=using, interactive=False, verbosity=0)
+    connections[using].close()
+
+
+def drop_tables(connection: Connection) -> None:
+    """Drop all tables, after a restoration that failed, and commit."""
+    for table in read_schema(connection).tables:
+        connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(table)))
+    connection.commit()
+
+
+def load_rows(archive: ArchiveReader, connection: Connection, schema: Schema) -> None:
+    """Copy the rows of the archive, with tables of `schema`, into the tables of this version, which exist.
+
+    Columns that were added since get the default of their field. Raises BackupError if a table or column is gone.
+    """
+    current = read_schema(connection)
+    kept = [table for table in current.tables if table != _MIGRATIONS]
+    connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, kept))))
+    defaults = _defaults(current, schema)
+    alter = sql.SQL("ALTER TABLE {} ALTER COLUMN {} ")
+    for (table, column), value in defaults.items():
+        changed = sql.SQL("SET DEFAULT {}").format(sql.Literal(value))
+        connection.execute(alter.format(sql.Identifier(table), sql.Identifier(column)) + changed)
+    for table in schema.tables:
+        if table == _MIGRATIONS:
+            continue
+        if missing := set(schema.stored_columns(table)) - set(current.stored_columns(table)):
+            raise BackupError(f"This version has no {table} with {', '.join(sorted(missing))}: nothing was restored.")
+        rows = copy_in(connection, schema, table, archive.blocks(f"{TABLES}/{table}"))
+        if rows != archive.manifest.rows[table]:
+            raise BackupError(
+                f"{rows} rows of {table} arrived instead of {archive.manifest.rows[table]}: nothing was restored."
+            )
+    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a table with pending checks cannot be altered
+    for table, column in defaults:
+        connection.execute(alter.format(sql.Identifier(table), sql.Identifier(column)) + sql.SQL("DROP DEFAULT"))
+    names = {(column.table, column.name): column.sequence for column in current.columns}
+    values = archive.manifest.database[SEQUENCES]
+    set_sequence_values(
+        connection,
+        {
+            str(names[column.table, column.name]): tuple(values[column.sequence])
+            for column in schema.columns
+            if column.sequence in values and column.table != _MIGRATIONS
+        },
+    )
+
+
+def _defaults(current: Schema, former: Schema) -> dict[tuple[str, str], Any]:
+    """(table, column) → default of the columns that were added to a table since and must have a value."""
+    known = {(column.table, column.name) for column in former.columns}
+    tables = set(former.tables)
+    fields = {
+        (model._meta.db_table, field.column): field for model in apps.get_models() for field in model._meta.local_fields
+    }
+    result = {}
+    for column in current.columns:
+        place = (column.table, column.name)
+        if column.table in tables and place not in known and column.not_null and column.default is None:
+            field = fields[place]
+            value = field.get_default()
+            result[place] = json.dumps(value) if isinstance(value, dict | list) else value
+    return result
+
+
+# -- what rows and files contain --------------------------------------------------------------------------------------
+
+
+def convert(connection: Connection, runs: Path) -> None:
+    """Convert rows, in the connection's transaction, and the extracted folders of runs below `runs`."""
+    connection.execute("UPDATE runs_run SET data_folder = '', journal_tail = ''")
+    for key, slug, config, began in connection.execute(
+        "SELECT id, slug, config, journal_offset > 0 FROM runs_run"
+    ).fetchall():
+        converted = current_config(config, _meanings(runs / slug) if began else None)
+        if converted != config:
+            connection.execute("UPDATE runs_run SET config = %s WHERE id = %s", [Jsonb(converted), key])
+        if (runs / slug).is_dir():
+            _convert_folder(runs / slug, converted)
+    for key, spec in connection.execute("SELECT id, spec FROM studies_study").fetchall():
+        connection.execute("UPDATE studies_study SET spec = %s WHERE id = %s", [Jsonb(current_spec(spec)), key])
+    for key, secret, former in connection.execute("SELECT id, secret, former_secrets FROM alerts_rule").fetchall():
+        connection.execute(
+            "UPDATE alerts_rule SET secret = %s, former_secrets = %s WHERE id = %s",
+            [current_secret(secret), Jsonb([it | {"secret": current_secret(it["secret"])} for it in former]), key],
+        )
+    for key, query in connection.execute("SELECT id, query FROM saved_views_savedview").fetchall():
+        connection.execute("UPDATE saved_views_savedview SET query = %s WHERE id = %s", [current_query(query), key])
+
+
+def current_config(config: Mapping[str, Any], meanings: int | None = None) -> dict[str, Any]:
+    """A stored configuration, complete or not, under the names and with the defaults of this version.
+
+    Args:
+        meanings: version of what settings meant when the run began; None: it has not begun.
+    """
+    if "recorded" in config:  # another trainer's
+        return dict(config)
+    result = _renamed(config)
+    for section, settings in result.items():
+        if isinstance(settings, Mapping):
+            result[section] = _renamed(settings, f"{section}.")
+    if isinstance(environment := result.get("environment"), Mapping):
+        result["environment"] = environment = dict(environment)
+        if environment.pop("defaults_version", None) == 1:
+            for entry in (environment, *environment.get("mix", [])):
+                if entry.get("name") == "LargeSokoban":
+                    entry["settings"] = {"typical_length": None} | entry.get("settings", {})
+    return result if meanings is None else _as_begun(result, meanings)
+
+
+def current_secret(secret: str) -> str:
+    """The secret of a webhook in the form of Standard Webhooks, with the same key."""
+    return "whsec_" + base64.b64encode(secret.encode()).decode() if secret.startswith(_SECRET) else secret
+
+
+def current_query(query: str) -> str:
+    """A saved query string with the group of trajectories counted from 1."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    if not any(name == "group" and value.isdecimal() for name, value in pairs):
+        return query
+    return urlencode([("group_number", int(value) + 1) if name == "group" else (name, value) for name, value in pairs])
+
+
+def current_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan of a study under the names of this version."""
+    result = dict(spec)
+    if isinstance(spec.get("config"), Mapping):
+        result["config"] = current_config(spec["config"])
+    if isinstance(spec.get("overrides"), Mapping):
+        result["overrides"] = {_dotted(name): value for name, value in spec["overrides"].items()}
+    for part in ("axes", "space"):
+        if isinstance(spec.get(part), list):
+            result[part] = [it | {"setting": _dotted(it["setting"])} for it in spec[part]]
+    return result
+
+
+def _dotted(name: str) -> str:
+    section, dot, _ = name.rpartition(".")
+    return f"{section}{dot}{_RENAMED[name]}" if name in _RENAMED else name
+
+
+def _renamed(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    return {_RENAMED.get(prefix + name, name): value for name, value in settings.items()}
+
+
+def _as_begun(config: dict[str, Any], meanings: int) -> dict[str, Any]:
+    """The settings that do now what these did when the run began."""
+    algorithm, sft = config.get("algorithm", {}), config.get("sft", {})
+    if meanings < 1 and algorithm.get("estimator") == "reinforce_plus_plus":
+        config["algorithm"] = algorithm | {"estimator": "reinforce_plus_plus_verl"}
+    elif meanings < 2 and config.get("kind") == "sft" and sft.get("thoughts", "auto") == "auto":
+        config["sft"] = sft | {"thoughts": "general"}
+    if meanings < 3 and config.get("policy", {}).get("model", POCKET) != POCKET:
+        chosen = {
+            "rollout": {"format_line": "placeholders", "stop_at_answer": "off"},
+            "environment": {"cells": "compact"},
+        }
+        for section, values in chosen.items():
+            present = {name: value for name, value in config.get(section, {}).items() if value != "auto"}
+            config[section] = values | present
+    return config
+
+
+def _meanings(folder: Path) -> int:
+    """Version of what settings meant when the run began; that of the preview without a checkpoint here."""
+    states = sorted((folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}"))
+    if not states:
+        return 2
+    with suppress(OSError, ValueError):
+        return int(json.loads(states[-1].read_text()).get("meanings", 0))
+    return 2
+
+
+def _convert_folder(folder: Path, config: dict[str, Any]) -> None:
+    """Convert what a run's folder has of settings, keeping times of modification and the length of the journal."""
+    try:
+        digest = RunConfig.model_validate(config).digest()
+    except ValidationError:
+        digest = ""
+    for state in folder.rglob(CHECKPOINT_STATE):
+        with suppress(OSError, ValueError):
+            facts = json.loads(state.read_text())
+            facts.pop("meanings", None)
+            _rewrite(state, json.dumps({"files": {}} | facts | {"config_digest": digest}))
+    if (settings := folder / CONFIG_FILE).exists():
+        _rewrite(settings, yaml.safe_dump(config, sort_keys=False))
+    if (ids := folder / "sinks.json").exists() and not (folder / "trackers.json").exists():
+        ids.rename(folder / "trackers.json")
+    if (journal := folder / JOURNAL_FILE).exists():
+        _convert_journal(journal)
+
+
+def _convert_journal(path: Path) -> None:
+    """Convert the configurations in a journal in place: the site knows how many bytes it has read."""
+    times, standard = path.stat(), RunConfig().model_dump(mode="json")
+    with path.open("r+b") as file:
+        place = 0
+        for line in iter(file.readline, b""):
+            if _STARTED in line[:200] and line.endswith(b"}\n"):
+                file.seek(place)
+                file.write(_converted_line(line, standard))
+                file.seek(place + len(line))
+            place += len(line)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _converted_line(line: bytes, standard: Mapping[str, Any]) -> bytes:
+    """The line with a converted configuration, as long as before: sections of settings at their defaults make room."""
+    try:
+        event = json.loads(line)
+        converted = current_config(event["config"])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return line
+    if converted == event["config"]:
+        return line
+    event["config"] = {name: value for name, value in converted.items() if value != standard.get(name)}
+    text = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+    return text[:-1].ljust(len(line) - 2) + b"}\n" if len(text) < len(line) else line
+
+
+def _rewrite(path: Path, text: str) -> None:
+    """Replace the contents of a file, keeping its times."""
+    times = path.stat()
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
