@@ -347,7 +347,11 @@ def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
 
     Three queries, and those that find the size of each model.
     """
-    recorded = recorded_work(user)
+    return seconds_given(recorded_work(user), configs)
+
+
+def seconds_given(recorded: Sequence[RecordedWork], configs: Sequence[RunConfig]) -> float | None:
+    """Time of these runs one after the other, given recorded work; None if one is unknown."""
     paces: dict[str, list[RecordedPace]] = {}
     total = 0.0
     for config in configs:

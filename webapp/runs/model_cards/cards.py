@@ -213,7 +213,7 @@ def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = T
     Args:
         config: of the form, whose settings decide memory and time.
         chosen: the preset of the form, whose environment and algorithm the suggested presets share.
-        estimate: whether to compute memory and time. One query for each model.
+        estimate: whether to compute memory and time: three queries.
     """
     now = database_now()
     stores = model_requests.live_stores(now)
@@ -229,7 +229,10 @@ def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = T
         ),
         *(_other_card(name, _statuses(user, name, stores, rows, now)) for name in others),
     ]
-    return [_estimated(user, config, card, workers) for card in found] if estimate else found
+    if not estimate:
+        return found
+    recorded = estimates.recorded_work(user)
+    return [_estimated(recorded, config, card, workers) for card in found]
 
 
 def status_cards(user: User) -> list[ModelCard]:
@@ -354,11 +357,13 @@ def _presets(chosen: str) -> dict[str, str]:
     return {model: min(names, key=lambda name: name.split("-")[1] != arm) for model, names in found.items()}
 
 
-def _estimated(user: User, config: RunConfig, card: ModelCard, workers: Sequence[Worker]) -> ModelCard:
+def _estimated(
+    recorded: Sequence[estimates.RecordedWork], config: RunConfig, card: ModelCard, workers: Sequence[Worker]
+) -> ModelCard:
     """Return the card with its memory on each worker and its time."""
     policy = config.policy.model_copy(update={"model": card.value, "revision": ""})
     own = config.model_copy(update={"policy": policy})
-    seconds = estimates.expected_seconds(user, [own])
+    seconds = estimates.seconds_given(recorded, [own])
     return replace(card, fits=tuple(fits(own, workers)), seconds=seconds)
 
 

@@ -171,6 +171,12 @@ def test_a_check_is_cheap(who: Visitors, django_assert_max_num_queries: Any) -> 
     assert len(answer.content) < 12_000
 
 
+def test_the_form_takes_no_query_for_each_model(who: Visitors, django_assert_max_num_queries: Any) -> None:
+    who.owner.get("/runs/new")
+    with django_assert_max_num_queries(20):
+        who.owner.get("/runs/new")
+
+
 def test_the_essentials_of_an_address_are_filled_in(who: Visitors) -> None:
     page = who.owner.get("/runs/new?preset=bandit-starpo-pocket&iterations=7&seed=x&journal.tokens=none")
     fields = fields_of(page.content.decode())
