@@ -44,10 +44,14 @@ def loggable_path(request: HttpRequest) -> str:
     return f"{prefix}…" if prefix else request.path
 
 
-@cache
 def secret_prefixes() -> frozenset[str]:
     """The fixed beginnings of all routes that hold a secret, such as `/s/`."""
-    return frozenset(f"/{_fixed(route)}" for route, names in _routes(get_resolver()) if names & SECRET_PARAMETERS)
+    return _secret_prefixes(get_resolver())
+
+
+@cache
+def _secret_prefixes(resolver: URLResolver) -> frozenset[str]:
+    return frozenset(f"/{_fixed(route)}" for route, names in _routes(resolver) if names & SECRET_PARAMETERS)
 
 
 def _fixed(route: str) -> str:

@@ -15,7 +15,6 @@ from trainer.config.run import RunConfig
 from trainer.engines.hosted import completion as parser
 from trainer.engines.hosted.completion import NotACompletionError, ReportedCall
 from trainer.engines.hosted.hosted_client import RefusedError
-from trainer.engines.hosted.response_cache import FILE_NAME, ResponseCache
 from trainer.journal.events import GroupStarted, RunFinished, TrajectoryFinished, Turn
 from trainer.loops import run_factory
 from trainer.policy.chat_format import NOT_EXECUTED
@@ -194,16 +193,6 @@ def test_a_continued_run_reads_its_calls_from_the_cache(tmp_path: Path) -> None:
     (body,) = server.bodies
     assert body["messages"][2]["tool_calls"] == [SUM]
     assert events(tmp_path, TrajectoryFinished)[-1].success is not None
-
-
-def test_lines_of_older_caches_have_no_calls(tmp_path: Path) -> None:
-    play(tmp_path, calling(SUM), ANSWER)
-    lines = [json.loads(line) for line in (tmp_path / FILE_NAME).read_text().splitlines()]
-    assert [len(line["answer"].pop("calls")) for line in lines] == [1, 0]
-    (tmp_path / FILE_NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    cache = ResponseCache(tmp_path)
-    cache.close()
-    assert [result.completion.calls for result in cache.loaded] == [(), ()]
 
 
 def test_the_reserved_cost_covers_definitions_and_calls(tmp_path: Path) -> None:
