@@ -10,7 +10,7 @@ import pytest
 
 from echoscope import cli as client
 from trainer.cli import main as trainer
-from trainer.cli.parser import current_arguments, parser
+from trainer.cli.parser import parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -71,7 +71,7 @@ def test_documented_commands_are_accepted(page: str, program: str, words: tuple[
     if program == "echoscope":
         client._parser().parse_args(words)
         return
-    arguments = parser().parse_args(current_arguments(words))
+    arguments = parser().parse_args(words)
     unknown = re.compile(f"{PLACEHOLDER.pattern}|{OTHER_PACKAGES.pattern}")
     if arguments.command in PREPARED and not any(unknown.search(word) for word in words):
         trainer.prepare(arguments)

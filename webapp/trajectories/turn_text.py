@@ -139,10 +139,10 @@ def _unshown(turn: Mapping[str, Any], response: str) -> list[tuple[int, int, str
 
 
 def _end_of_actions(response: str, begin: int, end: int, count: int) -> int:
-    """Where the first `count` actions of an answer end: `end` if it has no more."""
+    """Where the first `count` actions of an answer end: `end` if it has no more. Stray tags are no actions."""
     at = begin
     for piece in response[begin:end].split(_ACTION_SEPARATOR):
-        if piece.strip():
+        if _TAG.sub("", piece).strip():
             if not count:
                 return at
             count -= 1

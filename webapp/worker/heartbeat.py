@@ -97,11 +97,11 @@ class Heartbeat:
         """Mark the worker as stopping: its supervisors read that from the database and give their runs back."""
         self.description["stopping"] = True
         self._wake.set()
+        self._reap_wake.set()
 
     def stop(self) -> None:
         self._end = True
         self._ended.set()
-        self._reap_wake.set()
         self.leave()
         self._downloads.stop()
         self._thread.join(HEARTBEAT_INTERVAL)
@@ -159,9 +159,9 @@ class Heartbeat:
 
     def _reap(self) -> None:
         """Apart from the heartbeat, so that a run that cannot be reaped makes no worker look lost."""
-        while not self._end:
+        while not self.description["stopping"]:
             try:
-                if time.monotonic() >= self._trusted_since and not self.description["stopping"]:
+                if time.monotonic() >= self._trusted_since:
                     actions.do_reap(database_now())
             except DATABASE_UNAVAILABLE as error:
                 logger.warning("The runs of lost workers could not be requeued: %s", str(error).strip())

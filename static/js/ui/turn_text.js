@@ -99,7 +99,7 @@ function unshown({ response, thought, answer, actions, format_valid: valid }) {
 function endOfActions(response, begin, end, count) {
   let at = begin;
   for (const piece of response.slice(begin, end).split(ACTION_SEPARATOR)) {
-    if (piece.trim() && !count--) return at;
+    if (piece.replace(TAGS, "").trim() && !count--) return at;
     at += piece.length + ACTION_SEPARATOR.length;
   }
   return end;

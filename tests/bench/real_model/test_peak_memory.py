@@ -18,7 +18,9 @@ SIZES = {
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("kind", "dtype"), [("train", "bfloat16"), ("ppo", "float32")])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("train", "bfloat16"), pytest.param("ppo", "float32", marks=pytest.mark.nightly)]
+)
 def test_the_peak_of_a_run_is_within_a_fifth_of_its_estimate(size: str, kind: str, dtype: str, tmp_path: Path) -> None:
     """The peak includes the process, as the estimate does; in a test it takes more than in `python -m trainer`."""
     tokenizer = tiny.styles()["chatml"]

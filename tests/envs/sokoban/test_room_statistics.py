@@ -13,6 +13,7 @@ import pytest
 import envs
 from envs.sokoban import rooms
 from envs.sokoban.boxoban import VARIABLE
+from tests.tiers import nightly_but
 
 ROOT = Path(envs.__file__).parents[1]
 ROOMS = {"Sokoban": 2000, "LargeSokoban": 2000, "SokobanNewVocab": 2000, "Boxoban": 100}
@@ -39,7 +40,7 @@ def make_rooms(name):
     return [env.reset(seed=seed)[0] for seed in range(ROOMS[name])]
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@pytest.mark.parametrize("name", nightly_but(ROOMS, ["Sokoban"]))
 def test_rooms_are_solvable_within_budget_unsolved_and_of_the_requested_length(name):
     env, count = envs.make(name), ROOMS[name]
     kind = env.settings

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from tests.tiers import nightly_but
 from tests.trainer import tiny
 from tests.trainer.policy.architectures import ARCHITECTURES, Architecture
 from trainer.config.run import RunConfig
@@ -50,7 +51,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return tiny.styles()["chatml"]
 
 
-@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("column", nightly_but(COLUMNS, ["float32"]))
 @pytest.mark.parametrize("architecture", [one for one in ARCHITECTURES if not one.refused], ids=lambda one: one.name)
 def test_an_iteration_is_sampled_and_learned(
     architecture: Architecture, column: str, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
@@ -67,7 +68,7 @@ def test_an_iteration_is_sampled_and_learned(
     assert checkpoints.checkpoint_iterations(tmp_path / "run") == [1]
 
 
-@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("column", nightly_but(COLUMNS, ["float32", "LoRA"]))
 @pytest.mark.parametrize("architecture", [one for one in ARCHITECTURES if one.refused], ids=lambda one: one.name)
 def test_a_run_is_refused_before_anything_is_sampled(
     architecture: Architecture, column: str, tokenizer: PreTrainedTokenizerFast, tmp_path: Path

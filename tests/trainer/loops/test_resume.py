@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.tiers import nightly_but
 from tests.trainer import tiny
 from trainer.journal import reader
 from trainer.journal.events import (
@@ -101,7 +102,11 @@ def play(config, folder, stop=None):
     return run_factory.run(config, folder, folder / "cache", stop or StopCounter())
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.fixture(
+    scope="module",
+    params=nightly_but(VARIANTS, ["StarPO-S with a critic and Online-2"]),
+    ids=lambda name: name.replace(" ", "-"),
+)
 def whole(request, pocket_folder, tmp_path_factory):
     """The settings of a run, the folder of its uninterrupted run, and the number of its stop checks."""
     config, counter = tiny.config(pocket_folder, **VARIANTS[request.param]), StopCounter()

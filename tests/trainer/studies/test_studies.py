@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import envs
+from tests.tiers import nightly_but
 from trainer.cli import main
 from trainer.config.rollout import SYSTEM
 from trainer.evaluation.suites import suites_of
@@ -69,7 +70,7 @@ def never():
 # -- whole studies --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", nightly_but(STUDIES, ["figure-7", "figure-9"]))
 def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path, complete):
     study = STUDIES[name]
     printed = complete(name, tmp_path)

@@ -86,6 +86,7 @@ def test_a_run_of_a_silent_worker_is_requeued(run: Run, beating: Heartbeat) -> N
 def test_a_leaving_worker_is_marked_and_reaps_no_runs(run: Run, beating: Heartbeat) -> None:
     beating.leave()
     eventually(lambda: Worker.objects.filter(name="worker@here", stopping=True).exists())
+    beating._reaper.join(SECONDS)
     beats = Worker.objects.get().last_seen_at
     gone = timezone.now() - timedelta(seconds=1)
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, lease="of a dead one", lease_expires_at=gone)

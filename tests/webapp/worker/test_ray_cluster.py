@@ -254,6 +254,7 @@ def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
 
 
 @needs_ray
+@pytest.mark.nightly
 @pytest.mark.django_db(transaction=True)
 def test_a_run_with_actors_is_paused_resumed_and_cancelled_and_returns_its_nodes(
     people: People, standing: Heartbeat

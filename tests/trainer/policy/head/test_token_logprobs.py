@@ -99,6 +99,7 @@ def test_a_chunk_holds_at_least_one_token(vocabulary: int, tokens: int) -> None:
     assert chunk_size(vocabulary) == tokens
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_the_compiled_form_equals_the_usual_one(monkeypatch, temperature) -> None:
     """What a GPU computes, compiled for the CPU here."""
