@@ -40,8 +40,7 @@ def planned(presets: list[str], seeds: int, settings: list[str], folder: Path) -
     return jobs
 
 
-def main() -> int:
-    """Run the presets, print a line for each run, write picture, JSON and archive."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", action="append", help="once for each; default: sokoban-pocket")
     parser.add_argument("--seeds", type=int, default=3)
@@ -54,6 +53,12 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--archive", type=Path, help="write the compressed journals to this directory, in parts")
     parser.add_argument("--quick", action="store_true", help="three iterations and a small evaluation, as a smoke test")
+    return parser
+
+
+def main() -> int:
+    """Run the presets, print a line for each run, write picture, JSON and archive."""
+    parser = _parser()
     arguments = parser.parse_args()
     settings = [*arguments.set]
     if arguments.quick:
@@ -78,9 +83,17 @@ def main() -> int:
     for run in runs:
         print(run.summary())
     print(f"{time.monotonic() - began:.0f} s in all")
+    title = f"{', '.join(presets)}: success on the fixed prompts, T = 0.5"
+    _write(arguments, title, runs, jobs)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _write(arguments: argparse.Namespace, title: str, runs: list[curves.Learned], jobs: list[Job]) -> None:
+    """Write the picture, JSON and archive that the arguments ask for."""
     if arguments.picture:
         arguments.picture.parent.mkdir(parents=True, exist_ok=True)
-        title = f"{', '.join(presets)}: success on the fixed prompts, T = 0.5"
         arguments.picture.write_text(curves.picture(runs, title), encoding="utf-8")
     if arguments.json:
         facts = {"machine": platform.processor() or platform.machine(), "python": platform.python_version()}
@@ -88,9 +101,6 @@ def main() -> int:
     if arguments.archive:
         for path in side_by_side.archive(jobs, arguments.archive):
             print(f"{path}: {path.stat().st_size:,} bytes")
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -62,12 +62,7 @@ class Comparison:
                         alive[name] = contender
                         if number == 0 and name == next(iter(self.entries)):
                             prepare(contender)
-                        for work, ask in self.asks.items():
-                            for _ in range(self.warm * self.fresh):
-                                contender.ask(ask.do, **ask.arguments)
-                            answer = contender.ask(ask.do, **ask.arguments)
-                            if self.fresh or number:
-                                self.answers.setdefault((work, name), []).append(answer)
+                        self._ask(name, contender, counted=self.fresh or number > 0)
                     except ContenderError as error:
                         self._gone(name, str(error))
                         if name in alive:
@@ -79,6 +74,14 @@ class Comparison:
         finally:
             for contender in alive.values():
                 contender.close()
+
+    def _ask(self, name: str, contender: Contender, *, counted: bool) -> None:
+        for work, ask in self.asks.items():
+            for _ in range(self.warm * self.fresh):
+                contender.ask(ask.do, **ask.arguments)
+            answer = contender.ask(ask.do, **ask.arguments)
+            if counted:
+                self.answers.setdefault((work, name), []).append(answer)
 
     def _start(self, name: str) -> Contender:
         contender = self.entries[name].start()

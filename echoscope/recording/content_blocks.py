@@ -77,19 +77,22 @@ def read_content(content: Any, number: int, *, policy: bool, before: int = 0) ->
         if policy and kind in CALL_KINDS and _is_text(part.get("name")):
             found.calls += read_calls([part])
         elif kind.endswith("tool_result") and {"tool_use_id", "content"} & part.keys():
-            result = _result(part, found.images, before)
-            known = {call.get("id") for call in found.calls}
-            if policy and result.call_id in known:
-                found.results.append(result)
-            else:
-                texts.append(result.text)
-                found.results += [] if policy else [result]
+            texts += _add_result(found, _result(part, found.images, before), policy=policy)
         elif kind in _REASONING:
             reasoning += [thought] if (thought := _reasoning(part, kind)) else []
         else:
             texts.append(_text(part, kind, found.images, before))
     found.text, found.reasoning = "\n".join(texts), "\n".join(reasoning)
     return found
+
+
+def _add_result(found: MessageContent, result: ToolResult, *, policy: bool) -> list[str]:
+    """Add the result of a call; returns its text unless it answers a call of the policy's own message."""
+    if policy and result.call_id in {call.get("id") for call in found.calls}:
+        found.results.append(result)
+        return []
+    found.results += [] if policy else [result]
+    return [result.text]
 
 
 def kind_of(value: Any) -> str:

@@ -47,7 +47,7 @@ def binomials(count: int, size: int) -> NDArray[np.int64]:
 
 
 @compiled
-def play_back(
+def play_back(  # noqa: C901 - compiled by Numba as one loop
     neighbours: Cells, live: Cells, live_index: Cells, rows: Cells, weights: NDArray[np.int64], goals: Cells, stop: int
 ) -> tuple[NDArray[np.uint16], Cells, int]:
     """Breadth-first search backwards from solved states: the player steps, or steps and pulls a box along.

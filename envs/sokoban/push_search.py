@@ -72,7 +72,7 @@ def walk(neighbours: Cells, occupied: Places, player: int, mark: Cells, stamp: i
 
 
 @compiled
-def freezes(
+def freezes(  # noqa: C901 - compiled by Numba as one loop
     neighbours: Cells,
     live_index: Cells,
     on_target: Bytes,
@@ -242,7 +242,7 @@ def start(pool: Pool, facts: Facts, boxes: Places, player: int, weight: int) -> 
 
 
 @compiled
-def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:
+def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C901 - compiled by Numba as one loop
     """Expand nodes until the limit, a solution, an empty heap or a full pool. Returns which."""
     neighbours, live_index = facts.neighbours, facts.live_index
     count, size = neighbours.shape[0], pool.boxes.shape[1]

@@ -109,41 +109,16 @@ def _print_error(error: Exception) -> None:
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
     """Validate the arguments of a command; returns its work, which no longer fails because of them."""
-    match arguments.command:
-        case "train":
-            return _prepare_run(_run_config(arguments), arguments)
-        case "sft":
-            config = _run_config(arguments, _BASELINE)
-            return _prepare_run(with_overrides(config, ["kind=sft"]), arguments)
-        case "evaluate":
-            return _prepare_evaluation(arguments)
-        case "matrix":
-            return _prepare_matrix(arguments)
-        case "export":
-            return partial(publish.export_policy, arguments)
-        case "export-trajectories":
-            return partial(publish.export_dataset, arguments)
-        case "build-pocket":
-            settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
-            return partial(_build_pocket, settings, arguments.out, every=arguments.all)
-        case "demonstrate":
-            return _prepare_demonstrations(arguments)
-        case "study":
-            return _prepare_study(arguments)
-        case "estimate-memory":
-            return partial(_print, estimate_memory.report(_run_config(arguments), arguments))
-        case "environments":
-            return partial(_print, environments.report(arguments.name, arguments.search))
-        case "models":
-            return partial(models.run, arguments)
-        case "echo-trap":
-            return partial(_backtest, arguments.journals)
-        case "replay-update":
-            return partial(_replay_update, arguments.folder, arguments.iteration)
-        case "serve-vllm":
-            return partial(serve.serve, *serve.command(arguments))
-        case _:
-            return _list_presets
+    return _PREPARATIONS[arguments.command](arguments)
+
+
+def _prepare_sft(arguments: argparse.Namespace) -> Callable[[], int]:
+    return _prepare_run(with_overrides(_run_config(arguments, _BASELINE), ["kind=sft"]), arguments)
+
+
+def _prepare_pocket(arguments: argparse.Namespace) -> Callable[[], int]:
+    settings = with_overrides(RunConfig(), [f"warmup.{pair}" for pair in arguments.set]).warmup
+    return partial(_build_pocket, settings, arguments.out, every=arguments.all)
 
 
 def _base_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS) -> RunConfig | None:
@@ -400,3 +375,24 @@ def _print(text: str) -> int:
 def _list_presets() -> int:
     print("\n".join(preset_names()))
     return COMPLETED
+
+
+_PREPARATIONS: dict[str, Callable[[argparse.Namespace], Callable[[], int]]] = {
+    "train": lambda arguments: _prepare_run(_run_config(arguments), arguments),
+    "sft": _prepare_sft,
+    "evaluate": _prepare_evaluation,
+    "matrix": _prepare_matrix,
+    "export": lambda arguments: partial(publish.export_policy, arguments),
+    "export-trajectories": lambda arguments: partial(publish.export_dataset, arguments),
+    "build-pocket": _prepare_pocket,
+    "demonstrate": _prepare_demonstrations,
+    "study": _prepare_study,
+    "estimate-memory": lambda arguments: partial(_print, estimate_memory.report(_run_config(arguments), arguments)),
+    "environments": lambda arguments: partial(_print, environments.report(arguments.name, arguments.search)),
+    "models": lambda arguments: partial(models.run, arguments),
+    "echo-trap": lambda arguments: partial(_backtest, arguments.journals),
+    "replay-update": lambda arguments: partial(_replay_update, arguments.folder, arguments.iteration),
+    "serve-vllm": lambda arguments: partial(serve.serve, *serve.command(arguments)),
+    "presets": lambda arguments: _list_presets,
+}
+"""Commands, each with the function that validates its arguments."""

@@ -58,39 +58,29 @@ class Section(BaseModel):
                 yield f"{prefix}{name}", mine, its
 
 
+_ERRORS = {
+    "extra_forbidden": "there is no setting of this name",
+    "missing": "is required",
+    "string_type": "must be a text, not {given!r}",
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be a whole number, not {given!r}"),
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number, not {given!r}"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be on or off, not {given!r}"),
+    "list_type": "must be a list, not {given!r}",
+    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping of settings, not {given!r}"),
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "value_error": "{error}",
+}
+"""Texts of pydantic's types of errors, with the names of their contexts."""
+
+
 def error_text(error: Mapping[str, Any]) -> str:
     """What one of pydantic's errors says, in our words."""
-    context, given = error.get("ctx", {}), error.get("input")
-    match error["type"]:
-        case "extra_forbidden":
-            return "there is no setting of this name"
-        case "missing":
-            return "is required"
-        case "string_type":
-            return f"must be a text, not {given!r}"
-        case "int_parsing" | "int_type" | "int_from_float":
-            return f"must be a whole number, not {given!r}"
-        case "float_parsing" | "float_type":
-            return f"must be a number, not {given!r}"
-        case "bool_parsing" | "bool_type":
-            return f"must be on or off, not {given!r}"
-        case "list_type":
-            return f"must be a list, not {given!r}"
-        case "model_type" | "dict_type":
-            return f"must be a mapping of settings, not {given!r}"
-        case "greater_than":
-            return f"must be greater than {context['gt']}"
-        case "greater_than_equal":
-            return f"must be at least {context['ge']}"
-        case "less_than":
-            return f"must be less than {context['lt']}"
-        case "less_than_equal":
-            return f"must be at most {context['le']}"
-        case "literal_error":
-            return f"must be {context['expected']}"
-        case "value_error":
-            return str(context["error"])
-    return str(error["msg"])
+    text = _ERRORS.get(error["type"])
+    return str(error["msg"]) if text is None else text.format(given=error.get("input"), **error.get("ctx", {}))
 
 
 def is_hub_id(name: str) -> bool:

@@ -272,7 +272,7 @@ class RunConfig(Section):
         return value.strip()
 
     @model_validator(mode="after")
-    def check_combinations(self) -> Self:
+    def check_combinations(self) -> Self:  # noqa: C901 - a check for each pair of settings
         """Settings that exclude or require each other."""
         a = self.algorithm
         if a.needs_groups and self.rollout.group_size < 2:

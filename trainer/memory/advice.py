@@ -65,25 +65,14 @@ def _rows_after(rows: int, config: RunConfig, changed: RunConfig) -> int:
 
 
 def _changes(config: RunConfig, shape: ModelShape, processes: int, *, gpu: bool) -> Iterator[tuple[str, Any]]:
-    optimizer, rollout, engine = config.optimizer, config.rollout, config.engine
-    trains = config.kind != "evaluate"
+    rollout, engine = config.rollout, config.engine
     if config.policy.dtype == "float32":
         yield "policy.dtype", "bfloat16"
     if engine.name == "vllm":
         yield "engine.sleep_between_rollouts", True
         yield "engine.gpu_memory_utilization", round(engine.gpu_memory_utilization / 2, 2)
-    if trains:
-        if config.parallel.sharding == "none" and processes > 1:
-            yield "parallel.sharding", "full"
-        if not optimizer.gradient_checkpointing:
-            yield "optimizer.gradient_checkpointing", True
-        if (learned := learned_tokens(config, shape, gpu=gpu)) // 2 >= 64:
-            yield "optimizer.micro_batch_tokens", min(optimizer.micro_batch_tokens, learned) // 2
-        yield from (("optimizer.name", name) for name in ("adamw_fused", "adamw_8bit", "adafactor"))
-        if not config.lora.rank:
-            yield "lora.rank", 64
-        elif config.lora.rank > 8:
-            yield "lora.rank", config.lora.rank // 2
+    if config.kind != "evaluate":
+        yield from _changes_of_updates(config, shape, processes, gpu=gpu)
     if config.kind == "train":
         if config.algorithm.needs_critic and rollout.group_size > 1:
             yield "algorithm.estimator", "grpo"
@@ -93,6 +82,23 @@ def _changes(config: RunConfig, shape: ModelShape, processes: int, *, gpu: bool)
             yield "rollout.groups", rollout.groups // 2
     if rollout.max_response_tokens >= 64:
         yield "rollout.max_response_tokens", rollout.max_response_tokens // 2
+
+
+def _changes_of_updates(
+    config: RunConfig, shape: ModelShape, processes: int, *, gpu: bool
+) -> Iterator[tuple[str, Any]]:
+    optimizer = config.optimizer
+    if config.parallel.sharding == "none" and processes > 1:
+        yield "parallel.sharding", "full"
+    if not optimizer.gradient_checkpointing:
+        yield "optimizer.gradient_checkpointing", True
+    if (learned := learned_tokens(config, shape, gpu=gpu)) // 2 >= 64:
+        yield "optimizer.micro_batch_tokens", min(optimizer.micro_batch_tokens, learned) // 2
+    yield from (("optimizer.name", name) for name in ("adamw_fused", "adamw_8bit", "adafactor"))
+    if not config.lora.rank:
+        yield "lora.rank", 64
+    elif config.lora.rank > 8:
+        yield "lora.rank", config.lora.rank // 2
 
 
 def _with(config: RunConfig, name: str, value: Any) -> RunConfig | None:

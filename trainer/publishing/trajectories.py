@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,13 +54,17 @@ def read_trajectories(journal: Path) -> Iterator[RecordedTrajectory]:
                 trajectory.end = event
                 ended.append(trajectory)
             case events.GroupsScored():
-                scores = {score.group: score for score in event.groups}
-                for trajectory in ended:
-                    if trajectory.group.split == "train" and trajectory.group.iteration == event.iteration:
-                        trajectory.score = scores.get(trajectory.group.group)
+                _set_scores(ended, event)
             case events.Metrics() | events.Evaluation():
                 split = "train" if isinstance(event, events.Metrics) else "eval"
                 over = [t for t in ended if (t.group.split, t.group.iteration) == (split, event.iteration)]
                 ended = [t for t in ended if (t.group.split, t.group.iteration) != (split, event.iteration)]
                 yield from over
     yield from ended
+
+
+def _set_scores(ended: Sequence[RecordedTrajectory], event: events.GroupsScored) -> None:
+    scores = {score.group: score for score in event.groups}
+    for trajectory in ended:
+        if trajectory.group.split == "train" and trajectory.group.iteration == event.iteration:
+            trajectory.score = scores.get(trajectory.group.group)

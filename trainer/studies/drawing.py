@@ -105,23 +105,35 @@ def _dash(number: int) -> str:
     return f' stroke-dasharray="{dash}"' if dash else ""
 
 
+@dataclass(frozen=True)
+class _Scale:
+    """Places of values in a panel: x from 0 to `last`, y from `low` to `high`."""
+
+    width: int
+    height: int
+    last: float
+    low: float
+    high: float
+
+    def x(self, at: float) -> float:
+        return round(_LEFT + (self.width - _LEFT - _RIGHT) * at / self.last, 1)
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / ((self.high - self.low) or 1)
+        return round(self.height - _BOTTOM - (self.height - _TOP - _BOTTOM) * share, 1)
+
+    def line(self, points: Points) -> str:
+        return " ".join(f"{self.x(a):g},{self.y(b):g}" for a, b in points)
+
+
 def _panel(panel: Panel, width: int, height: int) -> str:
     everything = [point for series in panel.series for line in (series.points, *series.faint) for point in line]
     for series in panel.series:
         everything += [(x, y) for x, low, high in (*series.intervals, *series.band) for y in (low, high)]
     last = max([x for x, _ in everything] + [x for x, _, _ in panel.marks], default=1) or 1
     ticks = [0, 0.25, 0.5, 0.75, 1] if panel.share else _ticks([y for _, y in everything])
-    low, high = ticks[0], ticks[-1]
-
-    def x(at: float) -> float:
-        return round(_LEFT + (width - _LEFT - _RIGHT) * at / last, 1)
-
-    def y(value: float) -> float:
-        return round(height - _BOTTOM - (height - _TOP - _BOTTOM) * (value - low) / ((high - low) or 1), 1)
-
-    def line(points: Points) -> str:
-        return " ".join(f"{x(a):g},{y(b):g}" for a, b in points)
-
+    scale = _Scale(width, height, last, ticks[0], ticks[-1])
+    x, y = scale.x, scale.y
     parts = [f'<text x="{_LEFT}" y="16" font-weight="600" fill="{_INK}">{escape(panel.title)}</text>']
     for tick in ticks:
         label = f"{tick:.0%}" if panel.share else f"{tick:g}"
@@ -141,19 +153,24 @@ def _panel(panel: Panel, width: int, height: int) -> str:
             f' stroke-dasharray="3 3" opacity=".7"><title>{escape(label)}</title></line>'
         )
     for series in panel.series:
-        stroke = f'fill="none" stroke="{_colour(series.colour)}"'
-        if series.band:
-            edge = [(at, top) for at, _, top in series.band] + [(at, bottom) for at, bottom, _ in reversed(series.band)]
-            parts.append(f'<polygon points="{line(edge)}" fill="{_colour(series.colour)}" opacity=".15"/>')
-        parts += [f'<polyline points="{line(faint)}" {stroke} opacity=".25"/>' for faint in series.faint]
-        for at, bottom, top in series.intervals:
-            parts.append(f'<line x1="{x(at)}" x2="{x(at)}" y1="{y(bottom)}" y2="{y(top)}" {stroke} opacity=".5"/>')
-        parts.append(f'<polyline points="{line(series.points)}" {stroke} stroke-width="2"{_dash(series.colour)}/>')
-        if series.intervals or len(series.points) == 1:
-            parts += [
-                f'<circle cx="{x(a)}" cy="{y(b)}" r="3" fill="{_colour(series.colour)}"/>' for a, b in series.points
-            ]
+        parts += _series(series, scale)
     return "".join(parts)
+
+
+def _series(series: PlotSeries, scale: _Scale) -> list[str]:
+    colour, x, y = _colour(series.colour), scale.x, scale.y
+    stroke = f'fill="none" stroke="{colour}"'
+    parts = []
+    if series.band:
+        edge = [(at, top) for at, _, top in series.band] + [(at, bottom) for at, bottom, _ in reversed(series.band)]
+        parts.append(f'<polygon points="{scale.line(edge)}" fill="{colour}" opacity=".15"/>')
+    parts += [f'<polyline points="{scale.line(faint)}" {stroke} opacity=".25"/>' for faint in series.faint]
+    for at, bottom, top in series.intervals:
+        parts.append(f'<line x1="{x(at)}" x2="{x(at)}" y1="{y(bottom)}" y2="{y(top)}" {stroke} opacity=".5"/>')
+    parts.append(f'<polyline points="{scale.line(series.points)}" {stroke} stroke-width="2"{_dash(series.colour)}/>')
+    if series.intervals or len(series.points) == 1:
+        parts += [f'<circle cx="{x(a)}" cy="{y(b)}" r="3" fill="{colour}"/>' for a, b in series.points]
+    return parts
 
 
 def _ticks(values: Sequence[float], about: int = 4) -> list[float]:

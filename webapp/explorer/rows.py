@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -273,6 +273,18 @@ _CHOICES: dict[tuple[str, Any], str] = {
 }
 
 
+_DESCRIBED: dict[str, Callable[[Any], str]] = {
+    "reason": lambda reason: END_REASONS[reason],
+    "break_turn": "lost at turn {}".format,
+    "mistake_turn": "first mistake at turn {}".format,
+    "outcome": lambda outcome: OUTCOMES[outcome].removeprefix("Failed: ").lower(),
+    "text": "contains {}".format,
+    "group": lambda group: f"group {group + 1}",
+    **{name: (name + " {}").format for name in ("iteration", "environment", "suite", "tag")},
+}
+"""Descriptions of filters by the value."""
+
+
 def active_filters(filters: Filters) -> list[tuple[str, str]]:
     """Description of each active filter, and the query string without it."""
     return [(text, filters.query(**changes)) for text, changes in _descriptions(filters.active())]
@@ -287,24 +299,12 @@ def _descriptions(active: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
     for name, value in active.items():
         if (name, value) in _CHOICES:
             yield _CHOICES[name, value], {name: None}
-        elif name == "reason":
-            yield END_REASONS[value], {name: None}
-        elif name == "break_turn":
-            yield f"lost at turn {value}", {name: None}
-        elif name == "mistake_turn":
-            yield f"first mistake at turn {value}", {name: None}
         elif name == "false_claim_kinds":
             for kind in value:
                 others = tuple(other for other in value if other != kind)
                 yield f"false: {CLAIM_KINDS[kind]}", {name: others or None}
-        elif name == "outcome":
-            yield OUTCOMES[value].removeprefix("Failed: ").lower(), {name: None}
-        elif name == "text":
-            yield f"contains {value}", {name: None}
-        elif name == "group":
-            yield f"group {value + 1}", {name: None}
-        elif name in ("iteration", "environment", "suite", "tag"):
-            yield f"{name} {value}", {name: None}
+        elif name in _DESCRIBED:
+            yield _DESCRIBED[name](value), {name: None}
 
 
 def _range(low: float | None, high: float | None) -> str:

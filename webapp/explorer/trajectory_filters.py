@@ -161,7 +161,7 @@ def filter_trajectories(runs: Run | QuerySet[Run], filters: Filters) -> Trajecto
     return result
 
 
-def _conditions(filters: Filters) -> list[Q]:
+def _conditions(filters: Filters) -> list[Q]:  # noqa: C901 - a condition for each filter
     columns = {
         "iteration": "iteration",
         "iteration_min": "iteration__gte",

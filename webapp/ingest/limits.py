@@ -160,7 +160,7 @@ def _fitted_extra(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _fitted(name: str, value: Any) -> Any:
+def _fitted(name: str, value: Any) -> Any:  # noqa: C901 - called for each value of each event
     """Called for each value of each event: the usual ones return at once."""
     kind = type(value)
     if kind is str:

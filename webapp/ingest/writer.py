@@ -110,14 +110,7 @@ def _inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
                 return f"starts trajectory {(twice or event.members)[0]} a second time"
             states.update(dict.fromkeys(event.members, 0))
         case journal.Turn():
-            turns = states.get(event.trajectory)
-            if turns is None:
-                return f"has a turn of trajectory {event.trajectory}, which no group_started announced"
-            if turns < 0:
-                return f"has a turn of trajectory {event.trajectory} after its end"
-            if event.turn != turns:
-                return f"has turn {event.turn} of trajectory {event.trajectory} where turn {turns} was expected"
-            states[event.trajectory] += 1
+            return _turn_inconsistency(event, states)
         case journal.TrajectoryFinished():
             if states.get(event.trajectory, -1) < 0:
                 return f"ends trajectory {event.trajectory}, which is not being played"
@@ -129,6 +122,18 @@ def _inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
             states[event.trajectory] = _TOKENS_WRITTEN
         case journal.RunStarted():
             states.clear()
+    return ""
+
+
+def _turn_inconsistency(event: journal.Turn, states: dict[str, int]) -> str:
+    turns = states.get(event.trajectory)
+    if turns is None:
+        return f"has a turn of trajectory {event.trajectory}, which no group_started announced"
+    if turns < 0:
+        return f"has a turn of trajectory {event.trajectory} after its end"
+    if event.turn != turns:
+        return f"has turn {event.turn} of trajectory {event.trajectory} where turn {turns} was expected"
+    states[event.trajectory] += 1
     return ""
 
 

@@ -115,29 +115,31 @@ class Listing:
                 | Q(group__icontains=self.text)
                 | Q(tags__contains=[self.text.lower()])
             )
-        if self.state == ACTIVE:
-            runs = runs.filter(state__in=(Run.State.QUEUED, *Run.HELD))
-        elif self.state in Run.State.values:
-            runs = runs.filter(state=self.state)
         if self.environment:
             mixed = Q(config__environment__mix__contains=[{"name": self.environment}])
             runs = runs.filter(Q(environment=self.environment) | mixed)
-        if self.tag:
-            runs = runs.filter(tags__contains=[self.tag])
-        if self.group:
-            runs = runs.filter(group=self.group)
-        if self.team:
-            runs = runs.filter(team__slug=self.team)
-        if self.author:
-            runs = runs.filter(author__username=self.author)
-        if self.algorithm in VARIANTS:
-            runs = runs.filter(VARIANTS[self.algorithm][1])
-        elif self.algorithm in ESTIMATORS:
-            runs = runs.filter(config__kind="train", config__algorithm__estimator=self.algorithm)
-        runs = runs.filter(archived_at__isnull=not self.archived)
+        equal = {
+            "tags__contains": [self.tag] if self.tag else None,
+            "group": self.group,
+            "team__slug": self.team,
+            "author__username": self.author,
+        }
         if self.mine:
             runs = runs.filter(author_id=user.pk)
-        return self._ordered(runs)
+        runs = runs.filter(self._state(), self._algorithm(), archived_at__isnull=not self.archived)
+        return self._ordered(runs.filter(**{field: value for field, value in equal.items() if value}))
+
+    def _state(self) -> Q:
+        if self.state == ACTIVE:
+            return Q(state__in=(Run.State.QUEUED, *Run.HELD))
+        return Q(state=self.state) if self.state in Run.State.values else Q()
+
+    def _algorithm(self) -> Q:
+        if self.algorithm in VARIANTS:
+            return VARIANTS[self.algorithm][1]
+        if self.algorithm in ESTIMATORS:
+            return Q(config__kind="train", config__algorithm__estimator=self.algorithm)
+        return Q()
 
     def _ordered(self, runs: QuerySet[Run]) -> QuerySet[Run]:
         key, reverse = self.sort.removeprefix("-"), self.sort.startswith("-")

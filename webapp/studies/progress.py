@@ -136,18 +136,7 @@ def _stop_hopeless(study: Study, spec: GridSpec | SearchSpec, arms: list[StudyAr
     keys = [run.pk for arm in arms for run in runs_of(arm)]
     found = curves.raw(keys, [metric])
     changed = False
-    reached: list[tuple[int, StudyArm, float]] = []
-    for arm in arms:
-        if arm.stopped or not any(run.state in ACTIVE for run in runs_of(arm)):
-            continue
-        rungs = optimizer.rung_iterations(stopping, min(run.iterations for run in runs_of(arm)))
-        for rung in range(len(arm.rungs), len(rungs)):
-            at = rungs[rung]
-            values = [value_at(found.get((run.pk, metric), []), at, window_of(metric)) for run in runs_of(arm)]
-            known = [value for value in values if value is not None]
-            if len(known) < len(values) or any(run.iteration < at for run in runs_of(arm)):
-                break
-            reached.append((rung, arm, fmean(known)))
+    reached = _newly_reached(spec, arms, found)
     for rung in sorted({rung for rung, _, _ in reached}):
         here = [(arm, value) for at, arm, value in reached if at == rung and not arm.stopped]
         for arm, value in here:  # all of them before the first is judged
@@ -163,6 +152,26 @@ def _stop_hopeless(study: Study, spec: GridSpec | SearchSpec, arms: list[StudyAr
         if arm.stopped:
             _request_stop(arm)
     return changed
+
+
+def _newly_reached(
+    spec: GridSpec | SearchSpec, arms: Sequence[StudyArm], found: curves.Curves
+) -> list[tuple[int, StudyArm, float]]:
+    """Return (rung, arm, mean value) for each rung that an active arm has reached since it was last looked at."""
+    assert spec.early_stopping is not None
+    reached = []
+    for arm in arms:
+        if arm.stopped or not any(run.state in ACTIVE for run in runs_of(arm)):
+            continue
+        rungs = optimizer.rung_iterations(spec.early_stopping, min(run.iterations for run in runs_of(arm)))
+        for rung in range(len(arm.rungs), len(rungs)):
+            at, window = rungs[rung], window_of(spec.metric)
+            values = [value_at(found.get((run.pk, spec.metric), []), at, window) for run in runs_of(arm)]
+            known = [value for value in values if value is not None]
+            if len(known) < len(values) or any(run.iteration < at for run in runs_of(arm)):
+                break
+            reached.append((rung, arm, fmean(known)))
+    return reached
 
 
 def _reason(study: Study, spec: GridSpec | SearchSpec, rung: int, value: float, records: list[ArmRecord]) -> str:

@@ -226,7 +226,7 @@ class TransformersSession:
     def _logits(self, hidden: Tensor) -> Tensor:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
-    def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
+    def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:  # noqa: C901 - the inner loop of sampling
         cache, ends, limit, stop = self.cache, self.sampler.end_ids, self.params.max_tokens, self.params.stop
         active = len(rows)  # slots 0…active−1 are still being sampled
         responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
