@@ -1,8 +1,8 @@
-"""Steps and resets of the environments per CPU second, beside gym-sokoban and Gymnasium.
+"""Steps and resets of the environments per CPU second, compared with gym-sokoban and Gymnasium.
 
     python -m bench.envs --peers DIR           # gym-sokoban is installed into DIR if missing
     python -m bench.envs --peers DIR --quick   # within a minute, once it is installed
-    python -m bench.envs                       # beside Gymnasium only
+    python -m bench.envs                       # compared with Gymnasium only
 
 "Steps" are actions in one environment, each with the text of its state. "In a rollout" they are taken as by the
 trainer: turns of five actions with one text, and after every action the board and the solver's advice for the player.
@@ -186,7 +186,7 @@ def comparisons(peer: Peer | None) -> list[EnvironmentComparison]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Speed of the environments beside peers.")
+    parser = argparse.ArgumentParser(description="Speed of the environments compared with peers.")
     parser.add_argument("--peers", type=Path, metavar="DIR", help="folder of gym-sokoban; installed if missing")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")

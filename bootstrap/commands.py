@@ -116,7 +116,7 @@ EVERY_COMMIT = ["-m", "not nightly", "--durations=30"]
 """Options of pytest for `make test`: it leaves out what `make test-all` adds."""
 NIGHTLY = ["--hypothesis-profile=nightly", "--durations=30"]
 """Options of pytest for `make test-all`: every test, and more examples of each property."""
-MEMORY_BESIDE = 6 * machine.GIB
+MEMORY_SIDE_BY_SIDE = 6 * machine.GIB
 """Memory from which on checks, tests and browser tests run side by side."""
 MEMORY_TWO_PRODUCTS = 12 * machine.GIB
 """Memory from which on two browser tests run at once, given cores for both."""
@@ -152,7 +152,7 @@ def test_all(arguments: list[str]) -> int:
     stages = Stages(LOGS)
     code = _checks_and_tests(stages, [*NIGHTLY, *arguments])
     apart = {f"make test-{name}": _make(f"test-{name}", arguments) for name in ("adapters", "vllm", "models")}
-    code = stages.run(apart, beside=False) or code
+    code = stages.run(apart, side_by_side=False) or code
     stages.show()
     return code
 
@@ -168,7 +168,7 @@ def _checks_and_tests(stages: Stages, arguments: list[str]) -> int:
         "pytest": _make("test-python", arguments),
         "make test-browser": _make("test-browser", arguments),
     }
-    return stages.run(programs, beside=machine.memory_bytes() >= MEMORY_BESIDE)
+    return stages.run(programs, side_by_side=machine.memory_bytes() >= MEMORY_SIDE_BY_SIDE)
 
 
 def _make(command: str, arguments: Sequence[str]) -> list[str]:

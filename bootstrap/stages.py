@@ -22,12 +22,12 @@ class Stages:
         """Add a row to the table for a step that is no program."""
         self._rows.append((name, seconds, result))
 
-    def run(self, programs: Mapping[str, Sequence[str]], *, beside: bool) -> int:
+    def run(self, programs: Mapping[str, Sequence[str]], *, side_by_side: bool) -> int:
         """Run programs by their names and show the output of each in the order given.
 
         Args:
             programs: argument lists.
-            beside: start all of them at once; otherwise each starts when the one before has ended.
+            side_by_side: start all of them at once; otherwise one after the other.
 
         Returns:
             0, or the exit code of the last program that failed.
@@ -35,11 +35,11 @@ class Stages:
         code = 0
         with ExitStack() as stack:
             made = {name: Background(argv, self._logs / f"{name}.txt") for name, argv in programs.items()}
-            if beside:
+            if side_by_side:
                 for program in made.values():
                     stack.enter_context(program)
             for name, program in made.items():
-                with nullcontext() if beside else program:
+                with nullcontext() if side_by_side else program:
                     print(f"\n$ {name}", flush=True)
                     ended = program.show()
                     self.record(name, program.seconds(), f"exit code {ended}" if ended else "passed")

@@ -4,7 +4,7 @@
     python -m bench.scale --parts asynchrony   # one of scaling, asynchrony
     python -m bench.scale --quick              # up to 2 actors, short rollouts
 
-Actors, journal, driver and messages are those of a real run; only sampling is simulated. The figures are what Ray and
+Actors, journal, driver and messages are real; only sampling is simulated. The figures are what Ray and
 the driver cost, not how fast an engine is.
 """
 

@@ -1,7 +1,7 @@
 """Print the weight of the project: `python -m tests.development.weight [COMMIT]`.
 
 Lines of Python by layer, of tests and of migrations, numbers of tests and of settings, and functions that are more
-complex than ruff's C901 allows. With a commit, the same of that commit beside it.
+complex than ruff's C901 allows. Given a commit, its figures are printed next to the present ones.
 """
 
 from __future__ import annotations

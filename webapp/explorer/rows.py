@@ -223,7 +223,7 @@ class Field:
 
 
 def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]:
-    """Form fields by name, those of links in the form's terms.
+    """Form fields by name. Filters that only links have are expressed by fields of the form.
 
     A single iteration becomes a range of one, and `success` an outcome.
     """

@@ -1,4 +1,4 @@
-"""Comparison of thoughts with states for turns whose journal has none, as those of other trainers."""
+"""Comparison of thoughts with states for turns whose journal has no claims, as in runs of other trainers."""
 
 from __future__ import annotations
 

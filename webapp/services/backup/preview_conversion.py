@@ -270,7 +270,7 @@ def _as_begun(config: dict[str, Any], meanings: int) -> dict[str, Any]:
 
 
 def _meanings(folder: Path) -> int:
-    """Version of what settings meant when the run began; that of the preview without a checkpoint here."""
+    """Version of what settings meant when the run began; without a checkpoint here, the version of the preview."""
     states = sorted((folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}"))
     if not states:
         return 2
