@@ -44,6 +44,13 @@ def number(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
+def large(value: float) -> str:
+    """Return a number in words where it is large, e.g. “9,500”, “31 thousand” or “1.2 million”."""
+    if value >= 1e6:
+        return f"{value / 1e6:,.1f} million"
+    return f"{value:,.0f}" if value < 1e4 else f"{value / 1e3:,.0f} thousand"
+
+
 def signed(value: float | None) -> str:
     """The value with its sign, as for rewards, or a dash for None: one decimal, a second one only if needed (0.15)."""
     if value is None:

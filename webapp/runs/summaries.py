@@ -293,7 +293,7 @@ def estimate_words(config: RunConfig) -> str:
     max_tokens = config.rollout.max_turns * config.rollout.max_response_tokens
     return (
         f"{size_words(config)}: {formatting.plural(trajectories, 'trajectory', 'trajectories')}, "
-        f"at most {trajectories * max_tokens / 1e6:,.1f} million sampled tokens"
+        f"at most {formatting.large(trajectories * max_tokens)} sampled tokens"
     )
 
 

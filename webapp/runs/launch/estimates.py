@@ -298,9 +298,10 @@ def _tokens(config: RunConfig, each: float | None) -> Figure:
         played += f" (up to {limit:,} with dynamic sampling)"
     if each is not None and config.kind != "sft":
         likely = min(most, (trained + evaluated) * each)
-        how = f"{played} of {each:,.0f} tokens, the median of recorded runs with this model; at most {_short(most)}."
-        return Figure("Sampled tokens", f"about {_short(likely)}", how)
-    return Figure("Sampled tokens", f"at most {_short(most)}", f"{played}, each turn at its token limit.")
+        bound = f"at most {formatting.large(most)}"
+        how = f"{played} of {each:,.0f} tokens, the median of recorded runs with this model; {bound}."
+        return Figure("Sampled tokens", f"about {formatting.large(likely)}", how)
+    return Figure("Sampled tokens", f"at most {formatting.large(most)}", f"{played}, each turn at its token limit.")
 
 
 def _times(config: RunConfig, paces: Sequence[RecordedPace], lengths: TokenLengths) -> list[Figure]:
@@ -339,7 +340,8 @@ def _basis(pace: RecordedPace) -> str:
         speeds += f", {1 / pace.learning:,.0f} tokens/s learned"
     if not pace.parameters:
         return f"Median of {runs}: {speeds}."
-    return f"{runs} of a model with {_short(pace.parameters)} parameters, scaled to the size of this one: {speeds}."
+    size = f"{formatting.large(pace.parameters)} parameters"
+    return f"{runs} of a model with {size}, scaled to the size of this one: {speeds}."
 
 
 def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
@@ -433,9 +435,3 @@ def needed_memory(config: RunConfig, gpus: int) -> int | None:
 def memory_without_gpu(config: RunConfig, gpus: int) -> int | None:
     """As `needed_memory`, on a worker without GPUs; None if the run needs its GPUs there, or requests none."""
     return needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None
-
-
-def _short(number: float) -> str:
-    if number >= 1e6:
-        return f"{number / 1e6:,.1f} million"
-    return f"{number:,.0f}" if number < 1e4 else f"{number / 1e3:,.0f} thousand"
