@@ -51,7 +51,10 @@ LINT = [
     ["lint-imports"],
 ]
 MYPY = ["mypy"]
-TYPESCRIPT = ["node_modules/.bin/tsc", "--project", "jsconfig.json"]
+JAVASCRIPT = [
+    ["node_modules/.bin/biome", "ci", "--colors=off"],
+    ["node_modules/.bin/tsc", "--project", "jsconfig.json"],
+]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -100,7 +103,7 @@ def _checks() -> int:
     """All checks; mypy, which takes longer than the others together, in the background of these."""
     path, _ = node.find()
     with Background(_argv(MYPY), LOGS / "mypy.txt") as mypy:
-        for argv in [*map(_argv, LINT), [str(path), *TYPESCRIPT]]:
+        for argv in [*map(_argv, LINT), *([str(path), *words] for words in JAVASCRIPT)]:
             print(f"\n$ {Path(argv[0]).name} {' '.join(argv[1:])}", flush=True)
             if code := subprocess.run(argv).returncode:
                 return code

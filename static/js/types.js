@@ -3,7 +3,9 @@
  * Types of the wire formats: snapshot of a run's page, journal events, trajectories. Type-only: browsers never load it.
  */
 
-/** @typedef {"floor"|"wall"|"tile"|"goal"|"danger"|"good"|"bad"|"white"|"yellow"|"orange"|"red"|"green"|"blue"|"piece"|"player"} Tone */
+/**
+ * @typedef {"floor"|"wall"|"tile"|"goal"|"danger"|"good"|"bad"|"white"|"yellow"|"orange"|"red"|"green"|"blue"|"piece"|"player"} Tone
+ */
 /** @typedef {{name: string, tone?: Tone, glyph?: string|null}} Sign */
 /** @typedef {{kind: "grid", theme: string, rows: string[], legend?: Record<string, Sign>|null}} GridBoard */
 /** @typedef {{name: string, pulls: number, total: number, last?: number|null}} Arm */
@@ -36,9 +38,15 @@
  * @property {CallRecord|null} [call] the call of a tool that the action was
  */
 
-/** A call of a tool; the tool is empty where the call could not be read. @typedef {{tool: string, arguments?: Record<string, unknown>, result: string, failed?: boolean}} CallRecord */
+/**
+ * A call of a tool; the tool is empty where the call could not be read.
+ * @typedef {{tool: string, arguments?: Record<string, unknown>, result: string, failed?: boolean}} CallRecord
+ */
 
-/** An image that the policy saw: a file of the run, by its hash. @typedef {{sha256: string, media_type: string, width: number, height: number, bytes: number}} ObservationImage */
+/**
+ * An image that the policy saw: a file of the run, by its hash.
+ * @typedef {{sha256: string, media_type: string, width: number, height: number, bytes: number}} ObservationImage
+ */
 
 /**
  * @typedef {object} Turn
@@ -68,18 +76,23 @@
  * @typedef {{start: number, end: number, true: boolean, kind?: string|null, actual?: string|null, cells?: Array<[number, number]>|null, actual_cells?: Array<[number, number]>|null, marks?: string[]|null}} Claim
  */
 
-/** @typedef {{text: string, id: number, p: number, logprob: number, entropy: number|null, advantage: number|null}} Token */
+/**
+ * @typedef {{text: string, id: number, p: number, logprob: number, entropy: number|null, advantage: number|null}} Token
+ */
 /** @typedef {{turn: number, tokens: Token[]}} TokenTurn */
 
 /** @typedef {{turn: number, action: number, reason: string}} LostAt */
 
 /**
- * A mistake by the environment's solver; cells are row and column from 0, of the box or player that it is about, and origin
- * is the player's before the action.
+ * A mistake by the environment's solver; cells are row and column from 0, of the box or player that it is about, and
+ * origin is the player's before the action.
  * @typedef {{turn: number, action: number, kind: "inaccuracy"|"mistake"|"blunder", glyph: string, played: string, better: string[], value: number, kept: number, loss: number, sentence: string, cells: Array<[number, number]>, origin: number[], dead_end: boolean}} Mark
  */
 
-/** Why an attempt failed, and where. @typedef {{kind: "mistake"|"slip"|"budget", turn: number, action: number, sentence: string}} Verdict */
+/**
+ * Why an attempt failed, and where.
+ * @typedef {{kind: "mistake"|"slip"|"budget", turn: number, action: number, sentence: string}} Verdict
+ */
 
 /**
  * A trajectory in the format of the stage and the player.
@@ -100,7 +113,9 @@
  * @property {boolean} [recorded] of another trainer's run
  */
 
-/** @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown", format_error: boolean|null}} Member */
+/**
+ * @typedef {{id: string, slug: string, turns: number, status: "waiting"|"playing"|"success"|"failed"|"interrupted"|"unknown", format_error: boolean|null}} Member
+ */
 /** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
 /** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
 
@@ -141,7 +156,9 @@
  * @typedef {{kind: string, caption: string, id: string, slug: string, group: number, member: number, iteration: number, split: string}} Highlight
  */
 
-/** @typedef {{iteration: number, suite: string, success: number, success_low: number, success_high: number, prompts: number, final: boolean}} Evaluation */
+/**
+ * @typedef {{iteration: number, suite: string, success: number, success_low: number, success_high: number, prompts: number, final: boolean}} Evaluation
+ */
 /** @typedef {{state: "healthy"|"watch"|"trapped", message: string, iteration: number}} Alarm */
 /** @typedef {Alarm & {undone: boolean}} PastAlarm */
 /** @typedef {{number: number, from_iteration: number, to_iteration: number, changes: Record<string, string>}} Rewind */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Draws a board from its data: grids with a theme or a legend, a bandit's arms, web pages, plain text. Matches old and new
- * pieces, reuses their nodes and slides them. Boards are data: no game rules here.
+ * Draws a board from its data: grids with a theme or a legend, a bandit's arms, web pages, plain text. Matches old and
+ * new pieces, reuses their nodes and slides them. Boards are data: no game rules here.
  */
 
 import { drawGround } from "./ground.js";
@@ -20,14 +20,26 @@ import { html, svg } from "../ui/dom.js";
 /** @typedef {{x: number, y: number}} Cell */
 /** @typedef {{cell: Cell, on: boolean}} Piece */
 
-/** Meaning of each character of a theme: ground below, piece above. @type {Record<string, Record<string, [string, string]>>} */
+/**
+ * Meaning of each character of a theme: ground below, piece above.
+ * @type {Record<string, Record<string, [string, string]>>}
+ */
 const THEMES = {
   sokoban: {
-    "#": ["wall", ""], " ": ["floor", ""], ".": ["target", ""], "$": ["floor", "box"], "*": ["target", "box"],
-    "@": ["floor", "player"], "+": ["target", "player"],
+    "#": ["wall", ""],
+    " ": ["floor", ""],
+    ".": ["target", ""],
+    $: ["floor", "box"],
+    "*": ["target", "box"],
+    "@": ["floor", "player"],
+    "+": ["target", "player"],
   },
   frozen_lake: {
-    " ": ["ice", ""], "O": ["hole", ""], "G": ["goal", ""], "@": ["ice", "player"], "X": ["hole", "player"],
+    " ": ["ice", ""],
+    O: ["hole", ""],
+    G: ["goal", ""],
+    "@": ["ice", "player"],
+    X: ["hole", "player"],
     "+": ["goal", "player"],
   },
 };
@@ -50,13 +62,15 @@ export function parseGrid(board) {
   const theme = THEMES[board.theme] ?? {};
   /** @type {Piece[]} */ const boxes = [];
   /** @type {Piece[]} */ const players = [];
-  const ground = board.rows.map((row, y) => [...row].map((character, x) => {
-    const [below, above] = theme[character] ?? ["floor", ""];
-    const piece = { cell: { x, y }, on: below !== "floor" && below !== "ice" };
-    if (above === "box") boxes.push(piece);
-    if (above === "player") players.push(piece);
-    return below;
-  }));
+  const ground = board.rows.map((row, y) =>
+    [...row].map((character, x) => {
+      const [below, above] = theme[character] ?? ["floor", ""];
+      const piece = { cell: { x, y }, on: below !== "floor" && below !== "ice" };
+      if (above === "box") boxes.push(piece);
+      if (above === "player") players.push(piece);
+      return below;
+    }),
+  );
   return { ground, boxes, players, signs: {} };
 }
 
@@ -108,21 +122,27 @@ export function describeBoard(board) {
   if (board.kind === "text") return board.grid ? "A question with its grid" : "The state as text";
   if (board.kind === "page") return describePage(board);
   if (board.kind === "arms") {
-    return "Bandit: " + board.arms.map((arm) => `${arm.name}, ${arm.pulls} pulls, ${arm.total.toFixed(2)} in all`).join("; ");
+    return `Bandit: ${board.arms.map((arm) => `${arm.name}, ${arm.pulls} pulls, ${arm.total.toFixed(2)} in all`).join("; ")}`;
   }
   const { ground, boxes, players } = parseGrid(board);
   const place = (/** @type {Cell} */ cell) => `row ${cell.y + 1}, column ${cell.x + 1}`;
   const title = NAMES[/** @type {keyof typeof NAMES} */ (board.theme)] ?? "Board";
   const parts = [`${title}, ${ground.length} rows by ${ground[0]?.length ?? 0} columns`];
-  if (hasLegend(board)) return [...parts, ...describeLegend(board, place)].join(". ") + ".";
+  if (hasLegend(board)) return `${[...parts, ...describeLegend(board, place)].join(". ")}.`;
   for (const { cell } of players) parts.push(`player at ${place(cell)}`);
   for (const { cell, on } of boxes) parts.push(`box at ${place(cell)}${on ? " on a target" : ""}`);
-  for (const [name, word] of [["target", "target"], ["hole", "hole"], ["goal", "goal"]]) {
-    ground.forEach((row, y) => row.forEach((below, x) => {
-      if (below === name) parts.push(`${word} at ${place({ x, y })}`);
-    }));
+  for (const [name, word] of [
+    ["target", "target"],
+    ["hole", "hole"],
+    ["goal", "goal"],
+  ]) {
+    ground.forEach((row, y) =>
+      row.forEach((below, x) => {
+        if (below === name) parts.push(`${word} at ${place({ x, y })}`);
+      }),
+    );
   }
-  return parts.join(". ") + ".";
+  return `${parts.join(". ")}.`;
 }
 
 /** One drawn board. `show` may be called with any board at any time. */
@@ -199,7 +219,9 @@ export class BoardView {
     }
     if (this.board?.kind === "page") lightItems(this.host, marks, state);
     const frame = (/** @type {[number, number]} */ [row, column], /** @type {string} */ name) =>
-      this.overlay?.append(svg("rect", { class: `lit ${name}`, x: column + 0.05, y: row + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
+      this.overlay?.append(
+        svg("rect", { class: `lit ${name}`, x: column + 0.05, y: row + 0.05, width: 0.9, height: 0.9, rx: 0.12 }),
+      );
     this.#look([...(claim.cells ?? []), ...(claim.actual_cells ?? [])].map(([y, x]) => ({ x, y })));
     for (const cell of claim.cells ?? []) frame(cell, state);
     for (const cell of claim.actual_cells ?? []) frame(cell, "actual");
@@ -213,7 +235,9 @@ export class BoardView {
     if (this.board?.kind === "page") actions = actions.slice(0, 1);
     if (this.board?.kind === "arms") {
       const names = this.board.arms.map((arm) => arm.name);
-      this.host.querySelectorAll(".arm").forEach((node, index) => node.classList.toggle("advised", actions.includes(names[index])));
+      this.host
+        .querySelectorAll(".arm")
+        .forEach((node, index) => node.classList.toggle("advised", actions.includes(names[index])));
       return;
     }
     for (const action of actions) this.ghost(action);
@@ -258,7 +282,7 @@ export class BoardView {
    */
   #grid(board, animate) {
     const { ground, boxes, players, signs } = parseGrid(board);
-    const legend = hasLegend(board) ? board.legend ?? {} : null;
+    const legend = hasLegend(board) ? (board.legend ?? {}) : null;
     const key = `${board.theme}\n${ground.map((row) => row.join()).join("\n")}`;
     if (key !== this.key) {
       this.key = key;
@@ -268,8 +292,13 @@ export class BoardView {
       this.pieces = svg("g", { class: "pieces" });
       this.overlay = svg("g", { class: "arrows" });
       this.picture = svg("svg", { class: `grid ${legend ? "legend" : board.theme}`, "aria-hidden": "true" }, [
-        defs(this.head), drawGround(ground), ...(legend ? [drawTones(ground, legend)] : []), svg("g", { class: "coordinates" }),
-        this.trail, this.pieces, this.overlay,
+        defs(this.head),
+        drawGround(ground),
+        ...(legend ? [drawTones(ground, legend)] : []),
+        svg("g", { class: "coordinates" }),
+        this.trail,
+        this.pieces,
+        this.overlay,
       ]);
       this.host.replaceChildren(this.picture);
       animate = false;
@@ -277,8 +306,9 @@ export class BoardView {
     this.clearArrows();
     this.pieces?.classList.toggle("still", !animate);
     this.boxes = this.#place(this.boxes, boxes, drawBox);
+    const drawn = legend ?? {};
     for (const sign of new Set([...Object.keys(this.signs), ...Object.keys(signs)])) {
-      this.signs[sign] = this.#place(this.signs[sign] ?? [], signs[sign] ?? [], () => drawSign((legend ?? {})[sign]));
+      this.signs[sign] = this.#place(this.signs[sign] ?? [], signs[sign] ?? [], () => drawSign(drawn[sign]));
     }
     this.players = this.#place(this.players, players, drawPlayer);
   }
@@ -301,7 +331,10 @@ export class BoardView {
    * @param {() => SVGElement} draw
    */
   #place(old, targets, draw) {
-    const pairs = matchPieces(old.map((piece) => piece.cell), targets.map((piece) => piece.cell));
+    const pairs = matchPieces(
+      old.map((piece) => piece.cell),
+      targets.map((piece) => piece.cell),
+    );
     const reused = new Set(pairs);
     old.forEach((piece, index) => reused.has(index) || piece.node.remove());
     return targets.map(({ cell, on }, at) => {
@@ -311,7 +344,14 @@ export class BoardView {
       node.style.transform = `translate(${cell.x}px, ${cell.y}px)`;
       node.classList.toggle("on", on);
       if (previous && (previous.cell.x !== cell.x || previous.cell.y !== cell.y)) {
-        node.dataset.faces = cell.x > previous.cell.x ? "right" : cell.x < previous.cell.x ? "left" : cell.y < previous.cell.y ? "up" : "down";
+        node.dataset.faces =
+          cell.x > previous.cell.x
+            ? "right"
+            : cell.x < previous.cell.x
+              ? "left"
+              : cell.y < previous.cell.y
+                ? "up"
+                : "down";
       }
       return { node, cell };
     });
@@ -323,18 +363,29 @@ export class BoardView {
     if (key !== this.key) {
       this.key = key;
       this.#forget();
-      this.host.replaceChildren(html("div", { class: "arms", "aria-hidden": "true" }, board.arms.map((arm) =>
-        html("div", { class: "arm" }, [
-          drawLever(), html("b", {}, [arm.name]), html("span", { class: "pulls" }), html("span", { class: "paid" }),
-        ]))));
+      this.host.replaceChildren(
+        html(
+          "div",
+          { class: "arms", "aria-hidden": "true" },
+          board.arms.map((arm) =>
+            html("div", { class: "arm" }, [
+              drawLever(),
+              html("b", {}, [arm.name]),
+              html("span", { class: "pulls" }),
+              html("span", { class: "paid" }),
+            ]),
+          ),
+        ),
+      );
     }
     clearMarks(this.host);
     board.arms.forEach((arm, index) => {
       const node = this.host.querySelectorAll(".arm")[index];
       node.classList.toggle("pulled", arm.pulls > 0);
       node.querySelector(".pulls")?.replaceChildren(arm.pulls === 1 ? "1 pull" : `${arm.pulls} pulls`);
-      node.querySelector(".paid")?.replaceChildren(
-        arm.last === null || arm.last === undefined ? "not tried" : `paid ${arm.last.toFixed(2)}`);
+      node
+        .querySelector(".paid")
+        ?.replaceChildren(arm.last === null || arm.last === undefined ? "not tried" : `paid ${arm.last.toFixed(2)}`);
     });
   }
 
@@ -396,8 +447,18 @@ function arrow(path, name, head) {
 /** @param {string} head */
 function defs(head) {
   return svg("defs", {}, [
-    svg("marker", { id: head, viewBox: "0 0 10 10", refX: 6, refY: 5, markerWidth: 3.4, markerHeight: 3.4, orient: "auto-start-reverse" }, [
-      svg("path", { d: "M1 1L9 5L1 9z", fill: "context-stroke" }),
-    ]),
+    svg(
+      "marker",
+      {
+        id: head,
+        viewBox: "0 0 10 10",
+        refX: 6,
+        refY: 5,
+        markerWidth: 3.4,
+        markerHeight: 3.4,
+        orient: "auto-start-reverse",
+      },
+      [svg("path", { d: "M1 1L9 5L1 9z", fill: "context-stroke" })],
+    ),
   ]);
 }

@@ -13,7 +13,8 @@ const LINE = /^([A-Za-z]+) +(-?\d+(?: -?\d+)*)$/;
 export function readNumbers(text) {
   const lines = text.split("\n");
   const rows = [];
-  for (let found; (found = LINE.exec(lines[0] ?? "")); lines.shift()) rows.push({ name: found[1], numbers: found[2].split(" ") });
+  for (let found; (found = LINE.exec(lines[0] ?? "")); lines.shift())
+    rows.push({ name: found[1], numbers: found[2].split(" ") });
   return rows.length ? { rows, rest: lines.join("\n").trim() } : null;
 }
 
@@ -23,10 +24,16 @@ export function readNumbers(text) {
  */
 export function drawNumbers(text) {
   const found = readNumbers(text);
-  return found && html("div", { class: "numbers-board" }, [
-    ...found.rows.map(({ name, numbers }) => html("p", { class: "number-row" }, [
-      html("span", {}, [name]), ...numbers.flatMap((number) => [" ", html("b", { class: "number-tile" }, [number])]),
-    ])),
-    ...(found.rest ? [html("p", { class: "numbers-rest" }, [found.rest])] : []),
-  ]);
+  return (
+    found &&
+    html("div", { class: "numbers-board" }, [
+      ...found.rows.map(({ name, numbers }) =>
+        html("p", { class: "number-row" }, [
+          html("span", {}, [name]),
+          ...numbers.flatMap((number) => [" ", html("b", { class: "number-tile" }, [number])]),
+        ]),
+      ),
+      ...(found.rest ? [html("p", { class: "numbers-rest" }, [found.rest])] : []),
+    ])
+  );
 }

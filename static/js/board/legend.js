@@ -23,14 +23,16 @@ export function readLegend(board) {
   const legend = board.legend ?? {};
   /** @type {Piece[]} */ const players = [];
   /** @type {Record<string, Piece[]>} */ const signs = {};
-  const ground = board.rows.map((row, y) => [...row].map((character, x) => {
-    const tone = legend[character]?.tone ?? "floor";
-    const piece = { cell: { x, y }, on: false };
-    if (tone === "player") players.push(piece);
-    if (tone === "piece") (signs[character] ??= []).push(piece);
-    if (tone === "player" || tone === "piece") return "floor";
-    return tone === "floor" && !legend[character]?.glyph || tone === "wall" ? tone : character;
-  }));
+  const ground = board.rows.map((row, y) =>
+    [...row].map((character, x) => {
+      const tone = legend[character]?.tone ?? "floor";
+      const piece = { cell: { x, y }, on: false };
+      if (tone === "player") players.push(piece);
+      if (tone === "piece") (signs[character] ??= []).push(piece);
+      if (tone === "player" || tone === "piece") return "floor";
+      return (tone === "floor" && !legend[character]?.glyph) || tone === "wall" ? tone : character;
+    }),
+  );
   return { ground, boxes: [], players, signs };
 }
 
@@ -41,12 +43,14 @@ export function readLegend(board) {
  */
 export function drawTones(ground, legend) {
   const group = svg("g", { class: "tones" });
-  ground.forEach((row, y) => row.forEach((character, x) => {
-    if (character === "floor" || character === "wall") return;
-    const { tone = "floor", glyph } = legend[character];
-    group.append(svg("rect", { class: `tone ${tone}`, x: x + 0.05, y: y + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
-    if (glyph) group.append(drawGlyph(glyph, `glyph ${tone}`, x + 0.5, y + 0.5));
-  }));
+  ground.forEach((row, y) =>
+    row.forEach((character, x) => {
+      if (character === "floor" || character === "wall") return;
+      const { tone = "floor", glyph } = legend[character];
+      group.append(svg("rect", { class: `tone ${tone}`, x: x + 0.05, y: y + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
+      if (glyph) group.append(drawGlyph(glyph, `glyph ${tone}`, x + 0.5, y + 0.5));
+    }),
+  );
   return group;
 }
 
@@ -70,9 +74,11 @@ export function describeLegend(board, place) {
   /** @type {string[]} */ const parts = [];
   for (const [character, { name, tone = "floor", glyph }] of Object.entries(board.legend ?? {})) {
     if (tone === "wall" || (tone === "floor" && !glyph)) continue;
-    board.rows.forEach((row, y) => [...row].forEach((here, x) => {
-      if (here === character) parts.push(`${name} at ${place({ x, y })}`);
-    }));
+    board.rows.forEach((row, y) =>
+      [...row].forEach((here, x) => {
+        if (here === character) parts.push(`${name} at ${place({ x, y })}`);
+      }),
+    );
   }
   return parts;
 }
@@ -85,7 +91,14 @@ export function describeLegend(board, place) {
  */
 function drawGlyph(glyph, name, x, y) {
   const size = SIZES[Math.min([...glyph].length, SIZES.length) - 1];
-  const node = svg("text", { class: name, x, y, "font-size": size, "text-anchor": "middle", "dominant-baseline": "central" });
+  const node = svg("text", {
+    class: name,
+    x,
+    y,
+    "font-size": size,
+    "text-anchor": "middle",
+    "dominant-baseline": "central",
+  });
   node.textContent = glyph;
   return node;
 }

@@ -32,7 +32,8 @@ export function labelArms(host, board, mark) {
 export function labelPage(host, mark) {
   const played = actionNodes(host, mark.played)[0];
   const best = mark.better[0] ? actionNodes(host, mark.better[0])[0] : undefined;
-  if (played === best) fillSearch(played, mark.played); // another search: the better words stand below
+  if (played === best)
+    fillSearch(played, mark.played); // another search: the better words stand below
   else if (best) fillSearch(best, mark.better[0]);
   label(played, mark);
   if (best && best !== played) better(best);
@@ -52,8 +53,18 @@ export function labelText(host, mark) {
   label(line, mark);
   const board = host.querySelector(".numbers-board") ?? host;
   if (node && at >= 0) {
-    const rest = lines.slice(at + 1).map((text) => `\n${text}`).join("");
-    node.replaceChildren(lines.slice(0, at).map((text) => `${text}\n`).join(""), line, rest);
+    const rest = lines
+      .slice(at + 1)
+      .map((text) => `\n${text}`)
+      .join("");
+    node.replaceChildren(
+      lines
+        .slice(0, at)
+        .map((text) => `${text}\n`)
+        .join(""),
+      line,
+      rest,
+    );
   } else {
     board.append(html("p", { class: "numbers-rest" }, [line]));
   }

@@ -40,7 +40,16 @@ export function showMistake(view, mark, before = null) {
 function drawOnGrid({ overlay }, mark) {
   if (!overlay) return;
   for (const [row, column] of mark.cells) {
-    overlay.append(svg("rect", { class: `mistake-frame ${mark.kind}`, x: column + 0.05, y: row + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
+    overlay.append(
+      svg("rect", {
+        class: `mistake-frame ${mark.kind}`,
+        x: column + 0.05,
+        y: row + 0.05,
+        width: 0.9,
+        height: 0.9,
+        rx: 0.12,
+      }),
+    );
   }
   const step = STEPS[mark.better[0]?.toLowerCase() ?? ""];
   if (step && mark.origin.length === 2) overlay.append(...betterMove(mark.origin[1] + 0.5, mark.origin[0] + 0.5, step));
@@ -57,7 +66,12 @@ function betterMove(x, y, [dx, dy]) {
   const line = `M${x + dx * 0.36} ${y + dy * 0.36}L${x + dx * 0.86} ${y + dy * 0.86}`;
   const [tip, back, wing] = [1.06, 0.82, 0.17];
   const head = `M${x + dx * tip} ${y + dy * tip}L${x + dx * back - dy * wing} ${y + dy * back + dx * wing}L${x + dx * back + dy * wing} ${y + dy * back - dx * wing}z`;
-  return ["below", "above"].map((layer) => svg("g", { class: `better-move ${layer}` }, [svg("path", { class: "shaft", d: line }), svg("path", { class: "head", d: head })]));
+  return ["below", "above"].map((layer) =>
+    svg("g", { class: `better-move ${layer}` }, [
+      svg("path", { class: "shaft", d: line }),
+      svg("path", { class: "head", d: head }),
+    ]),
+  );
 }
 
 /**

@@ -21,9 +21,10 @@ const MIN_SHOWN_SIDE = 160;
  * @returns {[number, number]} width and height at which it is shown
  */
 export function shownSize(width, height) {
-  const factor = Math.max(width, height) < MIN_SHOWN_SIDE
-    ? Math.max(1, Math.min(Math.floor(SHOWN_BOX[0] / width), Math.floor(SHOWN_BOX[1] / height)))
-    : Math.min(1, SHOWN_BOX[0] / width, SHOWN_BOX[1] / height);
+  const factor =
+    Math.max(width, height) < MIN_SHOWN_SIDE
+      ? Math.max(1, Math.min(Math.floor(SHOWN_BOX[0] / width), Math.floor(SHOWN_BOX[1] / height)))
+      : Math.min(1, SHOWN_BOX[0] / width, SHOWN_BOX[1] / height);
   return [Math.max(1, Math.round(width * factor)), Math.max(1, Math.round(height * factor))];
 }
 
@@ -45,14 +46,21 @@ export function imagesAddress(root, trajectory) {
 export function renderImages(turn, address) {
   const images = turn.images ?? [];
   if (!images.length) return [];
-  return [html("div", { class: "turn-images" }, images.map((image, index) => {
-    const [width, height] = shownSize(image.width, image.height);
-    return link(image, address, words(turn, index), { width, height, loading: "lazy" });
-  }))];
+  return [
+    html(
+      "div",
+      { class: "turn-images" },
+      images.map((image, index) => {
+        const [width, height] = shownSize(image.width, image.height);
+        return link(image, address, words(turn, index), { width, height, loading: "lazy" });
+      }),
+    ),
+  ];
 }
 
 /**
- * Show the first image of a turn in place of its board, if that is an empty text: a recorder has no other board to send.
+ * Show the first image of a turn in place of its board, if that is an empty text: a recorder has no other board to
+ * send.
  * @param {HTMLElement} host of the board, which shows the text
  * @param {Board} board
  * @param {Turn|undefined} turn
@@ -78,12 +86,19 @@ export function watchImages(root) {
     event.preventDefault();
     enlarge(target);
   });
-  root.addEventListener("error", (event) => { // which does not bubble
-    const image = event.target;
-    if (!(image instanceof HTMLImageElement) || !image.closest("[data-enlarge]")) return;
-    const text = html("span", { class: "image-missing" }, [`${image.alt}: the image was not sent, or cannot be loaded.`]);
-    image.closest("[data-enlarge]")?.replaceWith(text);
-  }, { capture: true });
+  root.addEventListener(
+    "error",
+    (event) => {
+      // which does not bubble
+      const image = event.target;
+      if (!(image instanceof HTMLImageElement) || !image.closest("[data-enlarge]")) return;
+      const text = html("span", { class: "image-missing" }, [
+        `${image.alt}: the image was not sent, or cannot be loaded.`,
+      ]);
+      image.closest("[data-enlarge]")?.replaceWith(text);
+    },
+    { capture: true },
+  );
 }
 
 /**
@@ -104,9 +119,16 @@ function words(turn, index) {
 function link(image, address, alt, size) {
   const source = address + image.sha256;
   const small = Math.max(image.width, image.height) < MIN_SHOWN_SIDE;
-  return html("a", { class: `turn-image${small ? " pixelated" : ""}`, href: source, "data-enlarge": `${image.width} ${image.height}`, "aria-haspopup": "dialog" }, [
-    html("img", { src: source, alt, ...size, decoding: "async" }),
-  ]);
+  return html(
+    "a",
+    {
+      class: `turn-image${small ? " pixelated" : ""}`,
+      href: source,
+      "data-enlarge": `${image.width} ${image.height}`,
+      "aria-haspopup": "dialog",
+    },
+    [html("img", { src: source, alt, ...size, decoding: "async" })],
+  );
 }
 
 /** @param {HTMLAnchorElement} target */
@@ -119,11 +141,18 @@ function enlarge(target) {
       html("span", { class: "soft number" }, [`${width} × ${height} pixels`]),
       html("form", { method: "dialog" }, [html("button", { class: "button small", autofocus: true }, ["Close"])]),
     ]),
-    html("img", { src: target.href, alt, width, height, class: target.classList.contains("pixelated") ? "pixelated" : null }),
+    html("img", {
+      src: target.href,
+      alt,
+      width,
+      height,
+      class: target.classList.contains("pixelated") ? "pixelated" : null,
+    }),
   ]);
   if (!(dialog instanceof HTMLDialogElement)) return;
   dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => { // beside the image, or on it
+  dialog.addEventListener("click", (event) => {
+    // beside the image, or on it
     if (event.target === dialog || event.target instanceof HTMLImageElement) dialog.close();
   });
   document.body.append(dialog);

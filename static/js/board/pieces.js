@@ -14,7 +14,10 @@ export function drawBox() {
 export function drawPlayer() {
   return svg("g", { class: "piece player" }, [
     svg("circle", { class: "body", cx: 0.5, cy: 0.5, r: 0.29 }),
-    svg("g", { class: "eyes" }, [svg("circle", { cx: 0.4, cy: 0.5, r: 0.055 }), svg("circle", { cx: 0.6, cy: 0.5, r: 0.055 })]),
+    svg("g", { class: "eyes" }, [
+      svg("circle", { cx: 0.4, cy: 0.5, r: 0.055 }),
+      svg("circle", { cx: 0.6, cy: 0.5, r: 0.055 }),
+    ]),
     svg("path", { class: "sunk", d: "M.36 .36L.64 .64M.64 .36L.36 .64" }),
   ]);
 }

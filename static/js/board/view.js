@@ -7,14 +7,17 @@
 import { svg } from "../ui/dom.js";
 
 /** @typedef {{x: number, y: number}} Cell */
-/** In cells; x and y may lie half a cell outside of the grid. @typedef {{x: number, y: number, width: number, height: number}} View */
+/**
+ * In cells; x and y may lie half a cell outside of the grid.
+ * @typedef {{x: number, y: number, width: number, height: number}} View
+ */
 
 /** Width of the frame in cells. */
 export const FRAME = 0.5;
 
 /**
- * The view of a grid: all cells that are not wall, with the frame. It depends on the walls only, so it is the same at every
- * step of a trajectory.
+ * The view of a grid: all cells that are not wall, with the frame. It depends on the walls only, so it is the same at
+ * every step of a trajectory.
  * @param {string[][]} ground names of the cells, "wall" among them
  * @param {Cell[]} [also] cells to show in any case
  * @returns {View}
@@ -45,7 +48,13 @@ export function contains(view, { x, y }) {
 export function drawCoordinates({ x, y, width, height }) {
   const group = svg("g", { class: "coordinates" });
   const label = (/** @type {number} */ at, /** @type {number} */ down, /** @type {number} */ number) => {
-    const node = svg("text", { x: at, y: down, "font-size": 0.27, "text-anchor": "middle", "dominant-baseline": "central" });
+    const node = svg("text", {
+      x: at,
+      y: down,
+      "font-size": 0.27,
+      "text-anchor": "middle",
+      "dominant-baseline": "central",
+    });
     node.textContent = String(number);
     group.append(node);
   };

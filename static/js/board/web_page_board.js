@@ -17,7 +17,9 @@ const SEARCH = "search[keywords]";
  * @param {PageBoard} board
  */
 export function describePage(board) {
-  const chosen = board.sections.flatMap((section) => section.items.filter((item) => item.chosen).map((item) => `${section.title} ${item.text}`.trim()));
+  const chosen = board.sections.flatMap((section) =>
+    section.items.filter((item) => item.chosen).map((item) => `${section.title} ${item.text}`.trim()),
+  );
   return `Page: ${board.title}${chosen.length ? `. Chosen: ${chosen.join(", ")}` : ""}.`;
 }
 
@@ -66,7 +68,9 @@ export function markAction(host, action) {
 export function actionNodes(host, action) {
   const target = sameAction(action);
   const names = target.startsWith("search[") ? [target, SEARCH] : [target];
-  return /** @type {HTMLElement[]} */ ([...host.querySelectorAll("[data-action]")]).filter((node) => names.includes(node.getAttribute("data-action") ?? ""));
+  return /** @type {HTMLElement[]} */ ([...host.querySelectorAll("[data-action]")]).filter((node) =>
+    names.includes(node.getAttribute("data-action") ?? ""),
+  );
 }
 
 /**
@@ -97,7 +101,9 @@ export function scrollTo(host, node) {
  */
 export function lightItems(host, texts, state) {
   const wanted = new Set(texts.map((text) => text.toLowerCase()));
-  const lit = [...host.querySelectorAll("[data-text]")].filter((node) => wanted.has(node.getAttribute("data-text") ?? ""));
+  const lit = [...host.querySelectorAll("[data-text]")].filter((node) =>
+    wanted.has(node.getAttribute("data-text") ?? ""),
+  );
   for (const node of lit) node.classList.add("lit", state);
   const first = lit[0];
   if (!(first instanceof HTMLElement)) return;
@@ -109,7 +115,8 @@ export function lightItems(host, texts, state) {
 /** Remove the marks of arms and pages. @param {HTMLElement} host */
 export function clearMarks(host) {
   for (const node of host.querySelectorAll(".mistake-badge, .better-badge, .better-note")) node.remove();
-  for (const node of host.querySelectorAll(".mistaken, .better")) node.classList.remove("mistaken", "better", "inaccuracy", "mistake", "blunder");
+  for (const node of host.querySelectorAll(".mistaken, .better"))
+    node.classList.remove("mistaken", "better", "inaccuracy", "mistake", "blunder");
   for (const node of host.querySelectorAll(".lit")) node.classList.remove("lit", "right", "wrong");
   for (const node of host.querySelectorAll(".advised")) node.classList.remove("advised");
   for (const node of host.querySelectorAll(".page-words")) node.replaceChildren();
@@ -134,11 +141,22 @@ function drawItem(item, layout, last) {
   const classes = ["page-item"];
   if (item.chosen) classes.push("chosen");
   if (item.action && sameAction(item.action) === last) classes.push("last");
-  const attributes = { class: classes.join(" "), "data-action": item.action || null, "data-text": item.text.toLowerCase() };
+  const attributes = {
+    class: classes.join(" "),
+    "data-action": item.action || null,
+    "data-text": item.text.toLowerCase(),
+  };
   if (item.action === SEARCH) {
-    return html("span", { ...attributes, class: "page-item page-search" }, [html("span", { class: "page-words" }), html("b", {}, [item.text])]);
+    return html("span", { ...attributes, class: "page-item page-search" }, [
+      html("span", { class: "page-words" }),
+      html("b", {}, [item.text]),
+    ]);
   }
   const mark = item.chosen ? [html("span", { class: "visually-hidden" }, ["chosen: "])] : [];
   const detail = item.detail ? [html("span", { class: "page-detail" }, [item.detail])] : [];
-  return html(layout === "text" || layout === "note" ? "p" : "span", attributes, [...mark, html("span", {}, [item.text]), ...detail]);
+  return html(layout === "text" || layout === "note" ? "p" : "span", attributes, [
+    ...mark,
+    html("span", {}, [item.text]),
+    ...detail,
+  ]);
 }

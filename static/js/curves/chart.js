@@ -56,7 +56,10 @@ export class Chart {
    * @param {(range: Range) => void} [options.onRange] called on zoom; without it the chart zooms on its own
    * @param {(words: string) => void} [options.announce] announces the cursor's values to keyboard users
    */
-  constructor(root, { format = short, height = HEIGHT, share = false, unit = "", onPick, onEnlarge, onRange, announce } = {}) {
+  constructor(
+    root,
+    { format = short, height = HEIGHT, share = false, unit = "", onPick, onEnlarge, onRange, announce } = {},
+  ) {
     this.root = root;
     this.format = format;
     this.fixedHeight = height;
@@ -124,12 +127,20 @@ export class Chart {
   }
 
   #data() {
-    return /** @type {import("../../vendor/uplot/uPlot.esm.js").AlignedData} */ (align(this.lines.flatMap((line) => {
-      const raw = line.points.map(([, x, y]) => /** @type {[number, number]} */ ([x, y]));
-      if (line.dots || line.plain) return [raw];
-      const calm = smooth(line.points.map(([at]) => at), line.points.map(([, , y]) => y), this.smoothing);
-      return [raw, raw.map(([x], index) => /** @type {[number, number]} */ ([x, calm[index]]))];
-    })));
+    return /** @type {import("../../vendor/uplot/uPlot.esm.js").AlignedData} */ (
+      align(
+        this.lines.flatMap((line) => {
+          const raw = line.points.map(([, x, y]) => /** @type {[number, number]} */ ([x, y]));
+          if (line.dots || line.plain) return [raw];
+          const calm = smooth(
+            line.points.map(([at]) => at),
+            line.points.map(([, , y]) => y),
+            this.smoothing,
+          );
+          return [raw, raw.map(([x], index) => /** @type {[number, number]} */ ([x, calm[index]]))];
+        }),
+      )
+    );
   }
 
   /** @param {string} shape */
@@ -137,7 +148,9 @@ export class Chart {
     this.plot?.destroy();
     this.shape = shape;
     const axis = {
-      stroke: () => css("--soft"), font: "11px system-ui, sans-serif", ticks: { show: false },
+      stroke: () => css("--soft"),
+      font: "11px system-ui, sans-serif",
+      ticks: { show: false },
       grid: { stroke: () => css("--line"), width: 1 },
     };
     const keys = [...new Set(["y", ...this.lines.map(scaleOf)])];
@@ -146,32 +159,63 @@ export class Chart {
       range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#up(key, low, high),
     });
     const sideways = (/** @type {string} */ key, /** @type {number} */ at) => ({
-      ...axis, scale: key, side: at ? 1 : 3, size: this.#unitOf(key) === "bytes" ? 70 : 48, gap: 4, space: 20, grid: at ? { show: false } : axis.grid,
-      values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => this.#label(key, ticks, tickTexts(this.#unitOf(key), ticks)),
+      ...axis,
+      scale: key,
+      side: at ? 1 : 3,
+      size: this.#unitOf(key) === "bytes" ? 70 : 48,
+      gap: 4,
+      space: 20,
+      grid: at ? { show: false } : axis.grid,
+      values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
+        this.#label(key, ticks, tickTexts(this.#unitOf(key), ticks)),
     });
-    this.plot = new uPlot({
-      width: this.host.clientWidth, height: this.height, padding: [6, keys.length > 1 ? 0 : 14, 0, 0],
-      legend: { show: false },
-      cursor: {
-        sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: true, y: false, setScale: false },
-        bind: { dblclick: () => () => null },
+    this.plot = new uPlot(
+      {
+        width: this.host.clientWidth,
+        height: this.height,
+        padding: [6, keys.length > 1 ? 0 : 14, 0, 0],
+        legend: { show: false },
+        cursor: {
+          sync: { key: SYNC },
+          points: { size: 6 },
+          y: false,
+          drag: { x: true, y: false, setScale: false },
+          bind: { dblclick: () => () => null },
+        },
+        scales: {
+          x: {
+            time: false,
+            range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) =>
+              this.#across(low, high),
+          },
+          ...Object.fromEntries(keys.map((key) => [key, upright(key)])),
+        },
+        axes: [
+          {
+            ...axis,
+            size: 20,
+            gap: 2,
+            grid: { show: false },
+            values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
+              this.#label(
+                "x",
+                ticks,
+                ticks.map((tick) => axisValue(this.axis, tick)),
+              ),
+          },
+          ...keys.slice(0, 2).map(sideways),
+        ],
+        series: [{}, ...this.lines.flatMap((line) => this.#series(line))],
+        hooks: {
+          drawClear: [(/** @type {any} */ plot) => this.#under(plot)],
+          draw: [(/** @type {any} */ plot) => this.#over(plot)],
+          setCursor: [(/** @type {any} */ plot) => this.#cursor(plot)],
+          setSelect: [(/** @type {any} */ plot) => this.#select(plot)],
+        },
       },
-      scales: {
-        x: { time: false, range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => this.#across(low, high) },
-        ...Object.fromEntries(keys.map((key) => [key, upright(key)])),
-      },
-      axes: [
-        { ...axis, size: 20, gap: 2, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => this.#label("x", ticks, ticks.map((tick) => axisValue(this.axis, tick))) },
-        ...keys.slice(0, 2).map(sideways),
-      ],
-      series: [{}, ...this.lines.flatMap((line) => this.#series(line))],
-      hooks: {
-        drawClear: [(/** @type {any} */ plot) => this.#under(plot)],
-        draw: [(/** @type {any} */ plot) => this.#over(plot)],
-        setCursor: [(/** @type {any} */ plot) => this.#cursor(plot)],
-        setSelect: [(/** @type {any} */ plot) => this.#select(plot)],
-      },
-    }, this.#data(), this.host);
+      this.#data(),
+      this.host,
+    );
     this.#pointer(this.plot.over);
   }
 
@@ -206,7 +250,8 @@ export class Chart {
       else if (event.key === "Home") this.#moveTo(0);
       else if (event.key === "End") this.#moveTo(last);
       else if (event.key === "Enter" && this.onPick && at >= 0 && at <= last) this.onPick(this.#iterationAt(at), event);
-      else if (event.key === "+" || event.key === "-") this.#zoomAround(Math.max(0, Math.min(last, at)), event.key === "+" ? 0.5 : 2);
+      else if (event.key === "+" || event.key === "-")
+        this.#zoomAround(Math.max(0, Math.min(last, at)), event.key === "+" ? 0.5 : 2);
       else if (event.key === "0" || (event.key === "Escape" && this.range)) this.onRange(null);
       else return;
       event.preventDefault();
@@ -226,7 +271,9 @@ export class Chart {
     const middle = this.plot.data[0][index];
     const half = ((max - min) * times) / 2;
     this.onRange({ low: middle - half, high: middle + half });
-    this.announce?.(`From ${axisValue(this.axis, Math.round(Math.max(0, middle - half)))} to ${axisValue(this.axis, Math.round(middle + half))}`);
+    this.announce?.(
+      `From ${axisValue(this.axis, Math.round(Math.max(0, middle - half)))} to ${axisValue(this.axis, Math.round(middle + half))}`,
+    );
   }
 
   /** @param {number} index on the aligned axis */
@@ -257,7 +304,9 @@ export class Chart {
 
   /** @param {string} key of the scale @param {number} low @param {number} high @returns {[number, number]} */
   #up(key, low, high) {
-    const ends = this.lines.filter((line) => scaleOf(line) === key).flatMap((line) => [...(line.intervals ?? []), ...(line.spread ?? [])]);
+    const ends = this.lines
+      .filter((line) => scaleOf(line) === key)
+      .flatMap((line) => [...(line.intervals ?? []), ...(line.spread ?? [])]);
     const bottom = Math.min(low ?? 0, ...ends.map((end) => end[1]));
     const top = Math.max(high ?? 1, ...ends.map((end) => end[2]));
     const { low: from, high: to } = key === "y" ? this.limits : { low: null, high: null };
@@ -265,7 +314,10 @@ export class Chart {
     const flat = top - bottom <= Math.abs(top) * 1e-9; // smoothing a constant rounds its last digits
     const room = (flat ? Math.abs(top) || 1 : top - bottom) * 0.08;
     const share = this.#unitOf(key) === "share";
-    return [from ?? (share ? Math.max(0, bottom - room) : bottom - room), to ?? (share ? Math.min(1, top + room) : top + room)];
+    return [
+      from ?? (share ? Math.max(0, bottom - room) : bottom - room),
+      to ?? (share ? Math.min(1, top + room) : top + room),
+    ];
   }
 
   /**
@@ -281,33 +333,68 @@ export class Chart {
 
   /** @param {string} key of a scale */
   #unitOf(key) {
-    return key === "y" ? this.unit : this.lines.find((line) => scaleOf(line) === key)?.unit ?? "";
+    return key === "y" ? this.unit : (this.lines.find((line) => scaleOf(line) === key)?.unit ?? "");
   }
 
   /** @param {Line} line @returns {any[]} */
   #series(line) {
     const faint = () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.33)");
-    const color = line.faint ? () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.55)") : () => css(line.color);
+    const color = line.faint
+      ? () => css(line.color).replace("rgb(", "rgba(").replace(")", ", 0.55)")
+      : () => css(line.color);
     const { dash, scale = "y" } = line;
-    if (line.dots) return [{ label: line.label, scale, stroke: color, width: 1.5, dash, spanGaps: true, points: { show: true, size: 5, fill: color } }];
-    if (line.plain) return [{ label: line.label, scale, stroke: color, width: line.level ? 0 : 1.2, dash, spanGaps: true, points: { show: false } }];
+    if (line.dots)
+      return [
+        {
+          label: line.label,
+          scale,
+          stroke: color,
+          width: 1.5,
+          dash,
+          spanGaps: true,
+          points: { show: true, size: 5, fill: color },
+        },
+      ];
+    if (line.plain)
+      return [
+        {
+          label: line.label,
+          scale,
+          stroke: color,
+          width: line.level ? 0 : 1.2,
+          dash,
+          spanGaps: true,
+          points: { show: false },
+        },
+      ];
     return [
       { label: `${line.label}, raw`, scale, stroke: faint, width: 1, spanGaps: true, points: { show: false } },
-      { label: line.label, scale, stroke: color, width: 1.8, dash, spanGaps: true, points: { show: line.points.length < 2, size: 5, fill: color } },
+      {
+        label: line.label,
+        scale,
+        stroke: color,
+        width: 1.8,
+        dash,
+        spanGaps: true,
+        points: { show: line.points.length < 2, size: 5, fill: color },
+      },
     ];
   }
 
   /** @param {any} plot */
   #under(plot) {
     drawBands(plot, this.marks, (iteration) => this.place(iteration));
-    for (const line of this.lines) if (line.level) drawLevel(plot, css(line.color), line.points[line.points.length - 1][2], line.dash ?? [], scaleOf(line));
+    for (const line of this.lines)
+      if (line.level)
+        drawLevel(plot, css(line.color), line.points[line.points.length - 1][2], line.dash ?? [], scaleOf(line));
     for (const line of this.lines) if (line.spread) drawSpread(plot, css(line.color), line.spread, scaleOf(line));
   }
 
   /** @param {any} plot */
   #over(plot) {
     drawCheckpoints(plot, this.marks, (iteration) => this.place(iteration));
-    for (const line of this.lines) if (line.intervals) drawIntervals(plot, css(line.color), line.intervals, scaleOf(line));
+    for (const line of this.lines)
+      if (line.intervals) drawIntervals(plot, css(line.color), line.intervals, scaleOf(line));
   }
 
   /** Values under the cursor, each series at its last point up to there. @param {any} plot */
@@ -320,7 +407,8 @@ export class Chart {
       return value === undefined ? "–" : this.#text(line, value);
     });
     const iteration = this.#iterationAt(index);
-    const where = this.axis === "iteration" ? `at ${iteration}` : `at ${axisValue(this.axis, x)}, iteration ${iteration}`;
+    const where =
+      this.axis === "iteration" ? `at ${iteration}` : `at ${axisValue(this.axis, x)}, iteration ${iteration}`;
     setText(this.value, `${values.join(" · ")} ${where}`);
   }
 
@@ -340,7 +428,10 @@ export class Chart {
     setText(this.value, labelled.map((line) => this.#text(line, newest(line)[2])).join(" · "));
     this.host.setAttribute("role", "img");
     const keys = this.announce ? ` Arrow keys move the cursor, plus and minus zoom${this.#enterWords()}.` : "";
-    this.host.setAttribute("aria-label", `${labelled.map((line) => `${line.label} ${this.#text(line, newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`);
+    this.host.setAttribute(
+      "aria-label",
+      `${labelled.map((line) => `${line.label} ${this.#text(line, newest(line)[2])} at iteration ${newest(line)[0]}`).join("; ")}.${keys}`,
+    );
   }
 
   #enterWords() {
@@ -357,7 +448,8 @@ export class Chart {
     if (!width) return;
     const { height } = this;
     if (!this.plot && this.lines.length) this.show(this.lines);
-    else if (this.plot && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
+    else if (this.plot && (width !== this.plot.width || height !== this.plot.height))
+      this.plot.setSize({ width, height });
   }
 }
 
@@ -384,7 +476,9 @@ export function onIterations(points) {
 export function evaluationLine(evaluations, suite) {
   const mine = evaluations.filter((result) => result.suite === suite).sort((a, b) => a.iteration - b.iteration);
   return {
-    label: "Evaluation", color: "--good", dots: true,
+    label: "Evaluation",
+    color: "--good",
+    dots: true,
     points: mine.map((result) => [result.iteration, result.iteration, result.success]),
     intervals: mine.map((result) => [result.iteration, result.success_low, result.success_high]),
   };

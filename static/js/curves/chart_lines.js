@@ -71,9 +71,15 @@ export function linesOf(plan, curves, sources, catalog, { average, smoothing }) 
     const scale = plan.own && index ? { scale: `y${index}`, unit: metric?.unit ?? "" } : {};
     return groupsOf(shown, average).map((group) => {
       const several = plan.names.length > 1;
-      const label = several ? `${single ? "" : `${groupLabel(group)}: `}${metric?.title ?? name}` : single ? metric?.title ?? name : groupLabel(group);
-      const look = !several ? { color: group[0].color, dash: group[0].dash }
-        : single ? { color: `--run-${(index % COLORS) + 1}`, dash: DASHES[Math.floor(index / COLORS) % DASHES.length] }
+      const label = several
+        ? `${single ? "" : `${groupLabel(group)}: `}${metric?.title ?? name}`
+        : single
+          ? (metric?.title ?? name)
+          : groupLabel(group);
+      const look = !several
+        ? { color: group[0].color, dash: group[0].dash }
+        : single
+          ? { color: `--run-${(index % COLORS) + 1}`, dash: DASHES[Math.floor(index / COLORS) % DASHES.length] }
           : { color: group[0].color, dash: DASHES[index % DASHES.length] };
       const format = several ? { format: formatOf(metric?.unit ?? "") } : {};
       return { ...lineOf(name, metric, curves, group, smoothing), ...look, ...scale, ...format, label };
@@ -82,7 +88,12 @@ export function linesOf(plan, curves, sources, catalog, { average, smoothing }) 
   if (!single || plan.names.length > 1) return lines;
   const [name] = plan.names;
   const own = curves[shown[0]?.slug] ?? {};
-  return [...lines, ...referencesOf(own, catalog[name]), ...limitsOf(own, catalog[name], ""), ...(plan.watched ? signalOf(own, catalog, catalog[name]?.signal) : [])];
+  return [
+    ...lines,
+    ...referencesOf(own, catalog[name]),
+    ...limitsOf(own, catalog[name], ""),
+    ...(plan.watched ? signalOf(own, catalog, catalog[name]?.signal) : []),
+  ];
 }
 
 /** Runs that are drawn as one line. @param {Source[]} sources @param {boolean} average @returns {Source[][]} */
@@ -99,7 +110,9 @@ export function groupsOf(sources, average) {
 
 /** @param {Source[]} group */
 export function groupLabel(group) {
-  return group.length > 1 ? `${group.map((source) => source.letter ?? source.label).join(", ")}: mean ± std` : group[0].label;
+  return group.length > 1
+    ? `${group.map((source) => source.letter ?? source.label).join(", ")}: mean ± std`
+    : group[0].label;
 }
 
 /**
@@ -113,27 +126,48 @@ export function groupLabel(group) {
 function lineOf(name, metric, curves, group, smoothing) {
   const dots = name.startsWith("eval/");
   if (group.length > 1) {
-    const { points, deviations } = meanOf(group.map(({ slug }) => curves[slug]?.[name] ?? []).filter((points) => points.length));
+    const { points, deviations } = meanOf(
+      group.map(({ slug }) => curves[slug]?.[name] ?? []).filter((points) => points.length),
+    );
     const iterations = points.map(([at]) => at);
     const level = dots ? 0 : smoothing;
-    const means = smooth(iterations, points.map(([, , y]) => y), level);
+    const means = smooth(
+      iterations,
+      points.map(([, , y]) => y),
+      level,
+    );
     const calm = smooth(iterations, deviations, level);
-    return { points, dots, spread: points.map(([, x], index) => [x, means[index] - calm[index], means[index] + calm[index]]) };
+    return {
+      points,
+      dots,
+      spread: points.map(([, x], index) => [x, means[index] - calm[index], means[index] + calm[index]]),
+    };
   }
   const own = curves[group[0].slug] ?? {};
   const { low, high } = metric?.partners ?? {};
   if (!low || !high) return { points: own[name] ?? [], dots };
   const highs = new Map((own[high] ?? []).map(([at, , value]) => [at, value]));
   return {
-    points: own[name] ?? [], dots,
-    intervals: (own[low] ?? []).flatMap(([at, x, value]) => (highs.has(at) ? [[x, value, /** @type {number} */ (highs.get(at))]] : [])),
+    points: own[name] ?? [],
+    dots,
+    intervals: (own[low] ?? []).flatMap(([at, x, value]) =>
+      highs.has(at) ? [[x, value, /** @type {number} */ (highs.get(at))]] : [],
+    ),
   };
 }
 
-/** Success of the best and of random play. @param {Record<string, Point[]>} own @param {Metric|undefined} metric @returns {Line[]} */
+/**
+ * Success of the best and of random play.
+ * @param {Record<string, Point[]>} own
+ * @param {Metric|undefined} metric
+ * @returns {Line[]}
+ */
 function referencesOf(own, metric) {
   const look = { color: "--soft", dash: [2, 3], plain: true, quiet: true, level: true };
-  return [["Best play", "best"], ["Random play", "random"]].flatMap(([label, role]) => {
+  return [
+    ["Best play", "best"],
+    ["Random play", "random"],
+  ].flatMap(([label, role]) => {
     const points = own[metric?.partners[role] ?? ""] ?? [];
     return points.length ? [{ ...look, label, points }] : [];
   });
@@ -158,9 +192,18 @@ function limitsOf(own, metric, scale) {
  * @returns {Line[]}
  */
 function signalOf(own, catalog, name) {
-  const points = name ? own[name] ?? [] : [];
+  const points = name ? (own[name] ?? []) : [];
   if (!name || !points.length) return [];
   /** @type {Line} */
-  const line = { label: catalog[name].title, color: "--warn", points, plain: true, quiet: true, faint: true, scale: "signal", unit: "" };
+  const line = {
+    label: catalog[name].title,
+    color: "--warn",
+    points,
+    plain: true,
+    quiet: true,
+    faint: true,
+    scale: "signal",
+    unit: "",
+  };
   return [line, ...limitsOf(own, catalog[name], "signal")];
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * A page of charts with a shared zoom, axis and smoothing: fetches buckets for the charts in view and appends live values.
- * Memory is bounded: only buckets are stored, for the whole range and for the zoomed range.
+ * A page of charts with a shared zoom, axis and smoothing: fetches buckets for the charts in view and appends live
+ * values. Memory is bounded: only buckets are stored, for the whole range and for the zoomed range.
  */
 
 import { Chart } from "./chart.js";
@@ -42,8 +42,8 @@ function named(root) {
 
 export class ChartPage {
   /**
-   * @param {HTMLElement} root contains [data-metric] cards; its data-curves is the address of the buckets, its data-extent
-   *   the first and last iteration, number of tokens and second of the runs
+   * @param {HTMLElement} root contains [data-metric] cards; its data-curves is the address of the buckets, its
+   *   data-extent the first and last iteration, number of tokens and second of the runs
    * @param {Source[]} sources
    * @param {Record<string, Metric>} catalog all metrics of the runs
    * @param {object} options
@@ -72,15 +72,18 @@ export class ChartPage {
     this.generation = 0;
     /** @type {Card[]} */ this.cards = [];
     /** @type {Set<Card>} */ this.dirty = new Set();
-    this.seen = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        const card = this.cards.find((card) => card.root === entry.target);
-        if (!card) continue;
-        card.visible = entry.isIntersecting;
-        if (card.visible) this.#redraw(card);
-      }
-      this.#fetchSoon();
-    }, { rootMargin: "200px" });
+    this.seen = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          const card = this.cards.find((card) => card.root === entry.target);
+          if (!card) continue;
+          card.visible = entry.isIntersecting;
+          if (card.visible) this.#redraw(card);
+        }
+        this.#fetchSoon();
+      },
+      { rootMargin: "200px" },
+    );
     for (const node of root.querySelectorAll("[data-metric]")) this.add(/** @type {HTMLElement} */ (node));
   }
 
@@ -91,13 +94,25 @@ export class ChartPage {
    * @returns {Card}
    */
   add(root, large = false) {
-    const plan = { names: named(root), own: root.dataset.own !== undefined, watched: root.dataset.watched !== undefined };
+    const plan = {
+      names: named(root),
+      own: root.dataset.own !== undefined,
+      watched: root.dataset.watched !== undefined,
+    };
     const unit = this.catalog[plan.names[0]]?.unit ?? "";
     /** @type {Card} */
     const card = {
-      root, plan, whole: null, part: null, visible: false,
+      root,
+      plan,
+      whole: null,
+      part: null,
+      visible: false,
       chart: new Chart(root, {
-        unit, share: unit === "share", height: 0, format: formatOf(unit), announce: this.announce,
+        unit,
+        share: unit === "share",
+        height: 0,
+        format: formatOf(unit),
+        announce: this.announce,
         onRange: (range) => this.zoom(range),
         onEnlarge: large ? undefined : () => this.onEnlarge(card.plan),
         onPick: (iteration, event) => {
@@ -146,7 +161,8 @@ export class ChartPage {
 
   /** Zoom to a range of the axis in full resolution; null shows everything. @param {Range} range */
   zoom(range) {
-    if (range === this.range || (range && this.range && range.low === this.range.low && range.high === this.range.high)) return;
+    if (range === this.range || (range && this.range && range.low === this.range.low && range.high === this.range.high))
+      return;
     this.range = range;
     for (const card of this.cards) card.part = null;
     this.redraw();
@@ -178,7 +194,8 @@ export class ChartPage {
    * @param {{iteration: number, tokens: number, seconds: number, values: Record<string, number>}} event
    */
   append(slug, event) {
-    for (const axis of /** @type {Axis[]} */ (["iteration", "tokens", "seconds"])) this.extent[axis] = Math.max(this.extent[axis], event[axis]);
+    for (const axis of /** @type {Axis[]} */ (["iteration", "tokens", "seconds"]))
+      this.extent[axis] = Math.max(this.extent[axis], event[axis]);
     const x = event[this.axis];
     for (const card of this.cards) {
       for (const cut of [card.whole, card.part]) {
@@ -186,7 +203,10 @@ export class ChartPage {
         for (const name of namesOf(card.plan, this.catalog)) {
           if (!(name in event.values)) continue;
           const points = (cut.points[slug] ??= {})[name] ?? [];
-          cut.points[slug][name] = bounded(cut, [...points.filter(([at]) => at !== event.iteration), [event.iteration, x, event.values[name]]]);
+          cut.points[slug][name] = bounded(cut, [
+            ...points.filter(([at]) => at !== event.iteration),
+            [event.iteration, x, event.values[name]],
+          ]);
         }
       }
       if (card.visible) this.#redraw(card);
@@ -204,7 +224,8 @@ export class ChartPage {
     const missing = this.cards.filter((card) => card.visible && (part ? !card.part : !card.whole));
     if (!missing.length) return;
     const query = new URLSearchParams({ x: this.axis });
-    for (const name of new Set(missing.flatMap((card) => namesOf(card.plan, this.catalog)))) query.append("names", name);
+    for (const name of new Set(missing.flatMap((card) => namesOf(card.plan, this.catalog))))
+      query.append("names", name);
     if (this.range) {
       query.set("from", String(this.range.low));
       query.set("to", String(this.range.high));
@@ -227,7 +248,10 @@ export class ChartPage {
     if (again) this.#fetchSoon();
   }
 
-  /** The axis of all charts reaches as far as the newest point. @param {Record<string, Record<string, Point[]>>} points */
+  /**
+   * The axis of all charts reaches as far as the newest point.
+   * @param {Record<string, Record<string, Point[]>>} points
+   */
   #extend(points) {
     const ends = Object.values(points).flatMap((curves) => Object.values(curves).flatMap((curve) => curve.slice(-1)));
     const last = Math.max(this.extent[this.axis], ...ends.map(([, x]) => x));
@@ -272,17 +296,32 @@ export class ChartPage {
  * @returns {Record<string, Record<string, Point[]>>}
  */
 function pointsOf(runs, names) {
-  return Object.fromEntries(Object.entries(runs).map(([slug, curves]) => [slug, Object.fromEntries(names.map((name) => {
-    const column = curves[name];
-    return [name, column ? column.iteration.map((at, index) => /** @type {Point} */ ([at, column.x ? column.x[index] : at, column.value[index]])) : []];
-  }))]));
+  return Object.fromEntries(
+    Object.entries(runs).map(([slug, curves]) => [
+      slug,
+      Object.fromEntries(
+        names.map((name) => {
+          const column = curves[name];
+          return [
+            name,
+            column
+              ? column.iteration.map(
+                  (at, index) => /** @type {Point} */ ([at, column.x ? column.x[index] : at, column.value[index]]),
+                )
+              : [],
+          ];
+        }),
+      ),
+    ]),
+  );
 }
 
 /** @param {Cut} cut @param {Point[]} points @returns {Point[]} */
 function bounded(cut, points) {
   let buckets = cut.stride > 0 ? compress(points, cut.stride, 1, 2) : points;
   while (buckets.length > MAX_POINTS) {
-    cut.stride = cut.stride > 0 ? cut.stride * 2 : (points[points.length - 1][1] - points[0][1]) / (MAX_POINTS / 4) || 1;
+    cut.stride =
+      cut.stride > 0 ? cut.stride * 2 : (points[points.length - 1][1] - points[0][1]) / (MAX_POINTS / 4) || 1;
     buckets = compress(points, cut.stride, 1, 2);
   }
   return buckets;

@@ -133,7 +133,8 @@ export function drawSpread(plot, color, spread, scale) {
   context.fillStyle = color;
   context.globalAlpha = 0.18;
   context.beginPath();
-  const place = (/** @type {number} */ x, /** @type {number} */ y) => context.lineTo(plot.valToPos(x, "x", true), plot.valToPos(y, scale, true));
+  const place = (/** @type {number} */ x, /** @type {number} */ y) =>
+    context.lineTo(plot.valToPos(x, "x", true), plot.valToPos(y, scale, true));
   for (const [x, low] of spread) place(x, low);
   for (const [x, , high] of [...spread].reverse()) place(x, high);
   context.fill();

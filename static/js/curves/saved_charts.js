@@ -24,14 +24,21 @@ export function parse(text) {
   let stored = null;
   try {
     stored = JSON.parse(text ?? "null");
-  } catch { /* nothing usable is stored */ }
+  } catch {
+    /* nothing usable is stored */
+  }
   const pins = Array.isArray(stored?.pins) ? stored.pins : [];
   const limits = stored?.limits && typeof stored.limits === "object" ? Object.entries(stored.limits) : [];
-  const strings = (/** @type {any} */ names) => Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === "string");
+  const strings = (/** @type {any} */ names) =>
+    Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === "string");
   return {
-    pins: pins.filter((/** @type {any} */ pin) => strings(pin?.names)).slice(0, MAX_PINS)
+    pins: pins
+      .filter((/** @type {any} */ pin) => strings(pin?.names))
+      .slice(0, MAX_PINS)
       .map((/** @type {any} */ pin) => ({ names: pin.names.slice(0, MAX_METRICS), own: pin.own === true })),
-    limits: Object.fromEntries(limits.map(([key, ends]) => [key, { low: finite(ends?.low), high: finite(ends?.high) }])),
+    limits: Object.fromEntries(
+      limits.map(([key, ends]) => [key, { low: finite(ends?.low), high: finite(ends?.high) }]),
+    ),
   };
 }
 
@@ -53,7 +60,9 @@ export function load() {
 export function store(saved) {
   try {
     localStorage.setItem(KEY, JSON.stringify(saved));
-  } catch { /* they last until the page is left */ }
+  } catch {
+    /* they last until the page is left */
+  }
 }
 
 /** @param {Saved} saved @param {string[]} names */

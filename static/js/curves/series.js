@@ -25,19 +25,23 @@ export function smooth(iterations, values, smoothing) {
 }
 
 /**
- * Align series on the union of their x values, in uPlot's format: [xs, ys, ys, …] with null where a series has no point.
+ * Align series on the union of their x values, in uPlot's format: [xs, ys, ys, …] with null where a series has no
+ * point.
  * @param {Points[]} series
  * @returns {Array<Array<number|null>>}
  */
 export function align(series) {
   const xs = [...new Set(series.flatMap((points) => points.map(([x]) => x)))].sort((a, b) => a - b);
   const at = new Map(xs.map((x, index) => [x, index]));
-  return [xs, ...series.map((points) => {
-    /** @type {Array<number|null>} */
-    const ys = new Array(xs.length).fill(null);
-    for (const [x, y] of points) ys[/** @type {number} */ (at.get(x))] = y;
-    return ys;
-  })];
+  return [
+    xs,
+    ...series.map((points) => {
+      /** @type {Array<number|null>} */
+      const ys = new Array(xs.length).fill(null);
+      for (const [x, y] of points) ys[/** @type {number} */ (at.get(x))] = y;
+      return ys;
+    }),
+  ];
 }
 
 /** Maximum number of buckets of a live curve. */

@@ -55,7 +55,9 @@ function byteTicks(ticks) {
   const sizes = shown.map((tick) => tick / 1024 ** at);
   const step = Math.min(...sizes.slice(1).map((size, index) => Math.abs(size - sizes[index])), largest);
   const digits = sizes.every(Number.isInteger) ? 0 : Math.max(0, Math.min(3, Math.ceil(-Math.log10(step))));
-  return ticks.map((tick) => (tick === null ? "" : `${(tick / 1024 ** at).toFixed(digits).replace("-", "−")} ${BYTES[at]}`));
+  return ticks.map((tick) =>
+    tick === null ? "" : `${(tick / 1024 ** at).toFixed(digits).replace("-", "−")} ${BYTES[at]}`,
+  );
 }
 
 /** The unit of a y limit that a person types: shares are typed in percent. @param {string} unit */

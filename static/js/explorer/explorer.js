@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Trajectory explorer: marks invalid fields, moves between rows with j and k, updates the counts of a live run and offers
- * new results. The server renders the list; htmx swaps it in.
+ * Trajectory explorer: marks invalid fields, moves between rows with j and k, updates the counts of a live run and
+ * offers new results. The server renders the list; htmx swaps it in.
  */
 
 import { countAll } from "./explorer_counts.js";
@@ -26,7 +26,9 @@ let fetching = 0;
 
 /** Read the counts of the last rendered list. */
 function readRendered() {
-  /** @type {Counts|null} */ const rendered = JSON.parse(document.getElementById("explorer-counts")?.textContent ?? "null");
+  /** @type {Counts|null} */ const rendered = JSON.parse(
+    document.getElementById("explorer-counts")?.textContent ?? "null",
+  );
   renderedCount = rendered?.now.found ?? 0;
   start(rendered);
 }
@@ -67,14 +69,17 @@ function showSoon() {
 
 /** Fetch counts that only the server can compute, at most once per interval. */
 function fetchSoon() {
-  fetching ||= window.setTimeout(async () => {
-    const before = counts;
-    const now = await fetchJson(`${form.dataset.counts}${location.search}`);
-    fetching = 0;
-    if (!now || before !== counts) return; // the list was replaced meanwhile and brought its own counts
-    start(now);
-    show();
-  }, FETCH_INTERVAL * (0.75 + Math.random() / 2));
+  fetching ||= window.setTimeout(
+    async () => {
+      const before = counts;
+      const now = await fetchJson(`${form.dataset.counts}${location.search}`);
+      fetching = 0;
+      if (!now || before !== counts) return; // the list was replaced meanwhile and brought its own counts
+      start(now);
+      show();
+    },
+    FETCH_INTERVAL * (0.75 + Math.random() / 2),
+  );
 }
 
 document.addEventListener("runevents", (event) => {
@@ -104,7 +109,11 @@ function refill() {
   const query = new URLSearchParams(location.search);
   for (const slot of form.querySelectorAll(".field-error")) slot.textContent = "";
   for (const field of form.elements) {
-    if ((field instanceof HTMLInputElement || field instanceof HTMLSelectElement) && field.name && field.type !== "hidden") {
+    if (
+      (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) &&
+      field.name &&
+      field.type !== "hidden"
+    ) {
       const exact = /^iteration_m/.test(field.name) ? query.get("iteration") : null;
       const index = field.name === "group_number" ? query.get("group") : null; // from 0, in earlier links
       field.value = query.get(field.name) ?? exact ?? (index && String(Number(index) + 1)) ?? "";
@@ -115,9 +124,14 @@ function refill() {
 
 /** Whether the numbers of what was found are folded away: kept when the list is replaced. */
 let folded = false;
-document.addEventListener("toggle", (event) => {
-  if (event.target instanceof HTMLDetailsElement && event.target.matches(".facets") && event.target.isConnected) folded = !event.target.open;
-}, true);
+document.addEventListener(
+  "toggle",
+  (event) => {
+    if (event.target instanceof HTMLDetailsElement && event.target.matches(".facets") && event.target.isConnected)
+      folded = !event.target.open;
+  },
+  true,
+);
 
 document.addEventListener("htmx:afterSettle", () => {
   if (folded) document.querySelector("details.facets")?.removeAttribute("open");
@@ -138,7 +152,11 @@ function walk(way) {
   return links.length > 0;
 }
 
-describe("Trajectories", [["j k", "next, previous trajectory"], ["Enter", "open it"], ["/", "search"]]);
+describe("Trajectories", [
+  ["j k", "next, previous trajectory"],
+  ["Enter", "open it"],
+  ["/", "search"],
+]);
 onKey((key) => {
   if (key === "j") return walk(1);
   if (key === "k") return walk(-1);

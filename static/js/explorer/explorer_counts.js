@@ -4,7 +4,9 @@
  * documents the shape; counts that cannot be derived from events are fetched from the server (`by_itself` false).
  */
 
-/** @typedef {{found: number, ended: number, success: number, reward: number, rewarded: number, more?: boolean}} Facts */
+/**
+ * @typedef {{found: number, ended: number, success: number, reward: number, rewarded: number, more?: boolean}} Facts
+ */
 /**
  * A trajectory that may still change or match the filters.
  * @typedef {object} OpenTrajectory
@@ -113,7 +115,12 @@ function apply(counts, open, event) {
   }
 }
 
-/** Start an iteration: add trajectories that can no longer change to the base. @param {LiveCounts} counts @param {Map<string, OpenTrajectory>} open @param {number} iteration */
+/**
+ * Start an iteration: add trajectories that can no longer change to the base.
+ * @param {LiveCounts} counts
+ * @param {Map<string, OpenTrajectory>} open
+ * @param {number} iteration
+ */
 function closeFinished(counts, open, iteration) {
   counts.newest = iteration;
   for (const trajectory of open.values()) {
@@ -127,9 +134,22 @@ function closeFinished(counts, open, iteration) {
 /** @param {Event} event @param {string} id @returns {OpenTrajectory} */
 function waiting(event, id) {
   return {
-    id, iteration: event.iteration, split: event.split, suite: event.suite ?? "", environment: event.environment,
-    group: event.group, kept: null, status: "waiting", turns: 0, actions: 0, tokens: 0, reward: 0, broken: false, end: "",
-    lost: null, error: "",
+    id,
+    iteration: event.iteration,
+    split: event.split,
+    suite: event.suite ?? "",
+    environment: event.environment,
+    group: event.group,
+    kept: null,
+    status: "waiting",
+    turns: 0,
+    actions: 0,
+    tokens: 0,
+    reward: 0,
+    broken: false,
+    end: "",
+    lost: null,
+    error: "",
   };
 }
 
@@ -137,16 +157,29 @@ function waiting(event, id) {
 function withTurn(trajectory, event) {
   const executed = event.actions.filter((/** @type {any} */ action) => action.status === "executed").length;
   return {
-    ...trajectory, status: "playing", turns: trajectory.turns + 1, actions: trajectory.actions + executed, tokens: trajectory.tokens === null || event.tokens == null ? null : trajectory.tokens + event.tokens,
-    reward: (trajectory.reward ?? 0) + event.reward, broken: formatBroken(trajectory.broken, event),
+    ...trajectory,
+    status: "playing",
+    turns: trajectory.turns + 1,
+    actions: trajectory.actions + executed,
+    tokens: trajectory.tokens === null || event.tokens == null ? null : trajectory.tokens + event.tokens,
+    reward: (trajectory.reward ?? 0) + event.reward,
+    broken: formatBroken(trajectory.broken, event),
   };
 }
 
 /** @param {OpenTrajectory} trajectory @param {Event} event @returns {OpenTrajectory} */
 function withEnd(trajectory, event) {
   return {
-    ...trajectory, status: endStatus(event), end: event.end, reward: event.total_reward ?? null, turns: event.turns,
-    actions: event.actions, tokens: event.tokens ?? null, broken: formatBrokenAtEnd(trajectory.broken, event), error: event.error ?? "", lost: event.lost_at ?? null,
+    ...trajectory,
+    status: endStatus(event),
+    end: event.end,
+    reward: event.total_reward ?? null,
+    turns: event.turns,
+    actions: event.actions,
+    tokens: event.tokens ?? null,
+    broken: formatBrokenAtEnd(trajectory.broken, event),
+    error: event.error ?? "",
+    lost: event.lost_at ?? null,
   };
 }
 
@@ -207,11 +240,19 @@ export function matches(filters, windows, trajectory) {
       return own !== null && (end === "min" ? own >= value : own <= value);
     }
     switch (name) {
-      case "outcome": return OUTCOMES[value](trajectory);
-      case "success": return trajectory.status === (value ? "success" : "failed");
-      case "format": return trajectory.broken === (value === "broken");
-      case "alarm": return value === windows.some(([from, to]) => trajectory.iteration >= from && (to === null || trajectory.iteration < to));
-      default: return /** @type {Record<string, any>} */ (trajectory)[name] === value;
+      case "outcome":
+        return OUTCOMES[value](trajectory);
+      case "success":
+        return trajectory.status === (value ? "success" : "failed");
+      case "format":
+        return trajectory.broken === (value === "broken");
+      case "alarm":
+        return (
+          value ===
+          windows.some(([from, to]) => trajectory.iteration >= from && (to === null || trajectory.iteration < to))
+        );
+      default:
+        return /** @type {Record<string, any>} */ (trajectory)[name] === value;
     }
   });
 }

@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * Brush of the explorer's distribution of rewards: two handles (range inputs) by mouse and keyboard, and dragging over the
- * bars. A chosen range goes into the fields `reward_min` and `reward_max` of the form, whose change reloads the list.
+ * Brush of the explorer's distribution of rewards: two handles (range inputs) by mouse and keyboard, and dragging over
+ * the bars. A chosen range goes into the fields `reward_min` and `reward_max` of the form, whose change reloads the
+ * list.
  */
 
 import { number } from "../ui/formatting.js";
@@ -21,7 +22,8 @@ function brushOf(target) {
   const host = target instanceof Element ? target.closest("[data-brush]") : null;
   const low = host?.querySelector("[data-low]");
   const high = host?.querySelector("[data-high]");
-  if (!(host instanceof HTMLElement) || !(low instanceof HTMLInputElement) || !(high instanceof HTMLInputElement)) return null;
+  if (!(host instanceof HTMLElement) || !(low instanceof HTMLInputElement) || !(high instanceof HTMLInputElement))
+    return null;
   return { host, low, high, start: Number(host.dataset.start), step: Number(host.dataset.step) };
 }
 
@@ -36,7 +38,13 @@ function show(brush) {
   const all = from === 0 && to === Number(brush.high.max);
   for (const handle of [brush.low, brush.high]) handle.setAttribute("aria-valuetext", number(edge(brush, handle)));
   const words = brush.host.querySelector("[data-brush-words]");
-  if (words) setText(words, all ? "Drag over the bars, or move an end" : `${number(edge(brush, brush.low))} to ${number(edge(brush, brush.high))}`);
+  if (words)
+    setText(
+      words,
+      all
+        ? "Drag over the bars, or move an end"
+        : `${number(edge(brush, brush.low))} to ${number(edge(brush, brush.high))}`,
+    );
   const width = 100 / Number(brush.high.max);
   for (const bar of brush.host.querySelectorAll(".bar")) {
     const middle = (Number(bar.getAttribute("x")) + width / 2) / width;

@@ -43,7 +43,9 @@ class Bell {
     this.cursor = update.cursor;
     try {
       localStorage.setItem(this.key, String(update.cursor));
-    } catch { /* storage is forbidden: after a reload, nothing of before is shown again */ }
+    } catch {
+      /* storage is forbidden: after a reload, nothing of before is shown again */
+    }
     this.channel.postMessage(update);
     this.#show(update);
     if (areOn()) for (const entry of update.entries.toReversed()) notify(entry);
@@ -67,7 +69,10 @@ class Bell {
     note.hidden = false;
     if (!note.querySelector("a")) note.append(html("span", {}), " ", html("a", { href: "/inbox" }, ["Show"]));
     this.arrived = (this.arrived ?? 0) + entries.length;
-    setText(/** @type {Element} */ (note.querySelector("span")), `${plural(this.arrived, "new entry", "new entries")}.`);
+    setText(
+      /** @type {Element} */ (note.querySelector("span")),
+      `${plural(this.arrived, "new entry", "new entries")}.`,
+    );
   }
 }
 

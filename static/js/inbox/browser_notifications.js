@@ -3,7 +3,9 @@
 
 import { setText } from "../ui/dom.js";
 
-/** @typedef {{kind: string, slug: string, title: string, run: string, message: string, href: string, at: number}} Entry */
+/**
+ * @typedef {{kind: string, slug: string, title: string, run: string, message: string, href: string, at: number}} Entry
+ */
 
 const KEY = "echoscope.browserNotifications";
 
@@ -20,14 +22,18 @@ export function areOn() {
 export function notify(entry) {
   try {
     const shown = new Notification(entry.run ? `${entry.title}: ${entry.run}` : entry.title, {
-      body: entry.message, tag: `echoscope-${entry.slug}`, icon: "/static/img/icon.svg",
+      body: entry.message,
+      tag: `echoscope-${entry.slug}`,
+      icon: "/static/img/icon.svg",
     });
     shown.addEventListener("click", () => {
       window.focus();
       location.assign(entry.href);
       shown.close();
     });
-  } catch { /* browsers of phones show them to installed pages only */ }
+  } catch {
+    /* browsers of phones show them to installed pages only */
+  }
 }
 
 /** @param {HTMLElement} panel */
@@ -37,10 +43,14 @@ function bind(panel) {
   if (!words || !(button instanceof HTMLButtonElement)) return;
   const show = () => {
     const state = "Notification" in window ? (areOn() ? "on" : Notification.permission) : "missing";
-    setText(words, /** @type {Record<string, string>} */ ({
-      on: "On in this browser.", missing: "This browser has no notifications, or this address is not secure (https).",
-      denied: "Blocked in this browser: allow notifications for this site in its settings, then come back.",
-    })[state] ?? "Off in this browser.");
+    setText(
+      words,
+      /** @type {Record<string, string>} */ ({
+        on: "On in this browser.",
+        missing: "This browser has no notifications, or this address is not secure (https).",
+        denied: "Blocked in this browser: allow notifications for this site in its settings, then come back.",
+      })[state] ?? "Off in this browser.",
+    );
     setText(button, state === "on" ? "Turn off" : "Turn on");
     button.hidden = state === "missing" || state === "denied";
   };
@@ -48,7 +58,9 @@ function bind(panel) {
     const on = !areOn() && (await Notification.requestPermission()) === "granted";
     try {
       localStorage.setItem(KEY, on ? "on" : "off");
-    } catch { /* storage is forbidden: they stay off */ }
+    } catch {
+      /* storage is forbidden: they stay off */
+    }
     show();
   });
   show();

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Echo Trap panel beside the stage: state, signals as sparklines with their limits, rewinds and past alarms. Renders the
- * same text as webapp/runs/echo_trap.py.
+ * Echo Trap panel beside the stage: state, signals as sparklines with their limits, rewinds and past alarms. Renders
+ * the same text as webapp/runs/echo_trap.py.
  */
 
 import { html, need, setText, svg } from "../ui/dom.js";
@@ -33,18 +33,26 @@ const SHOWN = ["evidence", "curves", "alarms", "rewinds", "state"];
  */
 export function showEchoTrap(state, drawn) {
   const panel = need(document, "[data-trap]");
-  if (state.evidence !== drawn.evidence) for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
+  if (state.evidence !== drawn.evidence)
+    for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
   if (drawn.seq === undefined || SHOWN.every((part) => state[part] === drawn[part])) return;
   const level = levelOf(state);
   setText(need(panel, "[data-trap-words]"), messageOf(state, level, titlesOf(panel)));
   if (level === panel.dataset.trap && state.alarms === drawn.alarms && state.rewinds === drawn.rewinds) return;
-  if (level !== panel.dataset.trap) /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = opensAt(level);
+  if (level !== panel.dataset.trap)
+    /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = opensAt(level);
   panel.dataset.trap = level;
   setText(need(panel, "[data-trap-word]"), WORDS[level] ?? `${level[0].toUpperCase()}${level.slice(1)}`);
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
-  for (const text of panel.querySelectorAll("[data-meaning]")) /** @type {HTMLElement} */ (text).hidden = text.getAttribute("data-meaning") !== level;
-  need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])));
-  need(panel, "[data-past]").replaceChildren(...state.alarms.map((alarm) => past(alarm, panel.dataset.trajectories ?? "")).reverse());
+  for (const text of /** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("[data-meaning]"))) {
+    text.hidden = text.dataset.meaning !== level;
+  }
+  need(panel, "[data-rewinds]").replaceChildren(
+    ...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])),
+  );
+  need(panel, "[data-past]").replaceChildren(
+    ...state.alarms.map((alarm) => past(alarm, panel.dataset.trajectories ?? "")).reverse(),
+  );
   need(panel, "[data-no-past]").hidden = state.alarms.length > 0;
 }
 
@@ -56,7 +64,9 @@ function opensAt(level) {
 /** Titles of the signals by key, as the page lists them. @param {Element} panel */
 function titlesOf(panel) {
   const rows = /** @type {HTMLElement[]} */ ([...panel.querySelectorAll(".signs [data-sign]")]);
-  return Object.fromEntries(rows.map((row) => [row.dataset.sign ?? "", row.querySelector(".sign-name")?.textContent ?? ""]));
+  return Object.fromEntries(
+    rows.map((row) => [row.dataset.sign ?? "", row.querySelector(".sign-name")?.textContent ?? ""]),
+  );
 }
 
 /**
@@ -67,7 +77,8 @@ export function levelOf({ alarm, evidence, curves, run, state }) {
   if (alarm?.state === "watch" || alarm?.state === "trapped") return alarm.state;
   const learning = evidence.learning?.at(-1);
   if (learning && crossed("below", learning[1], learning[2])) return "no_signal";
-  const shown = (/** @type {[string, unknown[]]} */ [key, points]) => points.length > 0 && !PARTIAL_SIGNALS.includes(key);
+  const shown = (/** @type {[string, unknown[]]} */ [key, points]) =>
+    points.length > 0 && !PARTIAL_SIGNALS.includes(key);
   if (alarm?.state === "healthy" || Object.entries(evidence).some(shown)) return "healthy";
   if (run.recorded && !recorded(curves, EARLY_METRICS).length) return "not_recorded";
   return ENDED.includes(state) ? "too_short" : "unknown";
@@ -94,7 +105,9 @@ export function messageOf({ alarm, evidence, curves, run }, level, titles) {
   }
   if (alarm) return alarm.message;
   if (level === "unknown") return run.recorded ? FEW : UNKNOWN;
-  const judged = Object.keys(titles).filter((key) => key !== "learning" && evidence[key]?.length).map((key) => titles[key].toLowerCase());
+  const judged = Object.keys(titles)
+    .filter((key) => key !== "learning" && evidence[key]?.length)
+    .map((key) => titles[key].toLowerCase());
   return `No sign of a collapse in ${listed(judged.length ? judged : ["the learning signal"])}.`;
 }
 
@@ -112,20 +125,26 @@ export function alarmBands(alarms) {
   const standing = alarms.filter((alarm) => !alarm.undone);
   return standing.flatMap(({ state, iteration }, index) => {
     const next = standing[index + 1];
-    return state === "healthy" ? [] : [{ state, from: iteration, to: Math.max(iteration, (next?.iteration ?? iteration) - 1), open: !next }];
+    return state === "healthy"
+      ? []
+      : [{ state, from: iteration, to: Math.max(iteration, (next?.iteration ?? iteration) - 1), open: !next }];
   });
 }
 
 /** @param {import("../types.js").Rewind} rewind */
 function rewindWords({ number, from_iteration, to_iteration, changes }) {
-  const changed = Object.entries(changes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  const changed = Object.entries(changes)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(", ");
   return `Rewound from iteration ${from_iteration} to ${to_iteration} (rewind ${number})${changed ? `; changed ${changed}` : ""}.`;
 }
 
 /** @param {import("../types.js").PastAlarm} alarm @param {string} trajectories */
 function past({ state, iteration, message, undone }, trajectories) {
   const head = html("b", {}, [`Iteration ${iteration}: ${state}`]);
-  const parts = undone ? [head, " ", html("span", { class: "tag" }, ["undone by a rewind"])] : [html("a", { href: `${trajectories}?iteration=${iteration}` }, [head])];
+  const parts = undone
+    ? [head, " ", html("span", { class: "tag" }, ["undone by a rewind"])]
+    : [html("a", { href: `${trajectories}?iteration=${iteration}` }, [head])];
   return html("li", { class: undone ? "undone" : null }, [...parts, ` ${message}`]);
 }
 
@@ -136,7 +155,15 @@ function showSign(row, state) {
   const newest = points[points.length - 1];
   row.classList.toggle("crossed", Boolean(newest) && crossed(bad, newest[1], newest[2]));
   const words = row.querySelector("[data-sign-words]"); // the line of a healthy run has curves only
-  if (words) setText(words, newest ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}` : state.run.recorded ? "no data" : "no data yet");
+  if (words)
+    setText(
+      words,
+      newest
+        ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}`
+        : state.run.recorded
+          ? "no data"
+          : "no data yet",
+    );
   row.querySelector("[data-sign-curve]")?.replaceChildren(...curve(points, bad));
 }
 
@@ -150,7 +177,12 @@ export function crossed(bad, value, limit) {
 
 /** @param {string} unit @param {number} value */
 export function inWords(unit, value) {
-  const text = unit === "share" ? `${Math.round(100 * value)}%` : unit === "times" ? `${Math.round(value)}` : (Math.round(10 * value) / 10).toFixed(1);
+  const text =
+    unit === "share"
+      ? `${Math.round(100 * value)}%`
+      : unit === "times"
+        ? `${Math.round(value)}`
+        : (Math.round(10 * value) / 10).toFixed(1);
   return text.replace("-", "−");
 }
 
@@ -168,8 +200,10 @@ function curve(points, bad) {
   const first = points[0][0];
   const span = points[points.length - 1][0] - first || 1;
   const x = (/** @type {number} */ at) => (((at - first) / span) * WIDTH).toFixed(1);
-  const y = (/** @type {number} */ value) => (HEIGHT - 3 - ((value - low) / (high - low || 1)) * (HEIGHT - 6)).toFixed(1);
-  const path = (/** @type {(point: [number, number, number]) => number} */ read) => points.map((point, index) => `${index ? "L" : "M"}${x(point[0])} ${y(read(point))}`).join("");
+  const y = (/** @type {number} */ value) =>
+    (HEIGHT - 3 - ((value - low) / (high - low || 1)) * (HEIGHT - 6)).toFixed(1);
+  const path = (/** @type {(point: [number, number, number]) => number} */ read) =>
+    points.map((point, index) => `${index ? "L" : "M"}${x(point[0])} ${y(read(point))}`).join("");
   const limits = [path(([, , limit]) => limit), ...(mirrored.length ? [path(([, , limit]) => -limit)] : [])];
   return [
     ...limits.map((d) => svg("path", { class: "limit", d })),

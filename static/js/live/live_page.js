@@ -47,9 +47,15 @@ export class LivePage {
     /** @type {import("./run_header.js").Connection} */ this.connection = "connecting";
     this.slow = false;
     this.live = document.querySelector("[data-stage]") !== null;
-    this.limits = { turns: Number(root.dataset.turns), groups: Number(root.dataset.groups), size: Number(root.dataset.size) };
+    this.limits = {
+      turns: Number(root.dataset.turns),
+      groups: Number(root.dataset.groups),
+      size: Number(root.dataset.size),
+    };
     this.reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
-    this.player = this.live ? new Player(need(document, "[data-stage] [data-player]"), { onTake: () => this.#hold() }) : null;
+    this.player = this.live
+      ? new Player(need(document, "[data-stage] [data-player]"), { onTake: () => this.#hold() })
+      : null;
     this.verdicts = new Verdicts(() => this.schedule());
     document.querySelector("[data-outcome]")?.addEventListener("click", (event) => this.#goToBreak(event));
     this.progress = new UpdateProgress();
@@ -61,11 +67,13 @@ export class LivePage {
     });
     this.thumbnail = this.live ? new Thumbnail(need(document, "[data-thumbnail]")) : null;
     this.charts = this.live ? liveCharts() : null;
-    this.grid = this.live ? new RolloutGrid(need(document, "[data-wall]"), {
-      onPick: (member) => this.#pick(member),
-      onHover: (member, cell) => this.thumbnail?.show(member, cell, member && locate(this.state.wall, member.id)),
-      announce: (words) => setText(need(document, "[data-wall-words]"), words),
-    }) : null;
+    this.grid = this.live
+      ? new RolloutGrid(need(document, "[data-wall]"), {
+          onPick: (member) => this.#pick(member),
+          onHover: (member, cell) => this.thumbnail?.show(member, cell, member && locate(this.state.wall, member.id)),
+          announce: (words) => setText(need(document, "[data-wall-words]"), words),
+        })
+      : null;
     this.selection = new Selection({
       get: () => this.state,
       set: (next) => {
@@ -108,7 +116,8 @@ export class LivePage {
         if (!this.resyncing) this.#apply(frame.events); // otherwise the snapshot contains them, or they are sent again after it
         break;
       case "tokens":
-        if (!this.reel.current && this.state.stage?.id === frame.trajectory) this.player?.typing(frame.turn, frame.text);
+        if (!this.reel.current && this.state.stage?.id === frame.trajectory)
+          this.player?.typing(frame.turn, frame.text);
         break;
       case "progress":
         this.progress.noteReport(frame.phase);
@@ -155,7 +164,8 @@ export class LivePage {
     if (!next || next === this.state.state) return;
     this.state = { ...this.state, state: next };
     // the server renders the outcome and the next steps
-    if (next === "failed" || next === "finished" || next === "stopped") window.setTimeout(() => location.reload(), RELOAD_DELAY);
+    if (next === "failed" || next === "finished" || next === "stopped")
+      window.setTimeout(() => location.reload(), RELOAD_DELAY);
   }
 
   #settled() {
@@ -225,12 +235,15 @@ export class LivePage {
     const lastGroup = Math.max(-1, ...(state.wall?.groups ?? []).map((group) => group.group));
     const widest = Math.max(1, ...(state.wall?.groups ?? []).map((group) => group.members.length));
     const size = evaluation || !limits.size ? widest : limits.size; // other trainers' runs have no planned size
-    const groups = Math.max(evaluation ? state.phase?.total ?? 0 : limits.groups, lastGroup + 1);
+    const groups = Math.max(evaluation ? (state.phase?.total ?? 0) : limits.groups, lastGroup + 1);
     const noun = this.#noun;
     if (this.grid) this.grid.noun = noun;
     this.grid?.show(state.wall, { groups: Math.min(groups, MAX_GROUPS), size, turns: limits.turns, picked, learning });
     setText(need(document, "[data-wall-title]"), evaluation ? "Evaluation" : "Attempts");
-    setText(need(document, "[data-wall-shape]"), evaluation ? plural(groups, state.run.recorded ? noun : `fixed ${noun}`) : `${plural(groups, noun)} × ${size}`);
+    setText(
+      need(document, "[data-wall-shape]"),
+      evaluation ? plural(groups, state.run.recorded ? noun : `fixed ${noun}`) : `${plural(groups, noun)} × ${size}`,
+    );
     need(document, "[data-wall-note]").classList.toggle("unused", evaluation); // no bars
   }
 
@@ -250,9 +263,15 @@ export class LivePage {
     else this.#stage(player, trajectory);
     const link = need(document, "[data-open]");
     link.hidden = !trajectory.slug;
-    if (trajectory.slug && link.getAttribute("href") !== `/t/${trajectory.slug}`) link.setAttribute("href", `/t/${trajectory.slug}`);
+    if (trajectory.slug && link.getAttribute("href") !== `/t/${trajectory.slug}`)
+      link.setAttribute("href", `/t/${trajectory.slug}`);
     showOutcome(need(document, "[data-outcome]"), trajectory, isOver(trajectory));
-    showStageNote({ reel: this.reel.current, over: isOver(trajectory), pinned: this.selection.mode === "pinned", running: this.state.state === "running" && this.connection === "live" });
+    showStageNote({
+      reel: this.reel.current,
+      over: isOver(trajectory),
+      pinned: this.selection.mode === "pinned",
+      running: this.state.state === "running" && this.connection === "live",
+    });
   }
 
   #showFollow() {
@@ -267,7 +286,11 @@ export class LivePage {
     this.staged = trajectory.id;
     const over = isOver(trajectory);
     const still = this.reducedMotion.matches;
-    player.load(trajectory, { follow: !over, at: (positions) => (this.reel.current && still ? Math.max(lostIndex(trajectory, positions), 0) || positions.length - 1 : 0) });
+    player.load(trajectory, {
+      follow: !over,
+      at: (positions) =>
+        this.reel.current && still ? Math.max(lostIndex(trajectory, positions), 0) || positions.length - 1 : 0,
+    });
     if (over && this.selection.mode === "follow" && this.state.state === "running" && !still) player.play();
     setText(need(document, "[data-stage-title]"), this.#titleOf(trajectory));
     if (!this.reel.current) this.socket.watch(trajectory.id);
@@ -282,27 +305,57 @@ export class LivePage {
   #titleOf({ id, group, member }) {
     const { wall } = this.state;
     const split = this.reel.current?.highlight.split ?? (locate(wall, id) ? wall?.split : "train");
-    return split === "eval" ? `Evaluation ${this.#noun} ${ordinal(group)}` : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
+    return split === "eval"
+      ? `Evaluation ${this.#noun} ${ordinal(group)}`
+      : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
   }
 
   #showFinished() {
     if (this.state.finished === this.drawn.finished) return;
-    need(document, "[data-finished]").replaceChildren(...this.state.finished.map((result) => html("li", {}, [
-      html("a", { href: result.slug ? `/t/${result.slug}` : null, class: result.success ? "won" : result.success === false ? "lost" : "cut" }, [
-        html("span", { class: "where number" }, [place(result.group, result.member)]),
-        html("span", { class: "what" }, [outcome(result)]),
-        html("span", { class: "reward number" }, [result.total_reward === null ? "" : signed(result.total_reward)]),
-      ]),
-    ])));
+    need(document, "[data-finished]").replaceChildren(
+      ...this.state.finished.map((result) =>
+        html("li", {}, [
+          html(
+            "a",
+            {
+              href: result.slug ? `/t/${result.slug}` : null,
+              class: result.success ? "won" : result.success === false ? "lost" : "cut",
+            },
+            [
+              html("span", { class: "where number" }, [place(result.group, result.member)]),
+              html("span", { class: "what" }, [outcome(result)]),
+              html("span", { class: "reward number" }, [
+                result.total_reward === null ? "" : signed(result.total_reward),
+              ]),
+            ],
+          ),
+        ]),
+      ),
+    );
   }
 
   #showCurves() {
     const { state, drawn, charts } = this;
-    if (!charts || (state.curves === drawn.curves && state.evaluations === drawn.evaluations && state.alarms === drawn.alarms && state.state === drawn.state)) return;
+    if (
+      !charts ||
+      (state.curves === drawn.curves &&
+        state.evaluations === drawn.evaluations &&
+        state.alarms === drawn.alarms &&
+        state.state === drawn.state)
+    )
+      return;
     const bands = alarmBands(state.alarms);
     const points = (/** @type {string} */ name) => onIterations(state.curves[name] ?? []);
-    const newest = Math.max(1, ...Object.values(state.curves).map((curve) => curve[curve.length - 1]?.[0] ?? 0), ...state.evaluations.map(({ iteration }) => iteration));
-    const first = Math.min(0, ...Object.values(state.curves).map((curve) => curve[0]?.[0] ?? 0), ...state.evaluations.map(({ iteration }) => iteration));
+    const newest = Math.max(
+      1,
+      ...Object.values(state.curves).map((curve) => curve[curve.length - 1]?.[0] ?? 0),
+      ...state.evaluations.map(({ iteration }) => iteration),
+    );
+    const first = Math.min(
+      0,
+      ...Object.values(state.curves).map((curve) => curve[0]?.[0] ?? 0),
+      ...state.evaluations.map(({ iteration }) => iteration),
+    );
     if (first < 0) bands.unshift({ state: "warmup", from: first, to: 0 });
     for (const chart of Object.values(charts)) {
       chart.marks = { bands, checkpoints: [] };
@@ -362,9 +415,15 @@ export class LivePage {
     const { player } = this;
     const trajectory = this.#shown();
     switch (key) {
-      case "[": this.#pickNeighbour(-1); return true;
-      case "]": this.#pickNeighbour(1); return true;
-      case "f": this.#follow(); return true;
+      case "[":
+        this.#pickNeighbour(-1);
+        return true;
+      case "]":
+        this.#pickNeighbour(1);
+        return true;
+      case "f":
+        this.#follow();
+        return true;
       case "h":
         if (this.reel.current) this.reel.advance();
         else this.#follow();
@@ -373,7 +432,10 @@ export class LivePage {
     }
     if (!player || !trajectory) return false;
     if (key === "c" && trajectory.slug) {
-      void copy(`${location.origin}/t/${trajectory.slug}${toAddress(player.positions[player.index])}`, "Permalink copied");
+      void copy(
+        `${location.origin}/t/${trajectory.slug}${toAddress(player.positions[player.index])}`,
+        "Permalink copied",
+      );
       return true;
     }
     if (key === "G" && this.state.wall) {

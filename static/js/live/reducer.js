@@ -43,19 +43,41 @@ export function reduce(state, event) {
  */
 function change(state, event) {
   switch (event.type) {
-    case "run_started": return started(state, event);
-    case "phase": return { phase: phaseOf(/** @type {any} */ (event)) };
-    case "group_started": return { wall: groupStarted(state.wall, event) };
-    case "turn": return turn(state, event);
-    case "trajectory_finished": return finished(state, event);
-    case "groups_scored": return { wall: scored(state.wall, event) };
-    case "metrics": return { run: advanced(state.run, event.iteration), curves: withPoints(state.curves, event.iteration, event.values), evidence: weighed(state, event) };
-    case "evaluation": return evaluation(state, event);
-    case "alarm": return withAlarms([...state.alarms, { state: event.state, message: event.message, iteration: event.iteration, undone: false }]);
-    case "rewound": return rewound(state, event);
-    case "notice": return !event.message ? {} : { notices: [...state.notices, { level: event.level, message: event.message }].slice(-MAX_NOTICES) };
-    case "run_finished": return { run: advanced(state.run, event.iteration) };
-    default: return {};
+    case "run_started":
+      return started(state, event);
+    case "phase":
+      return { phase: phaseOf(/** @type {any} */ (event)) };
+    case "group_started":
+      return { wall: groupStarted(state.wall, event) };
+    case "turn":
+      return turn(state, event);
+    case "trajectory_finished":
+      return finished(state, event);
+    case "groups_scored":
+      return { wall: scored(state.wall, event) };
+    case "metrics":
+      return {
+        run: advanced(state.run, event.iteration),
+        curves: withPoints(state.curves, event.iteration, event.values),
+        evidence: weighed(state, event),
+      };
+    case "evaluation":
+      return evaluation(state, event);
+    case "alarm":
+      return withAlarms([
+        ...state.alarms,
+        { state: event.state, message: event.message, iteration: event.iteration, undone: false },
+      ]);
+    case "rewound":
+      return rewound(state, event);
+    case "notice":
+      return !event.message
+        ? {}
+        : { notices: [...state.notices, { level: event.level, message: event.message }].slice(-MAX_NOTICES) };
+    case "run_finished":
+      return { run: advanced(state.run, event.iteration) };
+    default:
+      return {};
   }
 }
 
@@ -68,7 +90,13 @@ function advanced(run, iteration) {
 function started(state, event) {
   return {
     attempt: event.attempt,
-    run: { ...state.run, iterations: event.iterations, iteration: event.from_iteration, title: event.title, device: event.device },
+    run: {
+      ...state.run,
+      iterations: event.iterations,
+      iteration: event.from_iteration,
+      title: event.title,
+      device: event.device,
+    },
   };
 }
 
@@ -79,23 +107,36 @@ function started(state, event) {
  */
 export function phaseOf(event) {
   return {
-    phase: event.phase, iteration: event.iteration, done: event.done, total: event.total, unit: event.unit,
-    tokens_per_second: event.tokens_per_second ?? null, eta_seconds: event.eta_seconds ?? null,
-    eta_low_seconds: event.eta_low_seconds ?? null, eta_high_seconds: event.eta_high_seconds ?? null,
-    share: event.share ?? null, iteration_shares: event.iteration_shares ?? null, update: event.update ?? null,
+    phase: event.phase,
+    iteration: event.iteration,
+    done: event.done,
+    total: event.total,
+    unit: event.unit,
+    tokens_per_second: event.tokens_per_second ?? null,
+    eta_seconds: event.eta_seconds ?? null,
+    eta_low_seconds: event.eta_low_seconds ?? null,
+    eta_high_seconds: event.eta_high_seconds ?? null,
+    share: event.share ?? null,
+    iteration_shares: event.iteration_shares ?? null,
+    update: event.update ?? null,
   };
 }
 
 /** @param {Wall|null} wall @param {Event} event @returns {Wall} */
 function groupStarted(wall, event) {
   const members = event.members.map((/** @type {string} */ id, /** @type {number} */ index) => ({
-    id, slug: event.slugs?.[index] ?? "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false,
+    id,
+    slug: event.slugs?.[index] ?? "",
+    turns: 0,
+    status: /** @type {const} */ ("waiting"),
+    format_error: false,
   }));
   const group = { group: event.group, mean: null, std: null, kept: null, members };
   const same = wall && wall.iteration === event.iteration && wall.split === event.split;
   const others = same ? wall.groups.filter((other) => other.group !== event.group) : [];
   return {
-    iteration: event.iteration, split: event.split,
+    iteration: event.iteration,
+    split: event.split,
     groups: [...others, group].sort((a, b) => a.group - b.group),
   };
 }
@@ -128,10 +169,14 @@ export function locate(wall, id) {
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
 function turn(state, event) {
   const wall = withMember(state.wall, event.trajectory, (member) => ({
-    ...member, turns: event.turn + 1, status: "playing", format_error: formatBroken(member.format_error, event),
+    ...member,
+    turns: event.turn + 1,
+    status: "playing",
+    format_error: formatBroken(member.format_error, event),
   }));
   const stage = state.stage;
-  if (stage === null || stage.id !== event.trajectory || stage.turns.some((turn) => turn.turn === event.turn)) return { wall };
+  if (stage === null || stage.id !== event.trajectory || stage.turns.some((turn) => turn.turn === event.turn))
+    return { wall };
   const { type: _type, seq: _seq, time: _time, trajectory: _trajectory, frame: _frame, ...record } = event;
   return { wall, stage: { ...stage, turns: [...stage.turns, /** @type {any} */ (record)] } };
 }
@@ -145,12 +190,19 @@ export function formatBroken(before, event) {
   return before === null || event.format_valid == null ? null : false;
 }
 
-/** Whether an attempt that ended broke the format: without a turn of known length there is none. @param {boolean|null} broken @param {Event} event */
+/**
+ * Whether an attempt that ended broke the format: without a turn of known length there is none.
+ * @param {boolean|null} broken
+ * @param {Event} event
+ */
 export function formatBrokenAtEnd(broken, event) {
   return event.turns > 0 || event.tokens != null ? broken : null;
 }
 
-/** Status of an attempt that ended: one that a pause cut short, or of unknown success, is neither solved nor failed. @param {Event} event */
+/**
+ * Status of an attempt that ended: one that a pause cut short, or of unknown success, is neither solved nor failed.
+ * @param {Event} event
+ */
 export function endStatus(event) {
   if (event.success) return "success";
   if (event.end === "interrupted") return "interrupted";
@@ -162,21 +214,35 @@ function finished(state, event) {
   const at = locate(state.wall, event.trajectory);
   const status = endStatus(event);
   const wall = withMember(state.wall, event.trajectory, (member) => ({
-    ...member, turns: event.turns, status, format_error: formatBrokenAtEnd(member.format_error, event),
+    ...member,
+    turns: event.turns,
+    status,
+    format_error: formatBrokenAtEnd(member.format_error, event),
   }));
-  const result = { success: status === "interrupted" || status === "unknown" ? null : event.success, end: event.end, total_reward: event.total_reward ?? null, lost_at: event.lost_at ?? null };
-  const stage = state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
+  const result = {
+    success: status === "interrupted" || status === "unknown" ? null : event.success,
+    end: event.end,
+    total_reward: event.total_reward ?? null,
+    lost_at: event.lost_at ?? null,
+  };
+  const stage =
+    state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
   if (!at || !state.wall) return { wall, stage };
   const entry = {
-    id: event.trajectory, slug: state.wall.groups[at.row].members[at.member].slug, group: at.group, member: at.member,
-    ...result, turns: event.turns, actions: event.actions,
+    id: event.trajectory,
+    slug: state.wall.groups[at.row].members[at.member].slug,
+    group: at.group,
+    member: at.member,
+    ...result,
+    turns: event.turns,
+    actions: event.actions,
   };
   return { wall, stage, finished: [entry, ...state.finished].slice(0, MAX_FINISHED) };
 }
 
 /** @param {Wall|null} wall @param {Event} event */
 function scored(wall, event) {
-  if (!wall || wall.split !== "train" || wall.iteration !== event.iteration) return wall;
+  if (wall?.split !== "train" || wall.iteration !== event.iteration) return wall;
   const scores = new Map(event.groups.map((/** @type {any} */ score) => [score.group, score]));
   return {
     ...wall,
@@ -195,10 +261,15 @@ function scored(wall, event) {
 function withPoints(curves, iteration, values) {
   const stride = strideOf(iteration);
   const next = { ...curves };
-  for (const name of Object.keys(curves)) { // the live page shows a few; the curves tab fetches all
-    const points = name in values
-      ? [...curves[name].filter(([at]) => at !== iteration), /** @type {[number, number]} */ ([iteration, values[name]])]
-      : curves[name];
+  for (const name of Object.keys(curves)) {
+    // the live page shows a few; the curves tab fetches all
+    const points =
+      name in values
+        ? [
+            ...curves[name].filter(([at]) => at !== iteration),
+            /** @type {[number, number]} */ ([iteration, values[name]]),
+          ]
+        : curves[name];
     next[name] = stride > 1 ? compress(points, stride) : points;
   }
   return next;
@@ -214,7 +285,9 @@ function weighed({ run, evidence }, event) {
     const limit = event.values[`echo_trap/${sign}_limit`];
     const hasValue = value !== undefined && limit !== undefined;
     const earlier = points.filter(([at]) => at > from && (at !== event.iteration || !hasValue));
-    next[sign] = (hasValue ? [...earlier, /** @type {[number, number, number]} */ ([event.iteration, value, limit])] : earlier).slice(-EVIDENCE_ITERATIONS);
+    next[sign] = (
+      hasValue ? [...earlier, /** @type {[number, number, number]} */ ([event.iteration, value, limit])] : earlier
+    ).slice(-EVIDENCE_ITERATIONS);
   }
   return next;
 }
@@ -228,7 +301,8 @@ function weighed({ run, evidence }, event) {
  */
 function judged(state, { from, evidence, alarms }) {
   const joined = Object.entries(state.evidence).map(([sign, points]) => [
-    sign, [...points.filter(([at]) => at < from), ...evidence[sign] ?? []].slice(-EVIDENCE_ITERATIONS),
+    sign,
+    [...points.filter(([at]) => at < from), ...(evidence[sign] ?? [])].slice(-EVIDENCE_ITERATIONS),
   ]);
   return { evidence: Object.fromEntries(joined), ...(alarms ? withAlarms(alarms) : {}) };
 }
@@ -237,7 +311,10 @@ function judged(state, { from, evidence, alarms }) {
 function withAlarms(all) {
   const alarms = all.slice(-MAX_ALARMS);
   const standing = alarms.findLast((alarm) => !alarm.undone);
-  return { alarms, alarm: standing ? { state: standing.state, message: standing.message, iteration: standing.iteration } : null };
+  return {
+    alarms,
+    alarm: standing ? { state: standing.state, message: standing.message, iteration: standing.iteration } : null,
+  };
 }
 
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
@@ -253,5 +330,10 @@ function rewound(state, event) {
 function evaluation(state, event) {
   const { iteration, suite, success, success_low, success_high, prompts } = event;
   const others = state.evaluations.filter((other) => other.iteration !== iteration || other.suite !== suite);
-  return { evaluations: [...others, { iteration, suite, success, success_low, success_high, prompts, final: event.final ?? false }] };
+  return {
+    evaluations: [
+      ...others,
+      { iteration, suite, success, success_low, success_high, prompts, final: event.final ?? false },
+    ],
+  };
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Highlight reel of the live page: replays the iteration's most telling attempts on the stage while nothing is played, in
- * updates and while checkpoints are saved. It ends when attempts are played again or the user takes over.
+ * Highlight reel of the live page: replays the iteration's most telling attempts on the stage while nothing is played,
+ * in updates and while checkpoints are saved. It ends when attempts are played again or the user takes over.
  */
 
 import { fetchJson } from "../ui/fetch_json.js";
@@ -23,20 +23,23 @@ const BETWEEN_ROLLOUTS = ["update", "evaluate", "checkpoint"];
  */
 export function reelIteration({ state, phase, wall }) {
   if (state !== "running" || !phase || phase.iteration < 1 || !BETWEEN_ROLLOUTS.includes(phase.phase)) return null;
-  const open = (wall?.groups ?? []).some((group) => group.members.some(({ status }) => status === "waiting" || status === "playing"));
+  const open = (wall?.groups ?? []).some((group) =>
+    group.members.some(({ status }) => status === "waiting" || status === "playing"),
+  );
   return wall && !open ? phase.iteration : null;
 }
 
 export class Reel {
   /**
    * @param {string} slug of the run
-   * @param {{shownToEnd: () => boolean, still: () => boolean, changed: () => void}} page shownToEnd: the stage stands at the
-   *   end of its attempt; still: motion is reduced
+   * @param {{shownToEnd: () => boolean, still: () => boolean, changed: () => void}} page shownToEnd: the stage stands
+   *   at the end of its attempt; still: motion is reduced
    */
   constructor(slug, page) {
     this.slug = slug;
     this.page = page;
-    /** @type {{highlight: Highlight, trajectory: Trajectory, number: number, count: number}|null} */ this.current = null;
+    /** @type {{highlight: Highlight, trajectory: Trajectory, number: number, count: number}|null} */ this.current =
+      null;
     /** @type {Highlight[]} */ this.highlights = [];
     /** @type {number|null} iteration of the highlights */ this.iteration = null;
     this.next = 0;
@@ -97,7 +100,12 @@ export class Reel {
     this.next = (index + 1) % highlights.length;
     this.since = 0;
     if (!trajectory) return;
-    this.current = { highlight, trajectory: { ...trajectory, id: highlight.id }, number: (index % highlights.length) + 1, count: highlights.length };
+    this.current = {
+      highlight,
+      trajectory: { ...trajectory, id: highlight.id },
+      number: (index % highlights.length) + 1,
+      count: highlights.length,
+    };
     this.page.changed();
   }
 }

@@ -19,19 +19,27 @@ const GROUP_GAP = 6; // between groups of several lines
 const EDGE = 3; // room for the outline of the picked cell
 
 /**
- * Cell layout in pixels. Groups are rows, of several lines where they are wider than the card; groups of one are laid out
- * like text, row after row.
+ * Cell layout in pixels. Groups are rows, of several lines where they are wider than the card; groups of one are laid
+ * out like text, row after row.
  * @param {number} groups
  * @param {number} size members per group
  * @param {number} width of the card
- * @returns {{cell: number, columns: number, flow: boolean, row: number, height: number, left: number, bar: number}} row:
- *   height of a group; bar: width of its bar
+ * @returns {{cell: number, columns: number, flow: boolean, row: number, height: number, left: number, bar: number}}
+ *   row: height of a group; bar: width of its bar
  */
 export function layout(groups, size, width) {
   const cell = PITCH - GAP;
   if (size <= 1) {
     const columns = Math.max(4, Math.floor(width / PITCH));
-    return { cell, columns, flow: true, row: PITCH, height: Math.max(1, Math.ceil(groups / columns)) * PITCH, left: 0, bar: 0 };
+    return {
+      cell,
+      columns,
+      flow: true,
+      row: PITCH,
+      height: Math.max(1, Math.ceil(groups / columns)) * PITCH,
+      left: 0,
+      bar: 0,
+    };
   }
   const columns = Math.min(size, Math.max(4, Math.floor((width - LABEL - BAR.least - 8) / PITCH)));
   const lines = Math.ceil(size / columns);
@@ -49,7 +57,10 @@ export function layout(groups, size, width) {
 export function cellPath(member, turns, s) {
   const r = Math.min(2.5, s / 5);
   const frame = `M${r} 0H${s - r}Q${s} 0 ${s} ${r}V${s - r}Q${s} ${s} ${s - r} ${s}H${r}Q0 ${s} 0 ${s - r}V${r}Q0 0 ${r} 0Z`;
-  const dot = member.format_error && s > 5 ? `M${s * 0.72} ${s * 0.28}m-${s * 0.13} 0a${s * 0.13} ${s * 0.13} 0 1 0 ${s * 0.26} 0a${s * 0.13} ${s * 0.13} 0 1 0 -${s * 0.26} 0Z` : "";
+  const dot =
+    member.format_error && s > 5
+      ? `M${s * 0.72} ${s * 0.28}m-${s * 0.13} 0a${s * 0.13} ${s * 0.13} 0 1 0 ${s * 0.26} 0a${s * 0.13} ${s * 0.13} 0 1 0 -${s * 0.26} 0Z`
+      : "";
   if (member.status === "failed" && s > 5) {
     const [a, b, w] = [s * 0.22, s * 0.78, s * 0.1];
     return `${frame}M${a} ${b - w}L${b - w} ${a}L${b} ${a + w}L${a + w} ${b}Z${dot}`;
@@ -68,7 +79,8 @@ export function cellPath(member, turns, s) {
 export class RolloutGrid {
   /**
    * @param {HTMLElement} host
-   * @param {{onPick: (member: Member) => void, onHover: (member: Member|null, cell: Element|null) => void, announce: (words: string) => void}} options
+   * @param {{onPick: (member: Member) => void, onHover: (member: Member|null, cell: Element|null) => void, announce: (words: string) => void}}
+   *   options
    */
   constructor(host, { onPick, onHover, announce }) {
     this.host = host;
@@ -93,8 +105,8 @@ export class RolloutGrid {
 
   /**
    * @param {Wall|null} wall
-   * @param {{groups: number, size: number, turns: number, picked: string|null, learning: Set<number>}} options groups and size
-   *   of the complete rollout; learning: groups that the update computes now
+   * @param {{groups: number, size: number, turns: number, picked: string|null, learning: Set<number>}} options groups
+   *   and size of the complete rollout; learning: groups that the update computes now
    */
   show(wall, { groups, size, turns, picked, learning }) {
     this.shown = [wall, { groups, size, turns, picked, learning }];
@@ -128,7 +140,12 @@ export class RolloutGrid {
     this.picked = null;
     const [across, down] = [width + 2 * EDGE, plan.height + 2 * EDGE];
     const picture = svg("svg", {
-      viewBox: `${-EDGE} ${-EDGE} ${across} ${down}`, width: across, height: down, class: "wall-cells", role: "grid", tabindex: "0",
+      viewBox: `${-EDGE} ${-EDGE} ${across} ${down}`,
+      width: across,
+      height: down,
+      class: "wall-cells",
+      role: "grid",
+      tabindex: "0",
       "aria-label": `${groups} ${this.noun}s${size > 1 ? `, ${size} attempts each` : ""}. Arrow keys move, Enter shows an attempt.`,
     });
     for (let row = 0; row < groups; row++) {
@@ -139,15 +156,29 @@ export class RolloutGrid {
         label.textContent = String(ordinal(row));
         line.append(label);
       }
-      this.cells.push(Array.from({ length: size }, (_, column) => {
-        const place = plan.flow ? row : column;
-        const [x, top] = [plan.left + (place % plan.columns) * PITCH, y + Math.floor(place / plan.columns) * PITCH];
-        const node = svg("g", { role: "gridcell", class: "cell waiting", transform: `translate(${x} ${top})`, id: `cell-${row}-${column}`, "data-row": row, "data-column": column }, [
-          svg("rect", { class: "hit", width: plan.cell, height: plan.cell, rx: 3 }), svg("path", { class: "shape", "fill-rule": "evenodd" }),
-        ]);
-        line.append(node);
-        return { node, key: "" };
-      }));
+      this.cells.push(
+        Array.from({ length: size }, (_, column) => {
+          const place = plan.flow ? row : column;
+          const [x, top] = [plan.left + (place % plan.columns) * PITCH, y + Math.floor(place / plan.columns) * PITCH];
+          const node = svg(
+            "g",
+            {
+              role: "gridcell",
+              class: "cell waiting",
+              transform: `translate(${x} ${top})`,
+              id: `cell-${row}-${column}`,
+              "data-row": row,
+              "data-column": column,
+            },
+            [
+              svg("rect", { class: "hit", width: plan.cell, height: plan.cell, rx: 3 }),
+              svg("path", { class: "shape", "fill-rule": "evenodd" }),
+            ],
+          );
+          line.append(node);
+          return { node, key: "" };
+        }),
+      );
       if (!plan.flow) this.bars.push({ node: this.#barNode(plan, y, line), key: "" });
       this.lines.push(line);
       picture.append(line);
@@ -162,7 +193,9 @@ export class RolloutGrid {
     const [x, height] = [left + columns * PITCH + 8, 7];
     const place = { x, y: y + (cell - height) / 2, height, rx: height / 2 };
     const node = svg("g", { class: "bar" }, [
-      svg("rect", { class: "spread-track", ...place, width: bar }), svg("rect", { class: "spread", ...place, width: 0 }), svg("title", {}),
+      svg("rect", { class: "spread-track", ...place, width: bar }),
+      svg("rect", { class: "spread", ...place, width: 0 }),
+      svg("title", {}),
     ]);
     line.append(node);
     return node;
@@ -173,15 +206,29 @@ export class RolloutGrid {
     const key = member ? `${member.id} ${member.status} ${member.turns} ${member.format_error}` : "-";
     if (key === cell.key) return;
     cell.key = key;
-    const cellMember = member ?? { id: "", slug: "", turns: 0, status: /** @type {const} */ ("waiting"), format_error: false };
-    cell.node.querySelector(".shape")?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? PITCH - GAP));
-    for (const status of ["waiting", "playing", "success", "failed", "interrupted", "unknown"]) cell.node.classList.toggle(status, status === cellMember.status);
-    cell.node.setAttribute("aria-label", `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberWords(cellMember)}`);
+    const cellMember = member ?? {
+      id: "",
+      slug: "",
+      turns: 0,
+      status: /** @type {const} */ ("waiting"),
+      format_error: false,
+    };
+    cell.node
+      .querySelector(".shape")
+      ?.setAttribute("d", cellPath(cellMember, this.turns, this.plan?.cell ?? PITCH - GAP));
+    for (const status of ["waiting", "playing", "success", "failed", "interrupted", "unknown"])
+      cell.node.classList.toggle(status, status === cellMember.status);
+    cell.node.setAttribute(
+      "aria-label",
+      `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberWords(cellMember)}`,
+    );
   }
 
   /** @param {number} row @param {number} column */
   #place(row, column) {
-    return this.plan?.flow ? `${this.noun === "task" ? "Task" : "Puzzle"} ${ordinal(row)}` : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
+    return this.plan?.flow
+      ? `${this.noun === "task" ? "Task" : "Puzzle"} ${ordinal(row)}`
+      : `Group ${ordinal(row)}, attempt ${ordinal(column)}`;
   }
 
   /** @param {{node: SVGElement, key: string}} bar @param {WallGroup|null} group @param {number} widest */
@@ -190,13 +237,17 @@ export class RolloutGrid {
     const key = `${std} ${group?.kept} ${widest}`;
     if (key === bar.key) return;
     bar.key = key;
-    bar.node.querySelector(".spread")?.setAttribute("width", std === null ? "0" : ((this.plan?.bar ?? 0) * Math.min(1, std / widest)).toFixed(1));
+    bar.node
+      .querySelector(".spread")
+      ?.setAttribute("width", std === null ? "0" : ((this.plan?.bar ?? 0) * Math.min(1, std / widest)).toFixed(1));
     bar.node.classList.toggle("kept", group?.kept === true);
     bar.node.classList.toggle("left", group?.kept === false);
     const title = bar.node.querySelector("title");
     if (title) {
-      title.textContent = std === null ? "Not scored yet"
-        : `Mean reward ${number(group?.mean ?? 0)}, spread ${number(std)}: ${group?.kept ? "kept, the update learns from it" : "dropped from the update"}`;
+      title.textContent =
+        std === null
+          ? "Not scored yet"
+          : `Mean reward ${number(group?.mean ?? 0)}, spread ${number(std)}: ${group?.kept ? "kept, the update learns from it" : "dropped from the update"}`;
     }
   }
 
@@ -253,9 +304,11 @@ export class RolloutGrid {
   #key(event) {
     if (event.metaKey || event.ctrlKey || event.altKey || !this.cells.length || !this.plan) return;
     const across = this.plan.flow ? this.plan.columns : 1;
-    const moves = /** @type {Record<string, [number, number]>} */ (this.plan.flow
-      ? { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [-across, 0], ArrowDown: [across, 0] }
-      : { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] });
+    const moves = /** @type {Record<string, [number, number]>} */ (
+      this.plan.flow
+        ? { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [-across, 0], ArrowDown: [across, 0] }
+        : { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }
+    );
     const move = moves[event.key];
     if (move) {
       this.row = Math.max(0, Math.min(this.cells.length - 1, this.row + move[0]));

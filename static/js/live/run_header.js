@@ -2,7 +2,15 @@
 /** Header of a run's page: state, phase, pace, progress bar, and the state of the connection. */
 
 import { html, need, setText } from "../ui/dom.js";
-import { STATES, iterationParts, paceWords, phaseWords, progress, restWords, warmupProgress } from "../ui/formatting.js";
+import {
+  STATES,
+  iterationParts,
+  paceWords,
+  phaseWords,
+  progress,
+  restWords,
+  warmupProgress,
+} from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Snapshot} Snapshot */
 /** @typedef {"live"|"connecting"|"offline"|"refused"} Connection */
@@ -25,7 +33,9 @@ export function showHeader(root, state, drawn) {
     word.dataset.state = state.state;
     setText(word, STATES[state.state] ?? state.state);
     for (const button of root.querySelectorAll("[data-when]")) {
-      /** @type {HTMLElement} */ (button).hidden = !(button.getAttribute("data-when") ?? "").split(" ").includes(state.state);
+      /** @type {HTMLElement} */ (button).hidden = !(button.getAttribute("data-when") ?? "")
+        .split(" ")
+        .includes(state.state);
     }
   }
   const running = state.state === "running" || state.state === "starting" || state.state.endsWith("ing");
@@ -35,7 +45,8 @@ export function showHeader(root, state, drawn) {
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run, state.state);
   showTitle(root, state);
-  if (state.phase !== drawn.phase || state.state !== drawn.state) showIteration(need(root, "[data-iteration]"), state, running);
+  if (state.phase !== drawn.phase || state.state !== drawn.state)
+    showIteration(need(root, "[data-iteration]"), state, running);
 }
 
 /** Title of the browser's tab: "12/200 · Curves · NAME". @param {HTMLElement} root @param {Snapshot} state */
@@ -46,11 +57,17 @@ function showTitle(root, { state, phase, run }) {
   if (document.title !== words) document.title = words;
 }
 
-const PART_WORDS = /** @type {Record<string, string>} */ ({ warmup: "warm-up", rollout: "rollout", update: "update", evaluate: "evaluation", checkpoint: "checkpoint" });
+const PART_WORDS = /** @type {Record<string, string>} */ ({
+  warmup: "warm-up",
+  rollout: "rollout",
+  update: "update",
+  evaluate: "evaluation",
+  checkpoint: "checkpoint",
+});
 
 /**
- * Bar of the current iteration: a part for each phase, as long as its expected share of the time. Of the warm-up there is
- * one bar for all steps.
+ * Bar of the current iteration: a part for each phase, as long as its expected share of the time. Of the warm-up there
+ * is one bar for all steps.
  * @param {HTMLElement} bar
  * @param {Snapshot} state
  * @param {boolean} running
@@ -64,7 +81,11 @@ function showIteration(bar, { phase, run }, running) {
   const names = parts.map((part) => part.name).join(" ");
   if (bar.dataset.parts !== names) {
     bar.dataset.parts = names;
-    bar.replaceChildren(...parts.map(({ name }) => html("span", { class: "part" }, [html("i", {}, [html("b")]), html("span", {}, [PART_WORDS[name]])])));
+    bar.replaceChildren(
+      ...parts.map(({ name }) =>
+        html("span", { class: "part" }, [html("i", {}, [html("b")]), html("span", {}, [PART_WORDS[name]])]),
+      ),
+    );
   }
   for (const [index, part] of parts.entries()) {
     const node = /** @type {HTMLElement} */ (bar.children[index]);
@@ -73,13 +94,19 @@ function showIteration(bar, { phase, run }, running) {
     /** @type {HTMLElement} */ (node.querySelector("b")).style.width = `${(100 * part.done).toFixed(1)}%`;
   }
   const said = parts.map((part) => `${PART_WORDS[part.name]} ${Math.round(100 * part.done)}%`).join(", ");
-  bar.setAttribute("aria-label", !parts.length ? "No iteration has started" : `${warmup ? "Before the first iteration" : `Iteration ${phase?.iteration}`}: ${said}`);
+  bar.setAttribute(
+    "aria-label",
+    !parts.length
+      ? "No iteration has started"
+      : `${warmup ? "Before the first iteration" : `Iteration ${phase?.iteration}`}: ${said}`,
+  );
 }
 
 /**
  * @param {HTMLElement} root
  * @param {Snapshot} state
- * @param {{connection: Connection, slow: boolean}} link slow: the server polls, because its message service is unavailable
+ * @param {{connection: Connection, slow: boolean}} link slow: the server polls, because its message service is
+ *   unavailable
  */
 export function showConnection(root, state, { connection, slow }) {
   root.dataset.link = connection;

@@ -22,7 +22,8 @@ const LINGER_MS = 2600;
  */
 export function nextToFollow(state, turn) {
   const open = (state.wall?.groups ?? []).flatMap((group) => {
-    const candidates = group.members.map((member, index) => ({ group: group.group, index, member }))
+    const candidates = group.members
+      .map((member, index) => ({ group: group.group, index, member }))
       .filter(({ member }) => member.status === "waiting" || member.status === "playing");
     candidates.sort((a, b) => a.member.turns - b.member.turns);
     return candidates.length ? [candidates] : [];
@@ -35,7 +36,8 @@ export function nextToFollow(state, turn) {
 
 export class Selection {
   /**
-   * @param {{get: () => Snapshot, set: (state: Snapshot) => void, watch: (id: string) => void, settled: () => boolean}} page
+   * @param {{get: () => Snapshot, set: (state: Snapshot) => void, watch: (id: string) => void, settled: () => boolean}}
+   *   page
    */
   constructor(page) {
     this.page = page;
@@ -55,7 +57,8 @@ export class Selection {
       this.wallKey = key;
       this.starts.set(event.group, { board: event.board, hint: event.hint ?? null });
     }
-    if (this.pending && (event.type === "turn" || event.type === "trajectory_finished")) this.pending.events.push(event);
+    if (this.pending && (event.type === "turn" || event.type === "trajectory_finished"))
+      this.pending.events.push(event);
   }
 
   /** Follow the newest trajectory. */
@@ -87,7 +90,11 @@ export class Selection {
     if (this.mode !== "follow" || this.pending) return;
     const state = this.page.get();
     const stage = state.stage;
-    const over = !stage || Boolean(stage.end) || (stage.success !== null && stage.success !== undefined) || !locate(state.wall, stage.id);
+    const over =
+      !stage ||
+      Boolean(stage.end) ||
+      (stage.success !== null && stage.success !== undefined) ||
+      !locate(state.wall, stage.id);
     if (!over) {
       this.restedSince = 0;
       return;
@@ -104,7 +111,15 @@ export class Selection {
     const start = this.starts.get(next.group);
     if (start && next.member.turns === 0) {
       const recorded = state.run.recorded ? { recorded: true } : {};
-      this.#put({ id: next.member.id, slug: next.member.slug, group: next.group, member: next.index, ...start, ...recorded, turns: [] });
+      this.#put({
+        id: next.member.id,
+        slug: next.member.slug,
+        group: next.group,
+        member: next.index,
+        ...start,
+        ...recorded,
+        turns: [],
+      });
     } else if (next.member.slug) void this.#fetch(next.member.slug, next.member.id);
   }
 

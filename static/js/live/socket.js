@@ -1,6 +1,7 @@
 // @ts-check
 /**
- * WebSocket of a run's page: resumes from a cursor without losing events, reconnects with jittered back-off, sends pings.
+ * WebSocket of a run's page: resumes from a cursor without losing events, reconnects with jittered back-off, sends
+ * pings.
  */
 
 /** @typedef {{type: string} & Record<string, any>} Frame */
@@ -11,7 +12,8 @@ const ANSWER_TIMEOUT = 10_000;
 export class LiveSocket {
   /**
    * @param {string} path "/ws/runs/<slug>/"
-   * @param {{cursor: () => string, onFrame: (frame: Frame) => void, onStatus: (status: "live"|"connecting"|"offline"|"refused") => void}} options
+   * @param {{cursor: () => string, onFrame: (frame: Frame) => void, onStatus: (status: "live"|"connecting"|"offline"|"refused") => void}}
+   *   options
    */
   constructor(path, { cursor, onFrame, onStatus }) {
     this.path = path;
@@ -47,7 +49,8 @@ export class LiveSocket {
       this.pingedAt = 0;
       this.failures = 0;
       /** @type {Frame} */ const frame = JSON.parse(message.data);
-      if (frame.type === "ping") this.#send({ type: "pong" }); // timers of a hidden page are too slow for its own pings
+      if (frame.type === "ping")
+        this.#send({ type: "pong" }); // timers of a hidden page are too slow for its own pings
       else this.onFrame(frame);
     });
     socket.addEventListener("close", (event) => {

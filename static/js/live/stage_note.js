@@ -6,8 +6,8 @@ import { need, setText } from "../ui/dom.js";
 /** @typedef {import("../types.js").Highlight} Highlight */
 
 /**
- * @param {{reel: {highlight: Highlight, number: number, count: number}|null, over: boolean, pinned: boolean, running: boolean}} stage
- *   over: the attempt has ended; pinned: the user chose it
+ * @param {{reel: {highlight: Highlight, number: number, count: number}|null, over: boolean, pinned: boolean, running: boolean}}
+ *   stage over: the attempt has ended; pinned: the user chose it
  */
 export function showStageNote({ reel, over, pinned, running }) {
   const note = need(document, "[data-stage-note]");
@@ -16,7 +16,8 @@ export function showStageNote({ reel, over, pinned, running }) {
   setText(need(note, "[data-badge]"), { replay: "Replay", pinned: "Pinned", live: "Live", last: "Finished" }[kind]);
   const link = need(note, "[data-reel-link]");
   link.hidden = !reel;
-  if (reel && link.getAttribute("href") !== `/t/${reel.highlight.slug}`) link.setAttribute("href", `/t/${reel.highlight.slug}`);
+  if (reel && link.getAttribute("href") !== `/t/${reel.highlight.slug}`)
+    link.setAttribute("href", `/t/${reel.highlight.slug}`);
   setText(link, reel ? reel.highlight.caption : "");
   setText(need(note, "[data-reel-words]"), reel ? words(reel) : "");
   const next = need(note, "[data-reel-next]");
@@ -25,6 +26,9 @@ export function showStageNote({ reel, over, pinned, running }) {
 
 /** @param {{highlight: Highlight, number: number, count: number}} reel */
 function words({ highlight, number, count }) {
-  const origin = highlight.split === "eval" ? `evaluation after iteration ${highlight.iteration}` : `iteration ${highlight.iteration}`;
+  const origin =
+    highlight.split === "eval"
+      ? `evaluation after iteration ${highlight.iteration}`
+      : `iteration ${highlight.iteration}`;
   return `${origin} · ${number} of ${count}`;
 }

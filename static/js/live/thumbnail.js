@@ -40,7 +40,7 @@ export class Thumbnail {
       if (!trajectory) return;
       const positions = positionsOf(trajectory);
       this.board.show(positions[positions.length - 1].board);
-      setText(need(this.popover, "p"), `${at ? place(at.group, at.member) + ": " : ""}${memberWords(member)}`);
+      setText(need(this.popover, "p"), `${at ? `${place(at.group, at.member)}: ` : ""}${memberWords(member)}`);
       this.popover.hidden = false;
       this.#dock(cell);
     }, DELAY_MS);

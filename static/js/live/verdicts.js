@@ -1,5 +1,8 @@
 // @ts-check
-/** Verdicts on the attempts that end on the stage: the server judges an attempt when it is over, so they are fetched then. */
+/**
+ * Verdicts on the attempts that end on the stage: the server judges an attempt when it is over, so they are fetched
+ * then.
+ */
 
 import { fetchJson } from "../ui/fetch_json.js";
 import { linkTo } from "../player/mistakes.js";
@@ -27,7 +30,8 @@ export class Verdicts {
    * @param {Trajectory} trajectory
    */
   join(trajectory) {
-    if (trajectory.success !== false || trajectory.verdict || !trajectory.slug || trajectory.end === "interrupted") return trajectory;
+    if (trajectory.success !== false || trajectory.verdict || !trajectory.slug || trajectory.end === "interrupted")
+      return trajectory;
     const found = this.known.get(trajectory.slug);
     if (found === undefined) void this.#fetch(trajectory.slug);
     if (!found) return trajectory;
@@ -58,14 +62,32 @@ export class Verdicts {
  */
 export function showOutcome(node, trajectory, over) {
   const { verdict } = trajectory;
-  node.className = over && typeof trajectory.success === "boolean" ? (trajectory.success ? "outcome good" : "outcome bad") : "outcome soft";
+  node.className =
+    over && typeof trajectory.success === "boolean"
+      ? trajectory.success
+        ? "outcome good"
+        : "outcome bad"
+      : "outcome soft";
   if (over && verdict) {
     const link = html("a", linkTo(verdict), [verdict.sentence]);
     if (trajectory.slug) link.setAttribute("href", `/t/${trajectory.slug}${link.getAttribute("href")}`);
-    if (node.textContent !== verdict.sentence || node.querySelector("a")?.getAttribute("href") !== link.getAttribute("href")) node.replaceChildren(link);
+    if (
+      node.textContent !== verdict.sentence ||
+      node.querySelector("a")?.getAttribute("href") !== link.getAttribute("href")
+    )
+      node.replaceChildren(link);
     return;
   }
-  const actions = trajectory.turns.flatMap((turn) => turn.actions).filter((action) => action.status === "executed").length;
+  const actions = trajectory.turns
+    .flatMap((turn) => turn.actions)
+    .filter((action) => action.status === "executed").length;
   const words = outcome({ ...trajectory, turns: trajectory.turns.length, actions });
-  setText(node, over ? words.charAt(0).toUpperCase() + words.slice(1) + (trajectory.total_reward == null ? "" : ` · ${signed(trajectory.total_reward)}`) : "Playing");
+  setText(
+    node,
+    over
+      ? words.charAt(0).toUpperCase() +
+          words.slice(1) +
+          (trajectory.total_reward == null ? "" : ` · ${signed(trajectory.total_reward)}`)
+      : "Playing",
+  );
 }

@@ -9,8 +9,11 @@ document.addEventListener("submit", async (event) => {
   if (!(form instanceof HTMLFormElement) || !control) return;
   event.preventDefault();
   const data = new FormData(form);
-  const response = await fetch(form.action, { method: "POST", body: data, headers: { "X-Fragment": "1" } }).catch(() => null);
-  if (response?.redirected) { // to the log-in page: the session has expired
+  const response = await fetch(form.action, { method: "POST", body: data, headers: { "X-Fragment": "1" } }).catch(
+    () => null,
+  );
+  if (response?.redirected) {
+    // to the log-in page: the session has expired
     toast("Log in again.");
     return;
   }
@@ -19,6 +22,10 @@ document.addEventListener("submit", async (event) => {
     return;
   }
   control.outerHTML = await response.text(); // rendered by this site's template, which escapes
-  toast(data.get("on") === "1" ? "You get an alert when this run finishes, fails or collapses." : "No more alerts about this run.");
+  toast(
+    data.get("on") === "1"
+      ? "You get an alert when this run finishes, fails or collapses."
+      : "No more alerts about this run.",
+  );
   /** @type {HTMLElement|null} */ (document.querySelector("[data-alert-me] button"))?.focus();
 });

@@ -7,7 +7,9 @@
 import { LiveSocket } from "../live/socket.js";
 import { html, need, setText, svg } from "../ui/dom.js";
 
-/** @typedef {{ajax: (verb: string, path: string, options: {target: string, swap: string}) => Promise<void>, process: (node: Element) => void}} Htmx */
+/**
+ * @typedef {{ajax: (verb: string, path: string, options: {target: string, swap: string}) => Promise<void>, process: (node: Element) => void}} Htmx
+ */
 
 const htmx = /** @type {Htmx} */ (/** @type {any} */ (window).htmx);
 const panel = need(document, "[data-annotations]");
@@ -34,7 +36,10 @@ function place() {
     const words = count ? `${count} comment${count === 1 ? "" : "s"}` : "Comment";
     let button = item.querySelector("[data-talk]");
     if (!button) {
-      button = html("button", { type: "button", class: "turn-talk", "data-talk": turn }, [bubble(), html("span", {}, [words])]);
+      button = html("button", { type: "button", class: "turn-talk", "data-talk": turn }, [
+        bubble(),
+        html("span", {}, [words]),
+      ]);
       item.querySelector(".turn-number")?.after(button);
     }
     const span = button.querySelector("span");
@@ -115,7 +120,9 @@ document.addEventListener("htmx:afterSettle", () => {
   if (version() < announced) void refresh();
 });
 document.addEventListener("annotations:comment", () => form.reset());
-document.addEventListener("annotations:tag", () => { focus = "tag"; });
+document.addEventListener("annotations:tag", () => {
+  focus = "tag";
+});
 
 if (list) new MutationObserver(place).observe(list, { childList: true });
 place();
@@ -131,7 +138,8 @@ new LiveSocket(panel.dataset.socket ?? "", {
     const before = Number(state().dataset.comments);
     void refresh().then(() => {
       const now = Number(state().dataset.comments);
-      if (now !== before) setText(need(panel, "[data-annotations-words]"), `${now} comment${now === 1 ? "" : "s"} now.`);
+      if (now !== before)
+        setText(need(panel, "[data-annotations-words]"), `${now} comment${now === 1 ? "" : "s"} now.`);
     });
   },
   onStatus: () => {},

@@ -24,7 +24,8 @@ function start(root) {
   for (const box of document.querySelectorAll("input[data-source]")) {
     box.addEventListener("change", () => {
       for (const source of sources) {
-        if (source.slug === box.getAttribute("data-source")) source.shown = /** @type {HTMLInputElement} */ (box).checked;
+        if (source.slug === box.getAttribute("data-source"))
+          source.shown = /** @type {HTMLInputElement} */ (box).checked;
       }
       board.redraw();
       root.dispatchEvent(new CustomEvent("sourceschanged"));

@@ -9,7 +9,9 @@ import { need, setText } from "../ui/dom.js";
 import { plural } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Trajectory} Trajectory */
-/** @typedef {{trajectory: Trajectory, positions: import("../player/positions.js").Position[], board: BoardView, thought: HTMLElement}} Play */
+/**
+ * @typedef {{trajectory: Trajectory, positions: import("../player/positions.js").Position[], board: BoardView, thought: HTMLElement}} Play
+ */
 
 /** @type {Trajectory[]} */
 const data = JSON.parse(document.getElementById("plays")?.textContent ?? "[]");

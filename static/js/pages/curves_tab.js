@@ -36,12 +36,18 @@ function take(board, slug, event) {
   switch (event.type) {
     case "metrics":
       board.append(slug, /** @type {any} */ (event));
-      for (const name of Object.keys(event.values)) if (!hasMetric(board, name)) need(document, "[data-more]").hidden = false;
+      for (const name of Object.keys(event.values))
+        if (!hasMetric(board, name)) need(document, "[data-more]").hidden = false;
       break;
     case "alarm": {
       if (open && open.state === event.state && open.from === event.iteration) break; // already part of the rendered page
-      const closed = bands.map((band) => (band === open ? { ...band, to: Math.max(band.from, event.iteration - 1), open: false } : band));
-      const opened = event.state === "healthy" ? [] : [{ state: event.state, from: event.iteration, to: event.iteration, open: true }];
+      const closed = bands.map((band) =>
+        band === open ? { ...band, to: Math.max(band.from, event.iteration - 1), open: false } : band,
+      );
+      const opened =
+        event.state === "healthy"
+          ? []
+          : [{ state: event.state, from: event.iteration, to: event.iteration, open: true }];
       board.marks = { checkpoints, bands: [...closed, ...opened] };
       board.announce(`Echo Trap watch, iteration ${event.iteration}: ${event.state}`);
       board.redraw();
@@ -61,12 +67,16 @@ function take(board, slug, event) {
 
 /** @param {ChartPage} board @param {string} name */
 function hasMetric(board, name) {
-  return name in board.catalog || Object.values(board.catalog).some(({ partners }) => Object.values(partners).includes(name));
+  return (
+    name in board.catalog || Object.values(board.catalog).some(({ partners }) => Object.values(partners).includes(name))
+  );
 }
 
 if (root instanceof HTMLElement) start(root);
 else {
-  document.addEventListener("runevents", (message) => { // the page was opened before the first iteration finished
-    if (/** @type {CustomEvent<Event[]>} */ (message).detail.some((event) => event.type === "metrics")) location.reload();
+  document.addEventListener("runevents", (message) => {
+    // the page was opened before the first iteration finished
+    if (/** @type {CustomEvent<Event[]>} */ (message).detail.some((event) => event.type === "metrics"))
+      location.reload();
   });
 }

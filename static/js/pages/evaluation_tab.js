@@ -22,11 +22,17 @@ document.addEventListener("runevents", (message) => {
   const events = /** @type {CustomEvent<import("../types.js").Event[]>} */ (message).detail;
   const results = events.filter((event) => event.type === "evaluation");
   if (results.length === 0) return;
-  setText(announcement, results.map((result) => `${result.suite}: ${percent(result.success)} after iteration ${result.iteration}.`).join(" "));
+  setText(
+    announcement,
+    results
+      .map((result) => `${result.suite}: ${percent(result.success)} after iteration ${result.iteration}.`)
+      .join(" "),
+  );
   draw(FETCH_DELAY);
 });
 document.addEventListener("runreloaded", () => draw(FETCH_DELAY));
-for (const failed of ["htmx:sendError", "htmx:responseError"]) document.addEventListener(failed, () => draw(FETCH_INTERVAL));
+for (const failed of ["htmx:sendError", "htmx:responseError"])
+  document.addEventListener(failed, () => draw(FETCH_INTERVAL));
 document.addEventListener("htmx:beforeSwap", (event) => {
   const swap = /** @type {CustomEvent<{shouldSwap: boolean, serverResponse: string}>} */ (event).detail;
   if (!swap.shouldSwap || swap.serverResponse.includes('id="exams"')) return;

@@ -13,7 +13,9 @@ const launchButton = form?.querySelector("[data-launch-button]");
 /** @param {Element} row @returns {HTMLInputElement|HTMLSelectElement|HTMLTextAreaElement|null} */
 function fieldOf(row) {
   const field = row.querySelector("input:not([type=hidden]), select, textarea");
-  return field instanceof HTMLInputElement || field instanceof HTMLSelectElement || field instanceof HTMLTextAreaElement ? field : null;
+  return field instanceof HTMLInputElement || field instanceof HTMLSelectElement || field instanceof HTMLTextAreaElement
+    ? field
+    : null;
 }
 
 /** Mark whether the row's value differs from its start. @param {Element} row */
@@ -71,7 +73,10 @@ function keepInView() {
   if (hidden > 0 && row.getBoundingClientRect().top > hidden) window.scrollBy({ top: hidden });
 }
 
-/** Bring a field into view, in a group that is closed or by a link to a setting that has no effect. @param {string} id */
+/**
+ * Bring a field into view, in a group that is closed or by a link to a setting that has no effect.
+ * @param {string} id
+ */
 function reveal(id) {
   const field = document.getElementById(id);
   if (!field || !form?.contains(field)) return;
@@ -83,21 +88,26 @@ function reveal(id) {
 
 /** Fetch the shown exports again. */
 function refreshExports() {
-  if (document.querySelector("[data-export][open]")) document.querySelector("[data-export]")?.dispatchEvent(new Event("refresh"));
+  if (document.querySelector("[data-export][open]"))
+    document.querySelector("[data-export]")?.dispatchEvent(new Event("refresh"));
 }
 
 /** Keep the cards of models and the setting equal: a card fills the setting in, and the setting chooses its card. */
 function matchModel(/** @type {EventTarget | null} */ target) {
   const setting = document.getElementById("f-policy-model");
   if (!(target instanceof HTMLInputElement) || !(setting instanceof HTMLInputElement)) return;
-  const radios = [...(form?.querySelectorAll("input[name=model_card]") ?? [])].filter((radio) => radio instanceof HTMLInputElement);
+  const radios = [...(form?.querySelectorAll("input[name=model_card]") ?? [])].filter(
+    (radio) => radio instanceof HTMLInputElement,
+  );
   if (target.name === "model_card") {
     if (!target.value) reveal(setting.id);
     else setting.value = target.value;
     const row = setting.closest("[data-setting]");
     if (row) mark(row);
   } else if (target === setting) {
-    const card = radios.find((radio) => radio.value && radio.value === setting.value.trim()) ?? radios.find((radio) => !radio.value);
+    const card =
+      radios.find((radio) => radio.value && radio.value === setting.value.trim()) ??
+      radios.find((radio) => !radio.value);
     if (card) card.checked = true;
   }
 }
@@ -167,7 +177,8 @@ function keepChanges(link) {
   const address = new URL(link.href);
   for (const row of form?.querySelectorAll(".essentials [data-setting].differs") ?? []) {
     const field = fieldOf(row);
-    if (field && field.type !== "checkbox" && field.name !== "algorithm.group_filter") address.searchParams.set(field.name, field.value);
+    if (field && field.type !== "checkbox" && field.name !== "algorithm.group_filter")
+      address.searchParams.set(field.name, field.value);
   }
   link.href = address.href;
 }
@@ -175,7 +186,8 @@ function keepChanges(link) {
 /** Choose every algorithm and a number of seeds. @param {string} seeds */
 function repeatAll(seeds) {
   const panel = form?.querySelector("[data-repeat]");
-  for (const box of panel?.querySelectorAll("input[name=arms]") ?? []) if (box instanceof HTMLInputElement) box.checked = true;
+  for (const box of panel?.querySelectorAll("input[name=arms]") ?? [])
+    if (box instanceof HTMLInputElement) box.checked = true;
   const select = panel?.querySelector("select[name=seeds]");
   if (!(select instanceof HTMLSelectElement)) return;
   select.value = seeds;

@@ -37,7 +37,8 @@ function search(text) {
     found += Number(fits);
   }
   for (const group of groups) group.open = Boolean(group.querySelector(".found"));
-  if (status) setText(status, found ? `${found} of ${all} settings match.` : "No setting matches. Search for another word.");
+  if (status)
+    setText(status, found ? `${found} of ${all} settings match.` : "No setting matches. Search for another word.");
 }
 
 input?.addEventListener("input", (event) => {

@@ -40,7 +40,10 @@ function following(box, change) {
 function item({ level, message, time }) {
   const clock = new Date(time).toISOString().slice(11, 19); // UTC, as the server prints it
   return html("li", { "data-level": level }, [
-    html("time", { datetime: time }, [clock]), " ", ...(level === "info" ? [] : [html("b", {}, [level])]), html("span", {}, [message]),
+    html("time", { datetime: time }, [clock]),
+    " ",
+    ...(level === "info" ? [] : [html("b", {}, [level])]),
+    html("span", {}, [message]),
   ]);
 }
 
@@ -85,7 +88,9 @@ need(root, "[data-levels]").addEventListener("change", (event) => {
   list.dataset.show = event.target.value;
   scrollToEnd(list);
 });
-list.addEventListener("scroll", () => { toEnd.hidden = isAtEnd(list); });
+list.addEventListener("scroll", () => {
+  toEnd.hidden = isAtEnd(list);
+});
 toEnd.addEventListener("click", () => scrollToEnd(list));
 scrollToEnd(list);
 scrollToEnd(output);

@@ -27,7 +27,8 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 if (host instanceof HTMLElement) {
   const view = new BoardView(host);
   /** @param {number} at */
-  const show = (at) => view.show({ kind: "grid", theme: "sokoban", rows: POSITIONS[at].split("|") }, { animate: at > 0 });
+  const show = (at) =>
+    view.show({ kind: "grid", theme: "sokoban", rows: POSITIONS[at].split("|") }, { animate: at > 0 });
   let step = 0;
   show(0);
   setInterval(() => {

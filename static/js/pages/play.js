@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Play page of an environment: keys press the page's buttons, boards are drawn and animated. Rules, budgets and texts come
- * from the server with every action.
+ * Play page of an environment: keys press the page's buttons, boards are drawn and animated. Rules, budgets and texts
+ * come from the server with every action.
  */
 
 import { BoardView } from "../board/board.js";
@@ -9,7 +9,9 @@ import { copy } from "../ui/clipboard.js";
 import { describe, onKey } from "../ui/shortcuts.js";
 import { setText } from "../ui/dom.js";
 
-/** @typedef {{board: import("../types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game */
+/**
+ * @typedef {{board: import("../types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game
+ */
 
 const MOST_WAITING = 8;
 
@@ -64,9 +66,17 @@ function press(key) {
   return false;
 }
 
-describe("Play", [["← ↑ → ↓", "an action, where it is a direction (also w a s d)"], ["1 2 3", "an action by its number"], ["r", "restart"], ["h", "hint"], ["n", "another puzzle"]]);
+describe("Play", [
+  ["← ↑ → ↓", "an action, where it is a direction (also w a s d)"],
+  ["1 2 3", "an action by its number"],
+  ["r", "restart"],
+  ["h", "hint"],
+  ["n", "another puzzle"],
+]);
 onKey(press);
-document.addEventListener("htmx:beforeRequest", () => { busy = true; });
+document.addEventListener("htmx:beforeRequest", () => {
+  busy = true;
+});
 document.addEventListener("htmx:afterRequest", (event) => {
   const answer = /** @type {CustomEvent} */ (event).detail;
   if (answer.successful) return;

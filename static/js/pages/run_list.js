@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Run list: selection of runs to compare by mouse and keyboard, preserved across row updates; no polling while the page is
- * hidden.
+ * Run list: selection of runs to compare by mouse and keyboard, preserved across row updates; no polling while the page
+ * is hidden.
  */
 
 import { describe, onKey } from "../ui/shortcuts.js";
@@ -22,7 +22,11 @@ function boxes() {
 /** Restore the checkboxes after a row update, and the label of the button. */
 function show() {
   for (const box of boxes()) box.checked = chosen.has(box.value);
-  if (words) setText(words, chosen.size === 0 ? "" : chosen.size === 1 ? "1 run selected; select another" : `${chosen.size} runs selected`);
+  if (words)
+    setText(
+      words,
+      chosen.size === 0 ? "" : chosen.size === 1 ? "1 run selected; select another" : `${chosen.size} runs selected`,
+    );
   if (go) go.disabled = chosen.size < 2;
 }
 
@@ -88,7 +92,9 @@ form?.addEventListener("change", (event) => {
   } else {
     try {
       localStorage.setItem(COLUMNS_KEY, [...hidden].join(" "));
-    } catch { /* storage is forbidden: for this page only */ }
+    } catch {
+      /* storage is forbidden: for this page only */
+    }
   }
   hideColumns(hidden);
 });
@@ -103,14 +109,29 @@ form?.addEventListener("submit", (event) => {
   event.preventDefault();
   compare();
 });
-describe("Runs", [["j k", "next, previous run"], ["x", "select it"], ["c", "compare the selected runs"]]);
+describe("Runs", [
+  ["j k", "next, previous run"],
+  ["x", "select it"],
+  ["c", "compare the selected runs"],
+]);
 onKey((key) => {
   switch (key) {
-    case "j": case "ArrowDown": move(1); return true;
-    case "k": case "ArrowUp": move(-1); return true;
-    case "x": toggle(); return true;
-    case "c": compare(); return true;
-    default: return false;
+    case "j":
+    case "ArrowDown":
+      move(1);
+      return true;
+    case "k":
+    case "ArrowUp":
+      move(-1);
+      return true;
+    case "x":
+      toggle();
+      return true;
+    case "c":
+      compare();
+      return true;
+    default:
+      return false;
   }
 });
 document.addEventListener("htmx:beforeRequest", (event) => {

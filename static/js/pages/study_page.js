@@ -20,5 +20,11 @@ onKey((key) => {
 });
 
 if (forms.length) {
-  describe("This study", forms.map((form) => [form.dataset.studyKey ?? "", (form.querySelector("button")?.textContent ?? "").trim().toLowerCase()]));
+  describe(
+    "This study",
+    forms.map((form) => [
+      form.dataset.studyKey ?? "",
+      (form.querySelector("button")?.textContent ?? "").trim().toLowerCase(),
+    ]),
+  );
 }

@@ -15,8 +15,8 @@ const HEIGHT = 34;
 /**
  * @param {Element} host
  * @param {Position[]} positions
- * @param {{lost: number, success: boolean|null, marks: Array<{index: number, kind: string}>}} options lost: index of the
- *   first unsolvable position, or −1; marks: mistakes and the positions after them
+ * @param {{lost: number, success: boolean|null, marks: Array<{index: number, kind: string}>}} options lost: index of
+ *   the first unsolvable position, or −1; marks: mistakes and the positions after them
  * @returns {string} text alternative; "" without a solver
  */
 export function drawGraph(host, positions, { lost, success, marks }) {
@@ -30,7 +30,8 @@ export function drawGraph(host, positions, { lost, success, marks }) {
   const picture = svg("svg", { viewBox: `0 0 100 ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
   picture.append(svg("path", { class: "base", d: `M0 ${HEIGHT - 5}H100` }));
   positions.forEach((position, index) => {
-    if (position.action < 0 && index > 0) picture.append(svg("path", { class: "border", d: `M${x(index)} 0V${HEIGHT}` }));
+    if (position.action < 0 && index > 0)
+      picture.append(svg("path", { class: "border", d: `M${x(index)} 0V${HEIGHT}` }));
   });
   let path = "";
   let gap = true;
@@ -50,6 +51,8 @@ export function drawGraph(host, positions, { lost, success, marks }) {
   }
   host.replaceChildren(picture);
   if (!path) return "";
-  const line = counts ? `Line: actions still needed (best play), at most ${plural(most, "action")}.` : "Line: success probability of the best play, 0 to 100%.";
+  const line = counts
+    ? `Line: actions still needed (best play), at most ${plural(most, "action")}.`
+    : "Line: success probability of the best play, 0 to 100%.";
   return [line, ...(lost >= 0 ? ["Red: unsolvable."] : []), ...(marks.length ? ["Dots: mistakes."] : [])].join(" ");
 }

@@ -20,7 +20,9 @@ const player = new Player(need(document, "[data-player]"), {
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 const plays = document.body.dataset.autoplay !== undefined && !calm;
 const start = new URLSearchParams(document.body.dataset.start);
-player.load(data, { at: (positions) => (start.has("turn") || plays ? fromAddress(positions, start) : openingIndex(data, positions)) });
+player.load(data, {
+  at: (positions) => (start.has("turn") || plays ? fromAddress(positions, start) : openingIndex(data, positions)),
+});
 onKey((key) => player.key(key));
 if (plays) player.play();
 document.documentElement.classList.add("ready");

@@ -33,7 +33,10 @@ export function walkedPath(steps, index) {
  * @param {number} index
  */
 export function pushedPath(steps, index) {
-  return steps.slice(0, index + 1).map(({ push }) => (push ? `M${middle(push[0])}L${middle(push[1])}` : "")).join("");
+  return steps
+    .slice(0, index + 1)
+    .map(({ push }) => (push ? `M${middle(push[0])}L${middle(push[1])}` : ""))
+    .join("");
 }
 
 /** @param {Place} place */
@@ -81,7 +84,9 @@ class Frame {
     this.path = svg("g", {}, [
       svg("path", { class: "pushed", d: pushedPath(this.steps, index) }),
       svg("path", { class: "walked", d: walked }),
-      ...(walked && start ? [svg("circle", { class: "walk-start", cx: start[0] + 0.5, cy: start[1] + 0.5, r: 0.14 })] : []),
+      ...(walked && start
+        ? [svg("circle", { class: "walk-start", cx: start[0] + 0.5, cy: start[1] + 0.5, r: 0.14 })]
+        : []),
     ]);
     this.board.pieces?.before(this.path);
   }
@@ -155,15 +160,24 @@ export class Filmstrip {
    */
   key(key) {
     switch (key) {
-      case "ArrowLeft": this.take(this.index - 1); return true;
-      case "ArrowRight": this.take(this.index + 1); return true;
-      case "Home": this.take(0); return true;
-      case "End": this.take(this.last); return true;
+      case "ArrowLeft":
+        this.take(this.index - 1);
+        return true;
+      case "ArrowRight":
+        this.take(this.index + 1);
+        return true;
+      case "Home":
+        this.take(0);
+        return true;
+      case "End":
+        this.take(this.last);
+        return true;
       case " ":
         if (this.still()) return false;
         this.toggle();
         return true;
-      default: return false;
+      default:
+        return false;
     }
   }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Mistakes of a trajectory in the player: where they are, where a lost attempt opens, and their list. The server finds and
- * words them (webapp/trajectories/mistakes).
+ * Mistakes of a trajectory in the player: where they are, where a lost attempt opens, and their list. The server finds
+ * and words them (webapp/trajectories/mistakes).
  */
 
 import { html } from "../ui/dom.js";
@@ -19,7 +19,9 @@ import { indexOf, lostIndex, toAddress } from "./positions.js";
  */
 export function markAt(trajectory, position) {
   if (!position || position.action < 0) return null;
-  return (trajectory?.marks ?? []).find((mark) => mark.turn === position.turn && mark.action === position.action) ?? null;
+  return (
+    (trajectory?.marks ?? []).find((mark) => mark.turn === position.turn && mark.action === position.action) ?? null
+  );
 }
 
 /**
@@ -88,7 +90,8 @@ export function showMistakes(host, trajectory, current) {
   host.dataset.key = key;
   host.hidden = !marks.length;
   host.replaceChildren(
-    html("b", {}, [marks.length === 1 ? "Mistake" : "Mistakes"]), " ",
+    html("b", {}, [marks.length === 1 ? "Mistake" : "Mistakes"]),
+    " ",
     ...marks.flatMap((mark, index) => [...(index ? [" "] : []), link(mark, mark === current)]),
     html("span", { class: "mistake-sentence" }, [current?.sentence ?? ""]),
   );
@@ -99,11 +102,15 @@ export function showMistakes(host, trajectory, current) {
  * @param {boolean} here
  */
 function link(mark, here) {
-  return html("a", { ...linkTo(mark), class: `mistake-link ${mark.kind}`, title: mark.sentence, "aria-current": here ? "step" : null }, [
-    `${mark.turn + 1}.${mark.action + 1} ${mark.played.length > 14 ? mark.played.slice(0, 13) + "…" : mark.played} `,
-    html("b", { "aria-hidden": "true" }, [mark.glyph]),
-    html("span", { class: "visually-hidden" }, [mark.kind]),
-  ]);
+  return html(
+    "a",
+    { ...linkTo(mark), class: `mistake-link ${mark.kind}`, title: mark.sentence, "aria-current": here ? "step" : null },
+    [
+      `${mark.turn + 1}.${mark.action + 1} ${mark.played.length > 14 ? `${mark.played.slice(0, 13)}…` : mark.played} `,
+      html("b", { "aria-hidden": "true" }, [mark.glyph]),
+      html("span", { class: "visually-hidden" }, [mark.kind]),
+    ],
+  );
 }
 
 /**

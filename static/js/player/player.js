@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Trajectory player: board, turns and scrubber, moved by hand, by playback, or following live turns. Used by the stage of a
- * live run, the page of a trajectory and embeds.
+ * Trajectory player: board, turns and scrubber, moved by hand, by playback, or following live turns. Used by the stage
+ * of a live run, the page of a trajectory and embeds.
  */
 
 import { advice } from "./solver_advice.js";
@@ -103,7 +103,13 @@ export class Player {
     if (before === trajectory || !before) return;
     this.trajectory = trajectory;
     const grown = trajectory.turns.length !== before.turns.length;
-    if (!grown && before.lost_at === trajectory.lost_at && before.success === trajectory.success && before.marks === trajectory.marks) return;
+    if (
+      !grown &&
+      before.lost_at === trajectory.lost_at &&
+      before.success === trajectory.success &&
+      before.marks === trajectory.marks
+    )
+      return;
     const empty = !before.turns.length;
     this.positions = positionsOf(trajectory);
     this.#endTyping();
@@ -127,11 +133,16 @@ export class Player {
     if (this.unfinished?.turn !== turn) {
       this.#endTyping();
       const boxes = [this.list, need(this.root, ".player-right")]; // one of them scrolls
-      let ends = boxes.map(atEnd);
-      this.unfinished = new TypingTurn(turn, () => boxes.forEach((box, index) => {
-        if (ends[index] && this.unfinished?.item.matches(".current")) box.scrollTop = box.scrollHeight;
-      }));
-      for (const [index, box] of boxes.entries()) box.onscroll = () => { ends[index] = atEnd(box); };
+      const ends = boxes.map(atEnd);
+      this.unfinished = new TypingTurn(turn, () =>
+        boxes.forEach((box, index) => {
+          if (ends[index] && this.unfinished?.item.matches(".current")) box.scrollTop = box.scrollHeight;
+        }),
+      );
+      for (const [index, box] of boxes.entries())
+        box.onscroll = () => {
+          ends[index] = atEnd(box);
+        };
       this.list.append(this.unfinished.item);
       this.#outline();
       this.#mark();
@@ -188,25 +199,41 @@ export class Player {
    */
   key(key) {
     switch (key) {
-      case "ArrowLeft": this.take(this.index - 1); return true;
-      case "ArrowRight": this.take(this.index + 1); return true;
-      case "ArrowUp": this.take(turnStart(this.positions, this.index, -1)); return true;
-      case "ArrowDown": this.take(turnStart(this.positions, this.index, 1)); return true;
-      case "Home": this.take(0); return true;
-      case "End": this.take(this.positions.length - 1); return true;
+      case "ArrowLeft":
+        this.take(this.index - 1);
+        return true;
+      case "ArrowRight":
+        this.take(this.index + 1);
+        return true;
+      case "ArrowUp":
+        this.take(turnStart(this.positions, this.index, -1));
+        return true;
+      case "ArrowDown":
+        this.take(turnStart(this.positions, this.index, 1));
+        return true;
+      case "Home":
+        this.take(0);
+        return true;
+      case "End":
+        this.take(this.positions.length - 1);
+        return true;
       case " ":
         this.onTake();
         if (this.playing) this.pause();
         else this.play();
         return true;
-      case "n": return this.#toMistake(1);
-      case "p": return this.#toMistake(-1);
-      case "t": return this.tokens.flip();
+      case "n":
+        return this.#toMistake(1);
+      case "p":
+        return this.#toMistake(-1);
+      case "t":
+        return this.tokens.flip();
       case "v":
         this.solver.checked = !this.solver.checked;
         this.#show({ animate: false });
         return true;
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -247,7 +274,8 @@ export class Player {
   }
 
   /**
-   * Show the state that a turn's thought is about, with the cells of one of its claims lit; without one, the position again.
+   * Show the state that a turn's thought is about, with the cells of one of its claims lit; without one, the position
+   * again.
    * @param {number} number of the turn
    * @param {number} index of the claim, or −1
    */
@@ -271,7 +299,8 @@ export class Player {
     }
     const pace = this.playing ? PACE : LIVE_PACE;
     const reading = this.playing && this.positions[this.index].action < 0 ? this.#readingTime() : 0;
-    const wait = Math.max(next.action < 0 ? pace.turn : pace.action, reading) / (this.playing ? Number(this.speed.value) : 1);
+    const wait =
+      Math.max(next.action < 0 ? pace.turn : pace.action, reading) / (this.playing ? Number(this.speed.value) : 1);
     this.timer = window.setTimeout(() => {
       this.timer = 0;
       this.go(this.index + 1);
@@ -296,7 +325,10 @@ export class Player {
   #renderTurn(turn) {
     const marks = (this.trajectory?.marks ?? []).filter((mark) => mark.turn === turn.turn);
     const item = renderTurn(turn, {
-      lost: this.#lostIn(turn), marks, images: imagesAddress(this.root, this.trajectory), recorded: this.trajectory?.recorded ?? false,
+      lost: this.#lostIn(turn),
+      marks,
+      images: imagesAddress(this.root, this.trajectory),
+      recorded: this.trajectory?.recorded ?? false,
       slug: this.trajectory?.slug ?? "",
     });
     this.texts.watch(item);
@@ -317,13 +349,26 @@ export class Player {
   /** Redraw tabs and graph, which depend on the length of the trajectory only. */
   #outline() {
     const turns = [...this.list.querySelectorAll("[data-turn]")].map((item) => Number(item.getAttribute("data-turn")));
-    this.tabs.replaceChildren(...turns.map((turn) => html("button", { class: "tab", type: "button", "data-tab": turn, "aria-label": `Turn ${turn + 1}` }, [String(turn + 1)])));
+    this.tabs.replaceChildren(
+      ...turns.map((turn) =>
+        html("button", { class: "tab", type: "button", "data-tab": turn, "aria-label": `Turn ${turn + 1}` }, [
+          String(turn + 1),
+        ]),
+      ),
+    );
     this.scrub.max = String(Math.max(0, this.positions.length - 1));
     const { trajectory } = this;
     const lost = trajectory ? lostIndex(trajectory, this.positions) : -1;
     this.mistakes = mistakeIndices(trajectory, this.positions);
-    const marks = (trajectory?.marks ?? []).map((mark) => ({ index: indexOf(this.positions, mark.turn, mark.action), kind: mark.kind }));
-    const words = drawGraph(need(this.root, "[data-graph]"), this.positions, { lost, success: trajectory?.success ?? null, marks });
+    const marks = (trajectory?.marks ?? []).map((mark) => ({
+      index: indexOf(this.positions, mark.turn, mark.action),
+      kind: mark.kind,
+    }));
+    const words = drawGraph(need(this.root, "[data-graph]"), this.positions, {
+      lost,
+      success: trajectory?.success ?? null,
+      marks,
+    });
     const verdict = this.root.querySelector("[data-verdict]");
     if (verdict instanceof HTMLElement) showVerdict(verdict, trajectory);
     const caption = this.root.querySelector("[data-graph-words]");
@@ -338,7 +383,10 @@ export class Player {
     this.scrub.value = String(this.index);
     this.scrub.setAttribute("aria-valuetext", this.#position(position));
     setText(need(this.root, "[data-position]"), this.#position(position));
-    setText(need(this.root, "[data-advice]"), this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "");
+    setText(
+      need(this.root, "[data-advice]"),
+      this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "",
+    );
     this.root.classList.toggle("no-solver", !this.solver.checked);
     const list = this.root.querySelector("[data-mistakes]");
     if (list instanceof HTMLElement) showMistakes(list, this.trajectory, markAt(this.trajectory, position));
@@ -351,7 +399,10 @@ export class Player {
     if (!position) return;
     this.board.show(position.board, { animate });
     const turn = this.trajectory?.turns.find((candidate) => candidate.turn === position.turn);
-    this.root.classList.toggle("observed", showOnBoard(this.board.host, position.board, turn, imagesAddress(this.root, this.trajectory)));
+    this.root.classList.toggle(
+      "observed",
+      showOnBoard(this.board.host, position.board, turn, imagesAddress(this.root, this.trajectory)),
+    );
     const record = position.record;
     const from = this.#before();
     if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);
@@ -379,9 +430,16 @@ export class Player {
     const { recorded, turns } = this.trajectory;
     const start = recorded && !turn.actions.length ? "" : ", before its actions";
     const where = position.action < 0 ? start : `, action ${position.action + 1} of ${turn.actions.length}`;
-    const taken = recorded && !turns.some(({ actions }) => actions.length) ? "" : `${plural(actionsTaken(this.positions, this.index), "action")} taken`;
-    const reward = turns.some(({ terms }) => Object.keys(terms).length) ? `reward ${signed(rewardSoFar(this.trajectory, position))} so far` : "";
-    return [`Turn ${position.turn + 1} of ${turns.length}${where}`, [taken, reward].filter(Boolean).join(", ")].filter(Boolean).join(" · ");
+    const taken =
+      recorded && !turns.some(({ actions }) => actions.length)
+        ? ""
+        : `${plural(actionsTaken(this.positions, this.index), "action")} taken`;
+    const reward = turns.some(({ terms }) => Object.keys(terms).length)
+      ? `reward ${signed(rewardSoFar(this.trajectory, position))} so far`
+      : "";
+    return [`Turn ${position.turn + 1} of ${turns.length}${where}`, [taken, reward].filter(Boolean).join(", ")]
+      .filter(Boolean)
+      .join(" · ");
   }
 
   /** Highlight the current turn and action. */
@@ -414,7 +472,8 @@ export class Player {
     }
     this.tokens.settle();
     const item = this.list.querySelector(".turn.current");
-    if (item && this.root.dataset.view === "all" && this.positions.length > 1) this.#reveal(/** @type {HTMLElement} */ (item));
+    if (item && this.root.dataset.view === "all" && this.positions.length > 1)
+      this.#reveal(/** @type {HTMLElement} */ (item));
   }
 
   /** Scroll the turn list, never the page. @param {HTMLElement} item */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Positions of a trajectory: the start of each turn, then each of its actions. Pure functions. Turns and actions count from
- * 0 here, and from 1 in addresses and texts, where action 0 is the start of the turn. Mirrored by
+ * Positions of a trajectory: the start of each turn, then each of its actions. Pure functions. Turns and actions count
+ * from 0 here, and from 1 in addresses and texts, where action 0 is the start of the turn. Mirrored by
  * webapp/trajectories/positions.py.
  */
 
@@ -35,7 +35,7 @@ export function positionsOf(trajectory) {
     list.push({ turn: turn.turn, action: -1, record: null, board: shownBoard(trajectory, turn, board), hint });
     turn.actions.forEach((record, action) => {
       board = record.board ?? board;
-      hint = record.status === "executed" ? record.hint ?? null : hint;
+      hint = record.status === "executed" ? (record.hint ?? null) : hint;
       list.push({ turn: turn.turn, action, record, board: shownBoard(trajectory, turn, board), hint });
     });
   }
@@ -71,14 +71,19 @@ export function indexOf(list, turn, action) {
 }
 
 /**
- * Index of the position in an address. `?turn=2&action=3` is the third action of the second turn; the default is the start.
+ * Index of the position in an address. `?turn=2&action=3` is the third action of the second turn; the default is the
+ * start.
  * @param {Position[]} list
  * @param {URLSearchParams} query
  */
 export function fromAddress(list, query) {
   const turn = Number.parseInt(query.get("turn") ?? "1", 10);
   const action = Number.parseInt(query.get("action") ?? "0", 10);
-  return indexOf(list, Number.isFinite(turn) ? Math.max(1, turn) - 1 : 0, Number.isFinite(action) ? Math.max(0, action) - 1 : -1);
+  return indexOf(
+    list,
+    Number.isFinite(turn) ? Math.max(1, turn) - 1 : 0,
+    Number.isFinite(action) ? Math.max(0, action) - 1 : -1,
+  );
 }
 
 /**
@@ -86,7 +91,9 @@ export function fromAddress(list, query) {
  * @param {{turn: number, action: number}} position
  */
 export function toAddress(position) {
-  return position.action < 0 ? `?turn=${position.turn + 1}` : `?turn=${position.turn + 1}&action=${position.action + 1}`;
+  return position.action < 0
+    ? `?turn=${position.turn + 1}`
+    : `?turn=${position.turn + 1}&action=${position.action + 1}`;
 }
 
 /**
@@ -107,8 +114,13 @@ export function turnStart(list, index, way) {
  */
 export function distances(list) {
   return list.map((position, index) =>
-    position.hint && position.hint.distance !== null && position.hint.distance !== undefined && position.hint.solvable !== "no"
-      ? { index, distance: position.hint.distance } : null);
+    position.hint &&
+    position.hint.distance !== null &&
+    position.hint.distance !== undefined &&
+    position.hint.solvable !== "no"
+      ? { index, distance: position.hint.distance }
+      : null,
+  );
 }
 
 /**
@@ -118,7 +130,10 @@ export function distances(list) {
  */
 export function chances(list) {
   return list.map((position, index) =>
-    position.board.kind !== "arms" && position.hint?.value !== null && position.hint?.value !== undefined ? { index, distance: position.hint.value } : null);
+    position.board.kind !== "arms" && position.hint?.value !== null && position.hint?.value !== undefined
+      ? { index, distance: position.hint.value }
+      : null,
+  );
 }
 
 /**
@@ -144,7 +159,8 @@ export function rewardSoFar(trajectory, position) {
   for (const turn of trajectory.turns) {
     if (turn.turn < position.turn) total += turn.reward;
     if (turn.turn !== position.turn) continue;
-    if (position.action >= turn.actions.length - 1 && (position.action >= 0 || !turn.actions.length)) total += turn.reward;
+    if (position.action >= turn.actions.length - 1 && (position.action >= 0 || !turn.actions.length))
+      total += turn.reward;
     else turn.actions.slice(0, position.action + 1).forEach((record) => (total += record.reward ?? 0));
   }
   return total;

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Share panel of a player: the form for a link to the current position, and the dialog with the embed HTML. The position is
- * read from the address, which the player keeps up to date.
+ * Share panel of a player: the form for a link to the current position, and the dialog with the embed HTML. The
+ * position is read from the address, which the player keeps up to date.
  */
 
 import { copy } from "../ui/clipboard.js";
@@ -66,7 +66,7 @@ function writeCode() {
   }
   if (ticked("[data-embed-autoplay]")) options.set("autoplay", "1");
   const query = options.toString().replaceAll("&", "&amp;");
-  code.value = plain.replace(/src="([^"?]*)"/, (_, address) => `src="${address}${query ? "?" + query : ""}"`);
+  code.value = plain.replace(/src="([^"?]*)"/, (_, address) => `src="${address}${query ? `?${query}` : ""}"`);
 }
 
 function openEmbed() {

@@ -32,12 +32,14 @@ export function advice(trajectory, positions, index) {
   if (hint.distance === 0) return "Solved.";
   const answers = position.board.kind === "text" && !(Number(hint.distance) > 1); // else a call of a tool comes first
   if (answers && hint.actions?.length && hint.solvable !== "unknown") return `A correct answer: ${hint.actions[0]}.`;
-  if (hint.solvable === "unknown") return hint.reason ? `No solver advice: ${hint.reason}.` : "No solver advice: its search budget was exceeded.";
+  if (hint.solvable === "unknown")
+    return hint.reason ? `No solver advice: ${hint.reason}.` : "No solver advice: its search budget was exceeded.";
   const next = hint.actions?.length ? `, next ${hint.actions.join(" or ")}` : "";
   if (hint.distance !== null && hint.distance !== undefined) {
     return `Best play: ${plural(hint.distance, "action")} to go${next}. ${comparison(trajectory, positions, index)}`.trim();
   }
-  if (hint.value !== null && hint.value !== undefined) return `Best play wins ${percent(hint.value)} of the time from here${next}.`;
+  if (hint.value !== null && hint.value !== undefined)
+    return `Best play wins ${percent(hint.value)} of the time from here${next}.`;
   return "";
 }
 
@@ -51,10 +53,13 @@ export function comparison(trajectory, positions, index) {
   const distance = positions[index].hint?.distance;
   if (!distance || trajectory.success === null || trajectory.success === undefined) return "";
   const used = positions.slice(index + 1).filter((position) => position.record?.status === "executed").length;
-  const from = positions.slice(0, index + 1).some((position) => position.record?.status === "executed") ? "here" : "the start";
+  const from = positions.slice(0, index + 1).some((position) => position.record?.status === "executed")
+    ? "here"
+    : "the start";
   const optimal = `Optimal from ${from}: ${plural(distance, "action")}`;
   const ran = { turns: "turns", actions: "actions" }[trajectory.end ?? ""];
-  if (!trajectory.success && !used && ran) return `Still solvable in ${plural(distance, "move")}, but the agent ran out of ${ran}.`;
+  if (!trajectory.success && !used && ran)
+    return `Still solvable in ${plural(distance, "move")}, but the agent ran out of ${ran}.`;
   if (!trajectory.success) return `${optimal}; this attempt used ${used} and did not solve it.`;
   return used === distance ? `${optimal}, as in this attempt.` : `${optimal}; this attempt used ${used}.`;
 }
@@ -66,8 +71,12 @@ export function comparison(trajectory, positions, index) {
 function aboutArms(trajectory, hint) {
   const best = (hint.actions?.length ? hint : trajectory.hint) ?? {};
   const names = best.actions?.join(" or ") ?? "";
-  const worth = best.value === null || best.value === undefined ? "" : `, which pays ${number(best.value)} points on average`;
+  const worth =
+    best.value === null || best.value === undefined ? "" : `, which pays ${number(best.value)} points on average`;
   if (hint.actions?.length) return `Best arm: ${names}${worth}.`;
-  if (hint.solvable === "no") return names ? `Not the best arm. The best one was ${names}${worth}.` : `Lost: ${hint.reason ?? "not the best arm"}.`;
+  if (hint.solvable === "no")
+    return names
+      ? `Not the best arm. The best one was ${names}${worth}.`
+      : `Lost: ${hint.reason ?? "not the best arm"}.`;
   return names ? `The best arm was pulled: ${names}${worth}.` : "The best arm was pulled.";
 }

@@ -25,15 +25,27 @@ export function swipeWay(across, down, duration) {
  */
 export function watchSwipes(root, onSwipe) {
   /** @type {{x: number, y: number, time: number}|null} */ let start = null;
-  root.addEventListener("touchstart", (event) => {
-    const target = /** @type {Element} */ (event.target);
-    const [touch] = event.touches;
-    start = event.touches.length === 1 && !target.closest(OWN_GESTURES) ? { x: touch.clientX, y: touch.clientY, time: event.timeStamp } : null;
-  }, { passive: true });
-  root.addEventListener("touchend", (event) => {
-    const [touch] = event.changedTouches;
-    const way = start && touch ? swipeWay(touch.clientX - start.x, touch.clientY - start.y, event.timeStamp - start.time) : 0;
-    start = null;
-    if (way) onSwipe(way);
-  }, { passive: true });
+  root.addEventListener(
+    "touchstart",
+    (event) => {
+      const target = /** @type {Element} */ (event.target);
+      const [touch] = event.touches;
+      start =
+        event.touches.length === 1 && !target.closest(OWN_GESTURES)
+          ? { x: touch.clientX, y: touch.clientY, time: event.timeStamp }
+          : null;
+    },
+    { passive: true },
+  );
+  root.addEventListener(
+    "touchend",
+    (event) => {
+      const [touch] = event.changedTouches;
+      const way =
+        start && touch ? swipeWay(touch.clientX - start.x, touch.clientY - start.y, event.timeStamp - start.time) : 0;
+      start = null;
+      if (way) onSwipe(way);
+    },
+    { passive: true },
+  );
 }

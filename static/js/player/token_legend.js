@@ -29,14 +29,17 @@ export function visibleText(text) {
 }
 
 /**
- * Name of a token that would otherwise show nothing; empty for others. Joined emoji, for example, contain tokens of one joiner.
+ * Name of a token that would otherwise show nothing; empty for others. Joined emoji, for example, contain tokens of one
+ * joiner.
  * @param {string} text
  * @param {boolean} last whether it is the last one of its response
  */
 export function silentName(text, last) {
   if (!text) return last ? "End of the response" : "Part of a character";
   if (!INVISIBLE.test(text)) return "";
-  return [...text].map((sign) => `U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`).join(" ");
+  return [...text]
+    .map((sign) => `U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`)
+    .join(" ");
 }
 
 /**
@@ -57,7 +60,8 @@ export function maxAdvantage(turns) {
  */
 export function shade(token, measure, most) {
   if (measure === "p") return { level: BOUNDS.p.filter((bound) => token.p < bound).length, sign: "" };
-  if (measure === "entropy") return { level: BOUNDS.entropy.filter((bound) => (token.entropy ?? 0) >= bound).length, sign: "" };
+  if (measure === "entropy")
+    return { level: BOUNDS.entropy.filter((bound) => (token.entropy ?? 0) >= bound).length, sign: "" };
   const value = token.advantage ?? 0;
   const level = most > 0 ? SHARES.filter((share) => Math.abs(value) >= share * most).length : 0;
   return { level, sign: level === 0 ? "" : value > 0 ? "+" : "−" };
@@ -80,8 +84,16 @@ export function legendEntries(measure, most) {
   }
   if (most === 0) return [{ level: 0, sign: "", words: "0" }];
   const bounds = SHARES.map((share) => short(Number((share * most).toPrecision(2))));
-  const up = bounds.map((bound, index) => ({ level: index + 1, sign: /** @type {const} */ ("+"), words: `≥ +${bound}` }));
-  const down = bounds.map((bound, index) => ({ level: index + 1, sign: /** @type {const} */ ("−"), words: `≤ −${bound}` }));
+  const up = bounds.map((bound, index) => ({
+    level: index + 1,
+    sign: /** @type {const} */ ("+"),
+    words: `≥ +${bound}`,
+  }));
+  const down = bounds.map((bound, index) => ({
+    level: index + 1,
+    sign: /** @type {const} */ ("−"),
+    words: `≤ −${bound}`,
+  }));
   return [...down.reverse(), { level: 0, sign: "", words: "about 0" }, ...up];
 }
 
@@ -98,13 +110,17 @@ export const TITLES = {
  * @param {{index: number, count: number, turn: number}} place counted from 0
  */
 export function describeToken(token, { index, count, turn }) {
-  const name = silentName(token.text, index === count - 1) || `“${visibleText(token.text).trimEnd() || "␣".repeat(token.text.length)}”`;
+  const name =
+    silentName(token.text, index === count - 1) ||
+    `“${visibleText(token.text).trimEnd() || "␣".repeat(token.text.length)}”`;
   const parts = [
     name,
     `probability ${token.p < 0.001 ? `${short(token.p * 100)}%` : percent(token.p)}`,
     `log-probability ${short(token.logprob)} nats`,
     ...(token.entropy === null ? [] : [`entropy ${short(token.entropy)} nats`]),
-    ...(token.advantage === null ? [] : [`advantage ${Math.abs(token.advantage) < 0.01 ? short(token.advantage) : signed(token.advantage)}`]),
+    ...(token.advantage === null
+      ? []
+      : [`advantage ${Math.abs(token.advantage) < 0.01 ? short(token.advantage) : signed(token.advantage)}`]),
     `token ${index + 1} of ${count} in turn ${turn + 1}`,
     `id ${token.id}`,
   ];

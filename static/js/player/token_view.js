@@ -1,11 +1,21 @@
 // @ts-check
 /**
- * Token view of a player: each response as tokens, shaded by a token statistic, with details by hover and keyboard. Token
- * data is fetched when the view is first switched on.
+ * Token view of a player: each response as tokens, shaded by a token statistic, with details by hover and keyboard.
+ * Token data is fetched when the view is first switched on.
  */
 
 import { html, setText } from "../ui/dom.js";
-import { END, SILENT, TITLES, describeToken, maxAdvantage, legendEntries, shade, silentName, visibleText } from "./token_legend.js";
+import {
+  END,
+  SILENT,
+  TITLES,
+  describeToken,
+  maxAdvantage,
+  legendEntries,
+  shade,
+  silentName,
+  visibleText,
+} from "./token_legend.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
 /** @typedef {import("../types.js").Token} Token */
@@ -150,15 +160,31 @@ export class TokenView {
   #text(turn) {
     const tokens = this.tokens.get(turn.turn);
     if (!tokens) return html("p", { class: "token-text" }, [visibleText(turn.response) + (turn.truncated ? "" : END)]);
-    return html("p", { class: "token-text", role: "listbox", "aria-label": `Tokens of turn ${turn.turn + 1}`, "aria-orientation": "horizontal" },
+    return html(
+      "p",
+      {
+        class: "token-text",
+        role: "listbox",
+        "aria-label": `Tokens of turn ${turn.turn + 1}`,
+        "aria-orientation": "horizontal",
+      },
       tokens.map((token, index) => {
         const last = index === tokens.length - 1;
         const silent = silentName(token.text, last);
-        return html("span", {
-          class: silent ? "token silent" : "token", role: "option", tabindex: "-1", "data-index": index, "aria-selected": "false",
-          "aria-label": silent || (token.text.trim() ? null : "white space"),
-        }, [!silent ? visibleText(token.text) : last && !token.text ? END : SILENT]);
-      }));
+        return html(
+          "span",
+          {
+            class: silent ? "token silent" : "token",
+            role: "option",
+            tabindex: "-1",
+            "data-index": index,
+            "aria-selected": "false",
+            "aria-label": silent || (token.text.trim() ? null : "white space"),
+          },
+          [!silent ? visibleText(token.text) : last && !token.text ? END : SILENT],
+        );
+      }),
+    );
   }
 
   #shade() {
@@ -179,8 +205,11 @@ export class TokenView {
     const host = this.toolbar?.querySelector("[data-token-legend]");
     const measure = /** @type {Measure} */ (this.#select().value);
     const entries = this.loaded === "none" ? [] : legendEntries(measure, this.most);
-    host?.replaceChildren(...entries.map(({ level, sign, words }) =>
-      html("span", { class: "token", "data-level": level, "data-sign": sign || null }, [words])));
+    host?.replaceChildren(
+      ...entries.map(({ level, sign, words }) =>
+        html("span", { class: "token", "data-level": level, "data-sign": sign || null }, [words]),
+      ),
+    );
     const title = this.toolbar?.querySelector("[data-token-title]");
     if (title) setText(title, this.loaded === "none" ? "" : TITLES[measure]);
   }
@@ -213,7 +242,9 @@ export class TokenView {
 
   /** Visible tokens; a stage shows one turn only. @returns {HTMLElement[]} */
   #seen() {
-    return [.../** @type {NodeListOf<HTMLElement>} */ (this.list.querySelectorAll(".token"))].filter((node) => node.offsetParent);
+    return [.../** @type {NodeListOf<HTMLElement>} */ (this.list.querySelectorAll(".token"))].filter(
+      (node) => node.offsetParent,
+    );
   }
 
   /** @param {HTMLElement} from @param {string} key @returns {boolean} whether the key was handled */
@@ -225,8 +256,12 @@ export class TokenView {
     const starts = all.filter((node, index) => index === 0 || turnOf(all[index - 1]) !== turnOf(node));
     const turn = starts.indexOf(own[0]);
     const keys = /** @type {Record<string, HTMLElement|undefined>} */ ({
-      ArrowRight: all[at + 1], ArrowLeft: all[at - 1], Home: own[0], End: own[own.length - 1],
-      ArrowDown: starts[turn + 1], ArrowUp: starts[turn - 1],
+      ArrowRight: all[at + 1],
+      ArrowLeft: all[at - 1],
+      Home: own[0],
+      End: own[own.length - 1],
+      ArrowDown: starts[turn + 1],
+      ArrowUp: starts[turn - 1],
     });
     if (!(key in keys)) return false;
     keys[key]?.focus();

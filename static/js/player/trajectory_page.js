@@ -17,8 +17,12 @@ const player = new Player(need(document, "[data-player]"), {
   },
 });
 const asked = new URLSearchParams(location.search);
-const start = asked.has("turn") ? asked : new URLSearchParams(document.querySelector("[data-start]")?.getAttribute("data-start") ?? "");
-player.load(data, { at: (positions) => (start.has("turn") ? fromAddress(positions, start) : openingIndex(data, positions)) });
+const start = asked.has("turn")
+  ? asked
+  : new URLSearchParams(document.querySelector("[data-start]")?.getAttribute("data-start") ?? "");
+player.load(data, {
+  at: (positions) => (start.has("turn") ? fromAddress(positions, start) : openingIndex(data, positions)),
+});
 moved = true;
 
 /** The address with what the explorer found, which a permalink leaves out. @param {string} query */
@@ -41,7 +45,10 @@ function follow(selector) {
 document.addEventListener("click", (event) => {
   const target = /** @type {Element} */ (event.target);
   if (target.closest("[data-copy]")) void copy(permalink(), "Link to this position copied");
-  const linked = target.closest("[data-player]") || event.ctrlKey || event.metaKey || event.shiftKey ? -1 : linkedIndex(target, player.positions);
+  const linked =
+    target.closest("[data-player]") || event.ctrlKey || event.metaKey || event.shiftKey
+      ? -1
+      : linkedIndex(target, player.positions);
   if (linked >= 0) {
     event.preventDefault();
     player.take(linked);
@@ -52,13 +59,17 @@ document.addEventListener("click", (event) => {
 
 onKey((key) => {
   switch (key) {
-    case "[": return follow("[data-previous]");
-    case "]": return follow("[data-next]");
-    case "G": return follow("[data-group]");
+    case "[":
+      return follow("[data-previous]");
+    case "]":
+      return follow("[data-next]");
+    case "G":
+      return follow("[data-group]");
     case "c":
       void copy(permalink(), "Link to this position copied");
       return true;
-    default: return player.key(key);
+    default:
+      return player.key(key);
   }
 });
 document.documentElement.classList.add("ready");

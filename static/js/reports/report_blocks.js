@@ -3,7 +3,9 @@
 
 import { svg } from "../ui/dom.js";
 
-/** @typedef {{label: string, points: [number, string, number][]}} Reading iteration, value as text, place in the drawing */
+/**
+ * @typedef {{label: string, points: [number, string, number][]}} Reading iteration, value as text, place in the drawing
+ */
 
 /**
  * Show new blocks in place of the old ones. Blocks with the same key stay the same nodes.
@@ -62,7 +64,10 @@ function follow(chart, plot, lines) {
   const show = (event) => {
     const box = plot.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * 1000;
-    const nearest = all.reduce((best, point) => (Math.abs(point[2] - x) < Math.abs(best[2] - x) ? point : best), all[0]);
+    const nearest = all.reduce(
+      (best, point) => (Math.abs(point[2] - x) < Math.abs(best[2] - x) ? point : best),
+      all[0],
+    );
     if (!nearest) return;
     cursor.setAttribute("d", `M${nearest[2]} 0V300`);
     lines.forEach((line, index) => {

@@ -14,7 +14,10 @@ const dialog = /** @type {HTMLDialogElement} */ (need(document, "dialog[data-ins
 const search = /** @type {HTMLInputElement} */ (need(dialog, "[data-insert-search]"));
 const results = need(dialog, "[data-insert-results]");
 const saved = new FormData(form); // with a text that the browser has kept, hence:
-for (const field of /** @type {NodeListOf<HTMLInputElement|HTMLTextAreaElement>} */ (form.querySelectorAll("input[name=title], textarea"))) saved.set(field.name, field.defaultValue);
+for (const field of /** @type {NodeListOf<HTMLInputElement|HTMLTextAreaElement>} */ (
+  form.querySelectorAll("input[name=title], textarea")
+))
+  saved.set(field.name, field.defaultValue);
 let timer = 0;
 let searchTimer = 0;
 let newest = 0;
@@ -74,7 +77,12 @@ async function showPreview() {
       showBlocks(preview, await response.text());
       setText(state, "Preview");
     } else {
-      setText(state, response.status === 422 ? await response.text() : "The preview is not available. Log in again in another tab; your text stays here.");
+      setText(
+        state,
+        response.status === 422
+          ? await response.text()
+          : "The preview is not available. Log in again in another tab; your text stays here.",
+      );
     }
   } catch {
     setText(state, "No connection: the preview follows when it is back. Your text stays here.");
@@ -95,7 +103,8 @@ async function find() {
 }
 
 /** Whether anything would be lost: `data-unsaved` is on a form whose text the server has refused. */
-const changed = () => form.dataset.unsaved !== undefined || [...new FormData(form)].some(([name, value]) => saved.get(name) !== value);
+const changed = () =>
+  form.dataset.unsaved !== undefined || [...new FormData(form)].some(([name, value]) => saved.get(name) !== value);
 
 text.addEventListener("input", () => {
   window.clearTimeout(timer);

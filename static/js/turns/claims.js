@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Claims of a thought: its statements about the state, underlined where they are false; pointing at one, or focusing it,
- * lights its cells on the board of the state that the thought is about.
+ * Claims of a thought: its statements about the state, underlined where they are false; pointing at one, or focusing
+ * it, lights its cells on the board of the state that the thought is about.
  */
 
 import { html } from "../ui/dom.js";
@@ -57,10 +57,18 @@ export function renderThought(turn) {
     const claim = turn.claims?.[index];
     if (!claim) return text;
     const words = claimWords(claim);
-    return html("a", {
-      class: `claim ${claim.true ? "true" : "false"}`, href: `?turn=${turn.turn + 1}`, "data-step": "-1",
-      "data-claim": index, "data-tip": words, "aria-label": `${text} – ${words}`,
-    }, [text]);
+    return html(
+      "a",
+      {
+        class: `claim ${claim.true ? "true" : "false"}`,
+        href: `?turn=${turn.turn + 1}`,
+        "data-step": "-1",
+        "data-claim": index,
+        "data-tip": words,
+        "aria-label": `${text} – ${words}`,
+      },
+      [text],
+    );
   });
 }
 

@@ -18,7 +18,9 @@ export class LongTexts {
     this.list = list;
     this.isWanted = isWanted;
     /** @type {boolean|null} whether the reader last chose whole texts; null: no choice yet */ this.whole = null;
-    this.sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => this.#fold(/** @type {HTMLElement} */ (target))));
+    this.sizes = new ResizeObserver((entries) =>
+      entries.forEach(({ target }) => this.#fold(/** @type {HTMLElement} */ (target))),
+    );
     list.addEventListener("click", (event) => {
       const button = event.target instanceof Element ? event.target.closest("[data-whole-text]") : null;
       const text = button?.previousElementSibling;
@@ -26,11 +28,13 @@ export class LongTexts {
       this.whole = text.classList.contains("folded");
       this.#set(text, this.whole);
     });
-    list.addEventListener("focusin", ({ target }) => { // a claim in the hidden part
+    list.addEventListener("focusin", ({ target }) => {
+      // a claim in the hidden part
       const text = target instanceof HTMLElement ? target.closest(".folded") : null;
       if (!text || !(target instanceof HTMLElement)) return;
       text.scrollTop = 0;
-      if (target.offsetTop + target.offsetHeight > text.clientHeight) this.#set(/** @type {HTMLElement} */ (text), true);
+      if (target.offsetTop + target.offsetHeight > text.clientHeight)
+        this.#set(/** @type {HTMLElement} */ (text), true);
     });
     for (const kind of ["pointerover", "focusin"]) list.addEventListener(kind, ({ target }) => placeTip(target));
   }

@@ -9,8 +9,10 @@ const NAME = "found";
  * @param {string[][]} phrases each as its words
  */
 export function hitPattern(phrases) {
-  const escape = (/** @type {string} */ word) => word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
-  const between = phrases.map((words) => words.map(escape).join("[^\\p{L}\\p{N}]+")).sort((one, other) => other.length - one.length);
+  const escaped = (/** @type {string} */ word) => word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  const between = phrases
+    .map((words) => words.map(escaped).join("[^\\p{L}\\p{N}]+"))
+    .sort((one, other) => other.length - one.length);
   return new RegExp(`(?<![\\p{L}\\p{N}])(?:${between.join("|")})(?![\\p{L}\\p{N}])`, "giu");
 }
 
@@ -32,11 +34,16 @@ export class SearchHits {
     CSS.highlights.set(NAME, new Highlight(...ranges));
   }
 
-  /** A hit may begin in one text node and end in another, at the edge of a claim. @param {Element} text @param {RegExp} pattern */
+  /**
+   * A hit may begin in one text node and end in another, at the edge of a claim.
+   * @param {Element} text
+   * @param {RegExp} pattern
+   */
   #ranges(text, pattern) {
     /** @type {Array<{node: Node, start: number}>} */ const nodes = [];
     const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);
-    for (let start = 0; walker.nextNode(); start += walker.currentNode.textContent?.length ?? 0) nodes.push({ node: walker.currentNode, start });
+    for (let start = 0; walker.nextNode(); start += walker.currentNode.textContent?.length ?? 0)
+      nodes.push({ node: walker.currentNode, start });
     const place = (/** @type {number} */ at) => {
       const found = nodes.findLast(({ start }) => start <= at) ?? nodes[0];
       return /** @type {const} */ ([found.node, at - found.start]);

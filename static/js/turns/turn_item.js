@@ -13,13 +13,18 @@ import { callText, number, plural, signed } from "../ui/formatting.js";
 /** @typedef {import("../types.js").ActionRecord} ActionRecord */
 /** @typedef {import("../types.js").Mark} Mark */
 
-const STATUS = { executed: "executed", ignored: "ignored: beyond a budget or after the end", illegal: "illegal: no such action" };
+const STATUS = {
+  executed: "executed",
+  ignored: "ignored: beyond a budget or after the end",
+  illegal: "illegal: no such action",
+};
 
 /**
  * @param {Turn} turn
- * @param {{lost: number, marks: Mark[], images: string, recorded: boolean, slug: string}} options lost: index of the action after which
- *   the puzzle is unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up to their hash;
- *   recorded: of another trainer's run, whose responses have no format of ours; slug: of the trajectory, "" on shared pages
+ * @param {{lost: number, marks: Mark[], images: string, recorded: boolean, slug: string}} options lost: index of the
+ *   action after which the puzzle is unsolvable, or −1; marks: the turn's mistakes; images: address of its images, up
+ *   to their hash; recorded: of another trainer's run, whose responses have no format of ours; slug: of the trajectory,
+ *   "" on shared pages
  * @returns {HTMLElement}
  */
 export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
@@ -30,14 +35,42 @@ export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
     ]),
     ...renderImages(turn, images),
     html("details", { class: "turn-state" }, [
-      html("summary", {}, ["State"]), html("pre", {}, [turn.state]),
-      ...(slug && !recorded ? [html("p", {}, [html("a", { href: `/t/${slug}/input/${turn.turn + 1}`, target: "_top" }, ["All that the policy read"])])] : []),
+      html("summary", {}, ["State"]),
+      html("pre", {}, [turn.state]),
+      ...(slug && !recorded
+        ? [
+            html("p", {}, [
+              html("a", { href: `/t/${slug}/input/${turn.turn + 1}`, target: "_top" }, ["All that the policy read"]),
+            ]),
+          ]
+        : []),
     ]),
     ...(recorded ? recordedWords(turn) : words(turn)),
     ...renderProblem(turn, recorded),
-    ...(turn.actions.length || !recorded ? [html("div", { class: "chips" }, turn.actions.length
-      ? turn.actions.map((record, index) => chip(turn, record, index, lost, marks.find((mark) => mark.action === index), recorded))
-      : [html("span", { class: "soft small" }, [turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer."])])] : []),
+    ...(turn.actions.length || !recorded
+      ? [
+          html(
+            "div",
+            { class: "chips" },
+            turn.actions.length
+              ? turn.actions.map((record, index) =>
+                  chip(
+                    turn,
+                    record,
+                    index,
+                    lost,
+                    marks.find((mark) => mark.action === index),
+                    recorded,
+                  ),
+                )
+              : [
+                  html("span", { class: "soft small" }, [
+                    turn.answer ? `The answer “${turn.answer}” contains no action.` : "No answer.",
+                  ]),
+                ],
+          ),
+        ]
+      : []),
     ...renderCalls(turn.actions),
     ...(recorded ? [] : renderFolded(turn)),
     ...renderMore(turn),
@@ -48,7 +81,13 @@ export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
 /** The thought, or the response that has none of the format. @param {Turn} turn */
 function words(turn) {
   const thought = turn.thought || (turn.format_valid === false ? turn.response : "");
-  return [html("p", { class: thought ? "thought" : "thought none" }, turn.thought ? renderThought(turn) : [thought || "No thought."])];
+  return [
+    html(
+      "p",
+      { class: thought ? "thought" : "thought none" },
+      turn.thought ? renderThought(turn) : [thought || "No thought."],
+    ),
+  ];
 }
 
 /** Thought and response of another trainer's policy, each where there is one. @param {Turn} turn */
@@ -72,13 +111,16 @@ function renderProblem(turn, recorded) {
 /** The rest of the response, as written. @param {Turn} turn */
 function renderFolded(turn) {
   return foldedParts(turn).map(({ text, label }) =>
-    html("details", { class: "turn-state turn-rest" }, [html("summary", {}, [label]), html("pre", {}, [text])]));
+    html("details", { class: "turn-state turn-rest" }, [html("summary", {}, [label]), html("pre", {}, [text])]),
+  );
 }
 
 /** Further fields of a turn, folded. @param {Turn} turn */
 function renderMore(turn) {
   const text = extraText(turn.extra, turn.actions);
-  return text ? [html("details", { class: "turn-state" }, [html("summary", {}, ["More"]), html("pre", {}, [text])])] : [];
+  return text
+    ? [html("details", { class: "turn-state" }, [html("summary", {}, ["More"]), html("pre", {}, [text])])]
+    : [];
 }
 
 /**
@@ -90,7 +132,7 @@ function renderMore(turn) {
  * @param {boolean} recorded
  */
 function chip(turn, record, index, lost, mistake, recorded) {
-  const name = record.call ? record.call.tool || callText(record.call) : record.name ?? record.text;
+  const name = record.call ? record.call.tool || callText(record.call) : (record.name ?? record.text);
   const title = [
     STATUS[record.status],
     record.call?.failed ? "the call failed" : record.status === "executed" && !record.effective ? "nothing moved" : "",
@@ -98,12 +140,39 @@ function chip(turn, record, index, lost, mistake, recorded) {
     mistake ? `${mistake.kind}: ${mistake.sentence.replace(/^Turn [^:]*: /, "")}` : "",
     index === lost && !mistake ? "from here nothing can be won" : "",
     record.status === "executed" && (record.reward || !recorded) ? `reward ${signed(record.reward ?? 0)}` : "",
-  ].filter(Boolean).join("; ");
-  const marks = record.status === "illegal" ? "✗" : record.status === "ignored" ? "–" : mistake ? mistake.glyph : index === lost ? "!" : record.actual ? "↝" : record.call?.failed ? "✗" : !record.effective ? "·" : "";
-  return html("a", {
-    class: `chip ${record.status}${mistake ? ` ${mistake.kind}` : index === lost ? " lost" : ""}${record.status === "executed" && !record.effective ? " idle" : ""}`,
-    href: `?turn=${turn.turn + 1}&action=${index + 1}`, "data-step": index, title,
-  }, [name, ...(marks ? [html("span", { class: "mark", "aria-hidden": "true" }, [marks])] : []), html("span", { class: "visually-hidden" }, [`, ${title}`])]);
+  ]
+    .filter(Boolean)
+    .join("; ");
+  const marks =
+    record.status === "illegal"
+      ? "✗"
+      : record.status === "ignored"
+        ? "–"
+        : mistake
+          ? mistake.glyph
+          : index === lost
+            ? "!"
+            : record.actual
+              ? "↝"
+              : record.call?.failed
+                ? "✗"
+                : !record.effective
+                  ? "·"
+                  : "";
+  return html(
+    "a",
+    {
+      class: `chip ${record.status}${mistake ? ` ${mistake.kind}` : index === lost ? " lost" : ""}${record.status === "executed" && !record.effective ? " idle" : ""}`,
+      href: `?turn=${turn.turn + 1}&action=${index + 1}`,
+      "data-step": index,
+      title,
+    },
+    [
+      name,
+      ...(marks ? [html("span", { class: "mark", "aria-hidden": "true" }, [marks])] : []),
+      html("span", { class: "visually-hidden" }, [`, ${title}`]),
+    ],
+  );
 }
 
 /**
@@ -113,18 +182,31 @@ function chip(turn, record, index, lost, mistake, recorded) {
  */
 function renderCalls(actions) {
   const calls = actions.flatMap((record) => (record.call ? [record.call] : []));
-  const items = calls.map((call) => html("li", { class: call.failed ? "call failed" : "call" }, [
-    html("code", { class: "call-text" }, [callText(call)]),
-    ...(call.result ? [html("pre", { class: "call-result" }, [call.result])] : []),
-  ]));
+  const items = calls.map((call) =>
+    html("li", { class: call.failed ? "call failed" : "call" }, [
+      html("code", { class: "call-text" }, [callText(call)]),
+      ...(call.result ? [html("pre", { class: "call-result" }, [call.result])] : []),
+    ]),
+  );
   return items.length ? [html("ul", { class: "calls", "aria-label": "Calls" }, items)] : [];
 }
 
 /** Another trainer may have sent no number of tokens. @param {Turn} turn @param {boolean} recorded */
 function facts(turn, recorded) {
   const terms = Object.entries(turn.terms);
-  const reward = !terms.length ? "" : terms.length > 1 ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}` : `reward ${signed(turn.reward)}`;
+  const reward = !terms.length
+    ? ""
+    : terms.length > 1
+      ? `${signed(turn.reward)} = ${terms.map(([name, value]) => `${signed(value)} ${name}`).join(", ")}`
+      : `reward ${signed(turn.reward)}`;
   const entropy = turn.entropy == null ? [] : [`entropy ${number(turn.entropy)} nats/token`];
   const length = turn.tokens || !recorded ? [plural(turn.tokens ?? 0, "token")] : [];
-  return [reward, [...length, ...(turn.truncated ? ["truncated at the limit"] : [])].join(", "), ...entropy, claimFacts(turn)].filter(Boolean).join(" · ");
+  return [
+    reward,
+    [...length, ...(turn.truncated ? ["truncated at the limit"] : [])].join(", "),
+    ...entropy,
+    claimFacts(turn),
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }

@@ -12,7 +12,8 @@ const LONGEST = 400;
 /**
  * Thought and answer of an unfinished response.
  * @param {string} text
- * @returns {{thought: string, answer: string|null, rest: string}} answer is null until its tag opens; rest: text after it
+ * @returns {{thought: string, answer: string|null, rest: string}} answer is null until its tag opens; rest: text after
+ *   it
  */
 export function splitResponse(text) {
   const body = text.replace(/^\s*<think>/, "");
@@ -23,13 +24,18 @@ export function splitResponse(text) {
   const written = begin >= 0 ? body.slice(begin + 8) : body.slice(cut + 8); // the call of a tool has no <answer>
   const closed = begin >= 0 ? written.indexOf("</answer>") : -1;
   const answer = closed >= 0 ? written.slice(0, closed) : written.replace(/<\/?[a-z]*>?$/, "");
-  return { thought: body.slice(0, cut).trim(), answer: answer.trim(), rest: closed >= 0 ? written.slice(closed + 9).trim() : "" };
+  return {
+    thought: body.slice(0, cut).trim(),
+    answer: answer.trim(),
+    rest: closed >= 0 ? written.slice(closed + 9).trim() : "",
+  };
 }
 
 /**
- * Length of the text that is shown. Never behind the stream: with each message all text of the earlier ones is shown, and new
- * text is complete when the next message is due.
- * @param {{from: number, to: number, began: number, lasts: number}} step lengths before and with the message; milliseconds
+ * Length of the text that is shown. Never behind the stream: with each message all text of the earlier ones is shown,
+ * and new text is complete when the next message is due.
+ * @param {{from: number, to: number, began: number, lasts: number}} step lengths before and with the message;
+ *   milliseconds
  * @param {number} now milliseconds
  */
 export function shownLength({ from, to, began, lasts }, now) {
@@ -50,13 +56,22 @@ export class TypingTurn {
     this.step = { from: 0, to: 0, began: 0, lasts: 0 };
     this.frame = 0;
     this.reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
-    this.typed = html("p", { class: "thought" , "data-typed": true });
+    this.typed = html("p", { class: "thought", "data-typed": true });
     this.answer = html("p", { class: "typed-answer", "data-answer": true, hidden: true });
     this.rest = html("p", { class: "soft small", "data-rest": true, hidden: true });
-    this.item = html("li", { class: "turn typing", "data-turn": index, "aria-label": `Turn ${index + 1}, being written` }, [
-      html("div", { class: "turn-head" }, [html("span", { class: "turn-number" }, [`Turn ${index + 1}`]), html("span", { class: "soft small" }, ["being written"])]),
-      this.typed, this.answer, this.rest,
-    ]);
+    this.item = html(
+      "li",
+      { class: "turn typing", "data-turn": index, "aria-label": `Turn ${index + 1}, being written` },
+      [
+        html("div", { class: "turn-head" }, [
+          html("span", { class: "turn-number" }, [`Turn ${index + 1}`]),
+          html("span", { class: "soft small" }, ["being written"]),
+        ]),
+        this.typed,
+        this.answer,
+        this.rest,
+      ],
+    );
   }
 
   /** @param {string} text the whole response so far */

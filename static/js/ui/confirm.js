@@ -10,11 +10,16 @@ import { html } from "./dom.js";
 function ask(form, submitter) {
   const word = form.dataset.confirmButton || submitter?.textContent?.trim() || "Continue";
   const yes = html("button", { class: "button danger", value: "yes" }, [word]);
-  const dialog = /** @type {HTMLDialogElement} */ (html("dialog", { class: "dialog", "aria-labelledby": "confirm-title" }, [
-    html("h2", { id: "confirm-title" }, [form.dataset.confirm ?? ""]),
-    html("p", {}, [form.dataset.confirmAbout ?? "This cannot be undone."]),
-    html("form", { method: "dialog", class: "buttons" }, [html("button", { class: "button", value: "" }, ["Keep it"]), yes]),
-  ]));
+  const dialog = /** @type {HTMLDialogElement} */ (
+    html("dialog", { class: "dialog", "aria-labelledby": "confirm-title" }, [
+      html("h2", { id: "confirm-title" }, [form.dataset.confirm ?? ""]),
+      html("p", {}, [form.dataset.confirmAbout ?? "This cannot be undone."]),
+      html("form", { method: "dialog", class: "buttons" }, [
+        html("button", { class: "button", value: "" }, ["Keep it"]),
+        yes,
+      ]),
+    ])
+  );
   dialog.addEventListener("close", () => {
     dialog.remove();
     if (dialog.returnValue !== "yes") {
@@ -28,14 +33,18 @@ function ask(form, submitter) {
   dialog.showModal();
 }
 
-document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (!(form instanceof HTMLFormElement) || !form.dataset.confirm) return;
-  if (form.dataset.confirmed) {
-    delete form.dataset.confirmed;
-    return;
-  }
-  event.preventDefault();
-  event.stopImmediatePropagation();
-  ask(form, event.submitter);
-}, { capture: true });
+document.addEventListener(
+  "submit",
+  (event) => {
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement) || !form.dataset.confirm) return;
+    if (form.dataset.confirmed) {
+      delete form.dataset.confirmed;
+      return;
+    }
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    ask(form, event.submitter);
+  },
+  { capture: true },
+);

@@ -9,5 +9,8 @@ document.addEventListener("click", (event) => {
   const field = document.getElementById(button.dataset.copyFrom ?? "");
   if (!field) return;
   if (field instanceof HTMLInputElement) field.select();
-  void copy(field instanceof HTMLInputElement ? field.value : field.textContent ?? "", button.dataset.copied ?? "Copied.");
+  void copy(
+    field instanceof HTMLInputElement ? field.value : (field.textContent ?? ""),
+    button.dataset.copied ?? "Copied.",
+  );
 });

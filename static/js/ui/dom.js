@@ -18,7 +18,8 @@ export function svg(name, attributes = {}, children = []) {
 
 /**
  * @param {string} name
- * @param {Record<string, string|number|boolean|null|undefined>} [attributes] false, null and undefined omit the attribute
+ * @param {Record<string, string|number|boolean|null|undefined>} [attributes] false, null and undefined omit the
+ *   attribute
  * @param {Array<Node|string>} [children]
  * @returns {HTMLElement}
  */

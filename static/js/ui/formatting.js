@@ -6,20 +6,35 @@
 /** @typedef {import("../types.js").Member} Member */
 
 export const STATES = /** @type {Record<string, string>} */ ({
-  queued: "Queued", starting: "Starting", running: "Running", pausing: "Pausing", paused: "Paused",
-  stopping: "Stopping", stopped: "Stopped", cancelling: "Cancelling", cancelled: "Cancelled", finished: "Finished",
+  queued: "Queued",
+  starting: "Starting",
+  running: "Running",
+  pausing: "Pausing",
+  paused: "Paused",
+  stopping: "Stopping",
+  stopped: "Stopped",
+  cancelling: "Cancelling",
+  cancelled: "Cancelled",
+  finished: "Finished",
   failed: "Failed",
 });
 
 const PHASES = /** @type {Record<string, string>} */ ({
-  load: "loading the policy", warmup: "warm-up", evaluate: "evaluation", rollout: "rollout", update: "update",
+  load: "loading the policy",
+  warmup: "warm-up",
+  evaluate: "evaluation",
+  rollout: "rollout",
+  update: "update",
   checkpoint: "saving a checkpoint",
 });
 
 /** Stages of an update before its passes over the rollout. */
 const UPDATE_STAGES = /** @type {Record<string, string>} */ ({
-  prepare: "measuring the rollout", reference: "scoring under the initial policy", old: "scoring under the current policy",
-  values: "scoring with the critic", diagnostics: "measuring gradients",
+  prepare: "measuring the rollout",
+  reference: "scoring under the initial policy",
+  old: "scoring under the current policy",
+  values: "scoring with the critic",
+  diagnostics: "measuring gradients",
 });
 
 const ITERATION_PHASES = ["rollout", "update", "evaluate", "checkpoint"];
@@ -58,7 +73,7 @@ export function percent(share) {
  * @param {string} one
  * @param {string} [many]
  */
-export function plural(count, one, many = one + "s") {
+export function plural(count, one, many = `${one}s`) {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
@@ -83,9 +98,11 @@ export function duration(seconds) {
  */
 export function phaseWords(phase, run) {
   if (!phase) return "";
-  const what = phase.update ? updateWords(phase, phase.update) : PHASES[phase.phase] ?? phase.phase;
-  const progress = phase.total > 0 && !phase.update
-    ? ` ${phase.done.toLocaleString("en")} of ${phase.total.toLocaleString("en")}${phase.unit ? " " + phase.unit : ""}` : "";
+  const what = phase.update ? updateWords(phase, phase.update) : (PHASES[phase.phase] ?? phase.phase);
+  const progress =
+    phase.total > 0 && !phase.update
+      ? ` ${phase.done.toLocaleString("en")} of ${phase.total.toLocaleString("en")}${phase.unit ? ` ${phase.unit}` : ""}`
+      : "";
   if (run.iterations === 0) return `${what[0].toUpperCase()}${what.slice(1)}${progress}`; // an evaluation-only run
   const warmup = warmupProgress(phase, run);
   if (warmup) {
@@ -98,8 +115,8 @@ export function phaseWords(phase, run) {
 }
 
 /**
- * Progress of the steps on demonstrations before the first iteration: finished ones, and the completed share of all, with a
- * part of the current one; null outside them.
+ * Progress of the steps on demonstrations before the first iteration: finished ones, and the completed share of all,
+ * with a part of the current one; null outside them.
  * @param {Phase} phase
  * @param {RunLength} run
  * @returns {{done: number, share: number}|null}
@@ -122,11 +139,16 @@ export function warmupProgress(phase, { iteration, warmup_steps: steps }) {
 export function restWords(state, { iteration, iterations }) {
   const at = iteration < 0 ? "part of the warm-up" : `iteration ${iteration} of ${iterations}`;
   switch (state) {
-    case "queued": return "Waiting for a free worker" + (iteration ? `; continues after ${at}` : "");
-    case "paused": return iterations ? `Paused after ${at}; resume continues ${iteration < 0 ? "with its next step" : `at ${Math.min(iteration + 1, iterations)}`}`
-      : "Paused; resume continues with the remaining suites";
-    case "cancelled": return iterations ? `Cancelled after ${at}` : "Cancelled";
-    default: return "";
+    case "queued":
+      return `Waiting for a free worker${iteration ? `; continues after ${at}` : ""}`;
+    case "paused":
+      return iterations
+        ? `Paused after ${at}; resume continues ${iteration < 0 ? "with its next step" : `at ${Math.min(iteration + 1, iterations)}`}`
+        : "Paused; resume continues with the remaining suites";
+    case "cancelled":
+      return iterations ? `Cancelled after ${at}` : "Cancelled";
+    default:
+      return "";
   }
 }
 
@@ -138,8 +160,10 @@ export function restWords(state, { iteration, iterations }) {
 function updateWords(phase, update) {
   const what = UPDATE_STAGES[update.stage] ?? `pass ${update.pass_number} of ${update.passes}`;
   const part = update.stage === "prepare" ? "thought" : "micro-batch";
-  const place = phase.total > 0
-    ? `, ${part} ${Math.min(phase.done + 1, phase.total).toLocaleString("en")} of ${phase.total.toLocaleString("en")}` : "";
+  const place =
+    phase.total > 0
+      ? `, ${part} ${Math.min(phase.done + 1, phase.total).toLocaleString("en")} of ${phase.total.toLocaleString("en")}`
+      : "";
   return `update: ${what}${place}`;
 }
 
@@ -167,17 +191,21 @@ function phaseShare(phase) {
 }
 
 /**
- * Phases of the current iteration: name, expected share of its time, completed share; in order. Before the first iteration
- * is measured, a rollout counts for 0.4 of it.
+ * Phases of the current iteration: name, expected share of its time, completed share; in order. Before the first
+ * iteration is measured, a rollout counts for 0.4 of it.
  * @param {Phase} phase
  * @returns {Array<{name: string, share: number, done: number}>}
  */
 export function iterationParts(phase) {
   const shares = phase.iteration_shares ?? { rollout: 0.4, update: 0.6 };
   const current = ITERATION_PHASES.indexOf(phase.phase);
-  return Object.entries(shares).filter(([name]) => ITERATION_PHASES.includes(name)).map(([name, share]) => ({
-    name, share, done: name === phase.phase ? phaseShare(phase) : Number(ITERATION_PHASES.indexOf(name) < current),
-  }));
+  return Object.entries(shares)
+    .filter(([name]) => ITERATION_PHASES.includes(name))
+    .map(([name, share]) => ({
+      name,
+      share,
+      done: name === phase.phase ? phaseShare(phase) : Number(ITERATION_PHASES.indexOf(name) < current),
+    }));
 }
 
 /**
@@ -187,7 +215,8 @@ export function iterationParts(phase) {
  */
 export function paceWords(phase, device, state) {
   const parts = [];
-  if (state === "running" && phase?.tokens_per_second) parts.push(`${Math.round(phase.tokens_per_second).toLocaleString("en")} tokens/s`);
+  if (state === "running" && phase?.tokens_per_second)
+    parts.push(`${Math.round(phase.tokens_per_second).toLocaleString("en")} tokens/s`);
   if (device) parts.push(device);
   if (state === "running" && phase?.eta_seconds) parts.push(etaWords(phase, phase.eta_seconds));
   return parts.join(" · ");
@@ -201,28 +230,36 @@ export function paceWords(phase, device, state) {
 function etaWords(phase, seconds) {
   const left = `${duration(seconds)} left`;
   const { eta_low_seconds: low, eta_high_seconds: high } = phase;
-  if (low === null || low === undefined || high === null || high === undefined || duration(low) === duration(high)) return left;
+  if (low === null || low === undefined || high === null || high === undefined || duration(low) === duration(high))
+    return left;
   return `${left} (${duration(low)} to ${duration(high)})`;
 }
 
 /**
  * Outcome of a trajectory as a phrase without a full stop.
- * @param {{success?: boolean|null, end?: string|null, turns: number, actions: number, lost_at?: {turn: number, action: number, reason: string}|null}} result
+ * @param {{success?: boolean|null, end?: string|null, turns: number, actions: number, lost_at?: {turn: number, action: number, reason: string}|null}}
+ *   result
  */
 export function outcome(result) {
   const length = `${plural(result.turns, "turn")}, ${plural(result.actions, "action")}`;
   if (result.end === "interrupted" && !result.success) return `interrupted after ${length}`;
-  if (result.success === null || result.success === undefined) return `${result.end ? "ended after" : "playing:"} ${length}`;
+  if (result.success === null || result.success === undefined)
+    return `${result.end ? "ended after" : "playing:"} ${length}`;
   if (result.success) return `solved in ${length}`;
   if (result.lost_at) {
     return `lost at turn ${result.lost_at.turn + 1}, action ${result.lost_at.action + 1}: ${result.lost_at.reason}`;
   }
   switch (result.end) {
-    case "terminated": return `failed after ${length}`;
-    case "turns": return `out of turns after ${length}`;
-    case "actions": return `out of actions after ${length}`;
-    case "truncated": return `cut off after ${length}`;
-    default: return `not solved in ${length}`;
+    case "terminated":
+      return `failed after ${length}`;
+    case "turns":
+      return `out of turns after ${length}`;
+    case "actions":
+      return `out of actions after ${length}`;
+    case "truncated":
+      return `cut off after ${length}`;
+    default:
+      return `not solved in ${length}`;
   }
 }
 
@@ -230,12 +267,18 @@ export function outcome(result) {
 export function memberWords(member) {
   const format = member.format_error ? ", with a format error" : "";
   switch (member.status) {
-    case "waiting": return "waiting";
-    case "playing": return `playing, ${plural(member.turns, "turn")} so far${format}`;
-    case "success": return `solved in ${plural(member.turns, "turn")}${format}`;
-    case "interrupted": return `interrupted after ${plural(member.turns, "turn")}${format}`;
-    case "unknown": return `ended after ${plural(member.turns, "turn")}${format}`;
-    default: return `failed after ${plural(member.turns, "turn")}${format}`;
+    case "waiting":
+      return "waiting";
+    case "playing":
+      return `playing, ${plural(member.turns, "turn")} so far${format}`;
+    case "success":
+      return `solved in ${plural(member.turns, "turn")}${format}`;
+    case "interrupted":
+      return `interrupted after ${plural(member.turns, "turn")}${format}`;
+    case "unknown":
+      return `ended after ${plural(member.turns, "turn")}${format}`;
+    default:
+      return `failed after ${plural(member.turns, "turn")}${format}`;
   }
 }
 
@@ -256,7 +299,8 @@ export function place(group, member) {
  */
 export function axisValue(axis, value) {
   if (value === null) return "";
-  if (axis === "seconds") return value < 90 ? `${short(value)} s` : value < 5400 ? `${short(value / 60)} min` : `${short(value / 3600)} h`;
+  if (axis === "seconds")
+    return value < 90 ? `${short(value)} s` : value < 5400 ? `${short(value / 60)} min` : `${short(value / 3600)} h`;
   if (axis === "tokens" && value >= 1e9) return `${short(value / 1e9)} G`;
   if (axis === "tokens" && value >= 1e6) return `${short(value / 1e6)} M`;
   if (axis === "tokens" && value >= 1e3) return `${short(value / 1e3)} k`;

@@ -12,7 +12,8 @@ import { places } from "./site_keys.js";
 /** @typedef {{title: string, commands: Command[]}} Group */
 
 const DEBOUNCE_MS = 150;
-const PAGE_ACTIONS = ".run-head .buttons :is(button, a.button, .menu-panel a), .trajectory-head :is(button, a.button), .page-head a.button";
+const PAGE_ACTIONS =
+  ".run-head .buttons :is(button, a.button, .menu-panel a), .trajectory-head :is(button, a.button), .page-head a.button";
 const NOT_OFFERED = "[hidden], dialog, .dialog, [popover]:not(#run-actions), .visibility"; // parts of forms and questions
 const DIRECT_ACTIONS = 16;
 
@@ -26,12 +27,16 @@ function pageActions() {
     if (title.length > 2 && offered && !found.has(title)) found.set(title, { title, run: () => press(node) });
   }
   for (const tab of document.querySelectorAll("nav.tabs a")) {
-    if (tab instanceof HTMLAnchorElement && !tab.ariaCurrent) found.set(tab.text, { title: `Tab: ${tab.text}`, href: tab.href });
+    if (tab instanceof HTMLAnchorElement && !tab.ariaCurrent)
+      found.set(tab.text, { title: `Tab: ${tab.text}`, href: tab.href });
   }
   return [...found.values()];
 }
 
-/** Press a button of the page. On phones its menu is a closed popover, and what the button opens shows only inside it. @param {HTMLElement} node */
+/**
+ * Press a button of the page. On phones its menu is a closed popover, and what the button opens shows only inside it.
+ * @param {HTMLElement} node
+ */
 function press(node) {
   const menu = node.closest("[popover]");
   if (menu instanceof HTMLElement && node.hasAttribute("popovertarget") && !menu.checkVisibility()) menu.showPopover();
@@ -51,21 +56,36 @@ function siteActions() {
 /** Whether every word of the query occurs in the command. @param {Command} command @param {string} query */
 function matches(command, query) {
   const text = `${command.title} ${command.detail ?? ""}`.toLowerCase();
-  return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  return query
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 class Palette {
   constructor() {
-    this.input = /** @type {HTMLInputElement} */ (html("input", {
-      type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-autocomplete": "list",
-      "aria-label": "Search pages, runs and actions", placeholder: "Search pages, runs and actions", autocomplete: "off",
-      spellcheck: "false", maxlength: 100, enterkeyhint: "go",
-    }));
+    this.input = /** @type {HTMLInputElement} */ (
+      html("input", {
+        type: "text",
+        role: "combobox",
+        "aria-expanded": "true",
+        "aria-controls": "palette-list",
+        "aria-autocomplete": "list",
+        "aria-label": "Search pages, runs and actions",
+        placeholder: "Search pages, runs and actions",
+        autocomplete: "off",
+        spellcheck: "false",
+        maxlength: 100,
+        enterkeyhint: "go",
+      })
+    );
     this.list = html("div", { role: "listbox", id: "palette-list", "aria-label": "Results" });
     this.count = html("p", { class: "visually-hidden", role: "status" });
     const close = html("button", { class: "plain", type: "button", "aria-label": "Close" }, ["Esc"]);
     const head = html("div", { class: "palette-head" }, [this.input, close]);
-    this.dialog = /** @type {HTMLDialogElement} */ (html("dialog", { class: "palette", "aria-label": "Command palette" }, [head, this.list, this.count]));
+    this.dialog = /** @type {HTMLDialogElement} */ (
+      html("dialog", { class: "palette", "aria-label": "Command palette" }, [head, this.list, this.count])
+    );
     /** @type {Command[]} */ this.shown = [];
     /** @type {Group[]} */ this.found = [];
     this.foundFor = "";
@@ -99,11 +119,15 @@ class Palette {
   }
 
   async #fetch() {
-    const asked = ++this.asked, query = this.input.value.trim();
+    const asked = ++this.asked,
+      query = this.input.value.trim();
     const found = await fetchJson(`/palette.json?q=${encodeURIComponent(query)}`);
     if (asked !== this.asked || found === null) return;
     this.foundFor = query;
-    this.found = found.groups.map((/** @type {{title: string, items: Command[]}} */ group) => ({ title: group.title, commands: group.items }));
+    this.found = found.groups.map((/** @type {{title: string, items: Command[]}} */ group) => ({
+      title: group.title,
+      commands: group.items,
+    }));
     this.#show();
   }
 
@@ -112,17 +136,31 @@ class Palette {
     /** @param {Command[]} commands */
     const matching = (commands) => commands.filter((command) => !query || matches(command, query));
     const groups = [
-      { title: "On this page", commands: matching([...(this.actions ?? []), ...siteActions()]).slice(0, DIRECT_ACTIONS) },
-      { title: "Pages", commands: matching(places().map(({ title, href, key }) => ({ title, href, detail: key ? `g ${key}` : "" }))) },
-      ...this.found.map(({ title, commands }) => ({ title, commands: query === this.foundFor ? commands : matching(commands) })),
+      {
+        title: "On this page",
+        commands: matching([...(this.actions ?? []), ...siteActions()]).slice(0, DIRECT_ACTIONS),
+      },
+      {
+        title: "Pages",
+        commands: matching(places().map(({ title, href, key }) => ({ title, href, detail: key ? `g ${key}` : "" }))),
+      },
+      ...this.found.map(({ title, commands }) => ({
+        title,
+        commands: query === this.foundFor ? commands : matching(commands),
+      })),
     ].filter(({ commands }) => commands.length > 0);
     if (query) groups.sort((one, two) => Number(two.title === "Runs") - Number(one.title === "Runs"));
     this.shown = groups.flatMap(({ commands }) => commands);
     let index = 0;
-    const nodes = groups.map(({ title, commands }, at) => html("div", { role: "group", "aria-labelledby": `palette-group-${at}` }, [
-      html("div", { class: "palette-group", id: `palette-group-${at}` }, [title]), ...commands.map((command) => option(command, index++)),
-    ]));
-    this.list.replaceChildren(...(nodes.length ? nodes : [html("p", { class: "soft" }, [`Nothing matches “${query}”.`])]));
+    const nodes = groups.map(({ title, commands }, at) =>
+      html("div", { role: "group", "aria-labelledby": `palette-group-${at}` }, [
+        html("div", { class: "palette-group", id: `palette-group-${at}` }, [title]),
+        ...commands.map((command) => option(command, index++)),
+      ]),
+    );
+    this.list.replaceChildren(
+      ...(nodes.length ? nodes : [html("p", { class: "soft" }, [`Nothing matches “${query}”.`])]),
+    );
     setText(this.count, plural(this.shown.length, "result"));
     this.#activate(Math.min(this.active, this.shown.length - 1), true);
   }
@@ -169,7 +207,11 @@ class Palette {
 /** @param {Command} command @param {number} index */
 function option({ title, detail }, index) {
   const children = [html("span", { class: "palette-title" }, [title]), html("span", { class: "soft" }, [detail ?? ""])];
-  return html("div", { role: "option", id: `palette-option-${index}`, "data-at": index, "aria-selected": "false" }, children);
+  return html(
+    "div",
+    { role: "option", id: `palette-option-${index}`, "data-at": index, "aria-selected": "false" },
+    children,
+  );
 }
 
 /** @type {Palette|null} */

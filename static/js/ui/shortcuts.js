@@ -19,7 +19,8 @@ export function describe(title, shortcuts) {
 
 /** Whether an element takes letters, so that no key pressed in it is a shortcut. @param {EventTarget|null} target */
 export function takesText(target) {
-  if (target instanceof HTMLInputElement) return !["range", "checkbox", "radio", "button", "submit"].includes(target.type);
+  if (target instanceof HTMLInputElement)
+    return !["range", "checkbox", "radio", "button", "submit"].includes(target.type);
   return target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement;
 }
 
@@ -29,7 +30,14 @@ export function takesText(target) {
  */
 export function onKey(handler) {
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (
+      event.defaultPrevented ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      document.querySelector("dialog[open]")
+    )
+      return;
     const target = event.target;
     if (takesText(target) || (target instanceof HTMLInputElement && target.type === "radio")) return;
     const presses = target instanceof Element && target.closest("button, summary, a, input[type=checkbox]");
@@ -50,7 +58,12 @@ export function openHelp() {
 /** @param {{title: string, shortcuts: Shortcut[]}} section */
 function section({ title, shortcuts }) {
   const lines = shortcuts.flatMap(([keys, does]) => [
-    html("dt", {}, keys.split(" ").flatMap((key) => [html("kbd", {}, [key]), " "])), html("dd", {}, [does]),
+    html(
+      "dt",
+      {},
+      keys.split(" ").flatMap((key) => [html("kbd", {}, [key]), " "]),
+    ),
+    html("dd", {}, [does]),
   ]);
   return html("section", { "data-help-section": true }, [html("h3", {}, [title]), html("dl", {}, lines)]);
 }

@@ -22,19 +22,23 @@ function isPlain(event) {
 }
 
 // Before the page's own shortcuts, so that the second key of “g r” is never taken for one of them.
-document.addEventListener("keydown", (event) => {
-  if (!isPlain(event) || event.key === "Shift") return;
-  const second = event.timeStamp - prefixAt < SECOND_KEY_MS; // of the events: a busy page handles them late
-  prefixAt = -SECOND_KEY_MS;
-  if (second) {
-    event.preventDefault();
-    const place = keyed.find(({ key }) => key === event.key);
-    if (place) location.assign(place.href);
-  } else if (event.key === "g" && keyed.length && !document.querySelector('[data-keys~="g"]')) {
-    event.preventDefault();
-    prefixAt = event.timeStamp;
-  }
-}, { capture: true });
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (!isPlain(event) || event.key === "Shift") return;
+    const second = event.timeStamp - prefixAt < SECOND_KEY_MS; // of the events: a busy page handles them late
+    prefixAt = -SECOND_KEY_MS;
+    if (second) {
+      event.preventDefault();
+      const place = keyed.find(({ key }) => key === event.key);
+      if (place) location.assign(place.href);
+    } else if (event.key === "g" && keyed.length && !document.querySelector('[data-keys~="g"]')) {
+      event.preventDefault();
+      prefixAt = event.timeStamp;
+    }
+  },
+  { capture: true },
+);
 
 onKey((key) => {
   if (key === "?") openHelp();
@@ -42,8 +46,14 @@ onKey((key) => {
 });
 
 if (keyed.length) {
-  describe("Go to", keyed.map(({ key, title }) => [`g ${key}`, title]));
-  describe("Everywhere", [["Ctrl K", "search, pages and actions (⌘ K on a Mac)"], ["?", "this help"]]);
+  describe(
+    "Go to",
+    keyed.map(({ key, title }) => [`g ${key}`, title]),
+  );
+  describe("Everywhere", [
+    ["Ctrl K", "search, pages and actions (⌘ K on a Mac)"],
+    ["?", "this help"],
+  ]);
 } else {
   describe("Everywhere", [["?", "this help"]]);
 }

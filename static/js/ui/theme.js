@@ -1,5 +1,5 @@
 // Applies the light or dark theme before the first paint: loaded in the head, not as a module.
-(function () {
+(() => {
   const root = document.documentElement;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let stored = null;
@@ -39,7 +39,8 @@
     choose(activeTheme() === "dark" ? "light" : "dark");
   });
   document.addEventListener("change", (event) => {
-    if (event.target instanceof HTMLInputElement && event.target.closest("[data-theme-choice]")) choose(event.target.value);
+    if (event.target instanceof HTMLInputElement && event.target.closest("[data-theme-choice]"))
+      choose(event.target.value);
   });
   dark.addEventListener("change", announce);
   document.addEventListener("DOMContentLoaded", announce);

@@ -8,19 +8,22 @@ import { plural } from "./formatting.js";
 
 /** @typedef {import("../types.js").Turn} Turn */
 
-const THINK_END = "</think>", ANSWER = "<answer>", ANSWER_END = "</answer>";
+const THINK_END = "</think>",
+  ANSWER = "<answer>",
+  ANSWER_END = "</answer>";
 const TAGS = /<\/?(?:think|answer)>|<\|im_(?:start|end)\|>/g;
 const ACTION_SEPARATOR = "||";
 
 /**
- * The whole response without its thought, lines that are the text of a call, and a response that is the name of the only
- * action: the turn shows these elsewhere. White space within the text is kept.
+ * The whole response without its thought, lines that are the text of a call, and a response that is the name of the
+ * only action: the turn shows these elsewhere. White space within the text is kept.
  * @param {Pick<Turn, "response"|"thought"|"actions">} turn
  */
 export function responseText({ response, thought, actions }) {
   let text = response;
   const at = thought ? text.indexOf(thought) : -1;
-  if (at >= 0) text = text.slice(0, at).replace(/<think>\s*$/, "") + text.slice(at + thought.length).replace(/^\s*<\/think>/, "");
+  if (at >= 0)
+    text = text.slice(0, at).replace(/<think>\s*$/, "") + text.slice(at + thought.length).replace(/^\s*<\/think>/, "");
   for (const action of actions) {
     if (action.call) text = `\n${text}\n`.replace(`\n${action.text}\n`, "\n").slice(1, -1);
   }
@@ -33,8 +36,8 @@ export function responseText({ response, thought, actions }) {
 const MAX_EXTRA = 8000;
 
 /**
- * Further fields that a recorder added to a turn, as indented JSON; empty without any. Tool calls that the actions show are
- * left out.
+ * Further fields that a recorder added to a turn, as indented JSON; empty without any. Tool calls that the actions show
+ * are left out.
  * @param {Record<string, unknown>|null|undefined} extra
  * @param {import("../types.js").ActionRecord[]} actions
  */
@@ -48,8 +51,9 @@ export function extraText(extra, actions) {
 }
 
 /**
- * Parts of a response of our own trainer that neither the thought nor the actions of its turn show: text between thought and
- * answer, actions beyond the limit of a turn, and text after the answer; all after the thought where no answer was read.
+ * Parts of a response of our own trainer that neither the thought nor the actions of its turn show: text between
+ * thought and answer, actions beyond the limit of a turn, and text after the answer; all after the thought where no
+ * answer was read.
  * @param {Pick<Turn, "response"|"thought"|"answer"|"actions"|"format_valid"|"folded_tokens">} turn
  * @returns {Array<{text: string, label: string}>} label: its length, in tokens where they are known, else in characters
  */
@@ -74,8 +78,13 @@ function unshown({ response, thought, answer, actions, format_valid: valid }) {
   const whole = response.length;
   const called = actions.some((action) => action.call);
   const border = called ? null : /<\/think>\s*<answer>/.exec(response);
-  const closed = border && response.includes(ANSWER_END, border.index + border[0].length) ? border.index : response.indexOf(THINK_END);
-  let rest = 0, opened = 0, begin = 0;
+  const closed =
+    border && response.includes(ANSWER_END, border.index + border[0].length)
+      ? border.index
+      : response.indexOf(THINK_END);
+  let rest = 0,
+    opened = 0,
+    begin = 0;
   if (thought || (closed >= 0 && !response.slice(0, closed).replace(TAGS, "").trim())) {
     if (closed < 0) return [];
     rest = closed + THINK_END.length;
@@ -85,7 +94,8 @@ function unshown({ response, thought, answer, actions, format_valid: valid }) {
   const end = opened < 0 ? -1 : response.indexOf(ANSWER_END, begin);
   if (end < 0 || !(answer || actions.length)) return [[rest, whole, rest ? "after the thought" : "in the response"]];
   /** @type {Array<[number, number, string]>} */ const parts = [[rest, opened, "between thought and answer"]];
-  if (actions.length && !called) parts.push([endOfActions(response, begin, end, actions.length), end, "in the answer, beyond the turn's limit"]);
+  if (actions.length && !called)
+    parts.push([endOfActions(response, begin, end, actions.length), end, "in the answer, beyond the turn's limit"]);
   return [...parts, [end + ANSWER_END.length, whole, "after the answer"]];
 }
 

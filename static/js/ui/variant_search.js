@@ -19,6 +19,10 @@ for (const list of document.querySelectorAll("[data-variants]")) {
     }
     if (!status) return;
     if (!words.length) setText(status, "");
-    else setText(status, found ? `${found} of ${rows.length} variants match.` : "No variant matches. Search for another word.");
+    else
+      setText(
+        status,
+        found ? `${found} of ${rows.length} variants match.` : "No variant matches. Search for another word.",
+      );
   });
 }

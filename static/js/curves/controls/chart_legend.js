@@ -9,10 +9,12 @@ import { html } from "../../ui/dom.js";
  * @param {Array<{label: string, color: string, dash?: number[]}>} lines
  */
 export function showLegend(list, lines) {
-  list.replaceChildren(...lines.map((line) => {
-    const item = html("li", {}, [line.label]);
-    item.style.setProperty("--line-color", `var(${line.color})`);
-    item.classList.toggle("dashed", Boolean(line.dash?.length));
-    return item;
-  }));
+  list.replaceChildren(
+    ...lines.map((line) => {
+      const item = html("li", {}, [line.label]);
+      item.style.setProperty("--line-color", `var(${line.color})`);
+      item.classList.toggle("dashed", Boolean(line.dash?.length));
+      return item;
+    }),
+  );
 }

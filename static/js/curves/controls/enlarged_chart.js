@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Dialog with one chart over the whole window: y limits, further metrics, pin, link and files. Which chart is open is kept in
- * the address, so that the link opens the same one.
+ * Dialog with one chart over the whole window: y limits, further metrics, pin, link and files. Which chart is open is
+ * kept in the address, so that the link opens the same one.
  */
 
 import { showLegend } from "./chart_legend.js";
@@ -24,7 +24,8 @@ import { html, need, setText } from "../../ui/dom.js";
  * @param {HTMLDialogElement} dialog
  * @param {object} options
  * @param {string} options.subtitle of saved pictures: the run, or the runs
- * @param {(names: string[]) => string|null} [options.csv] address of all values; without it those of the drawn points are saved
+ * @param {(names: string[]) => string|null} [options.csv] address of all values; without it those of the drawn points
+ *   are saved
  */
 export function bindEnlarged(board, dialog, { subtitle, csv }) {
   const place = need(dialog, "[data-large]");
@@ -40,9 +41,19 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
   /** @param {Plan} plan */
   function open(plan) {
     if (card) board.remove(card);
-    const root = html("section", { class: "chart large", "data-metrics": JSON.stringify(plan.names), "data-own": plan.own, "data-watched": plan.watched }, [
-      html("div", { class: "chart-head" }, [html("span", { class: "value", "data-value": true })]), html("div", { "data-plot": true }),
-    ]);
+    const root = html(
+      "section",
+      {
+        class: "chart large",
+        "data-metrics": JSON.stringify(plan.names),
+        "data-own": plan.own,
+        "data-watched": plan.watched,
+      },
+      [
+        html("div", { class: "chart-head" }, [html("span", { class: "value", "data-value": true })]),
+        html("div", { "data-plot": true }),
+      ],
+    );
     place.replaceChildren(root);
     if (!dialog.open) dialog.showModal();
     card = board.add(root, true);
@@ -60,14 +71,27 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
   function describe() {
     const { names } = plan();
     setText(need(dialog, "h2"), names.map(titleOf).join(" · "));
-    need(dialog, "[data-meaning]").replaceChildren(...names.map((name) => html("p", {}, [
-      names.length > 1 ? html("b", {}, [`${titleOf(name)}: `]) : "", `${board.catalog[name]?.meaning ?? ""} `, html("code", {}, [name]),
-    ])));
-    need(dialog, "[data-chips]").replaceChildren(...(names.length < 2 ? [] : names.map((name) => {
-      const button = html("button", { class: "chip", type: "button", "aria-label": `Remove ${titleOf(name)}` }, [titleOf(name), " ✕"]);
-      button.addEventListener("click", () => change({ names: names.filter((other) => other !== name) }));
-      return button;
-    })));
+    need(dialog, "[data-meaning]").replaceChildren(
+      ...names.map((name) =>
+        html("p", {}, [
+          names.length > 1 ? html("b", {}, [`${titleOf(name)}: `]) : "",
+          `${board.catalog[name]?.meaning ?? ""} `,
+          html("code", {}, [name]),
+        ]),
+      ),
+    );
+    need(dialog, "[data-chips]").replaceChildren(
+      ...(names.length < 2
+        ? []
+        : names.map((name) => {
+            const button = html("button", { class: "chip", type: "button", "aria-label": `Remove ${titleOf(name)}` }, [
+              titleOf(name),
+              " ✕",
+            ]);
+            button.addEventListener("click", () => change({ names: names.filter((other) => other !== name) }));
+            return button;
+          })),
+    );
     more.value = "";
     more.disabled = names.length >= MAX_METRICS;
     for (const option of more.options) option.hidden = names.includes(option.value);
@@ -119,7 +143,7 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
     if (card) address.set("chart", plan().names.join(","));
     if (card?.plan.own) address.set("axes", "own");
     if (card && board.range) address.set("range", `${board.range.low}~${board.range.high}`);
-    history.replaceState(null, "", `${location.pathname}${address.size ? "?" + address : ""}${location.hash}`);
+    history.replaceState(null, "", `${location.pathname}${address.size ? `?${address}` : ""}${location.hash}`);
   }
 
   /** @returns {Caption} */
@@ -160,14 +184,21 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
   need(dialog, "[data-png]").addEventListener("click", () => {
     void renderImage(card?.chart.plot, caption()).then((blob) => blob && download(blob, fileName("png")));
   });
-  need(dialog, "[data-svg]").addEventListener("click", () => card?.chart.plot && download(svgOf(card.chart, caption()), fileName("svg")));
+  need(dialog, "[data-svg]").addEventListener(
+    "click",
+    () => card?.chart.plot && download(svgOf(card.chart, caption()), fileName("svg")),
+  );
   need(dialog, "[data-csv]").addEventListener("click", () => {
     const address = csv?.(plan().names);
     if (address) location.assign(address);
     else if (card) download(new Blob([csvOf(card.chart.lines, board.axis)], { type: "text/csv" }), fileName("csv"));
   });
   fillChoices(more, board);
-  const asked = new URLSearchParams(location.search).get("chart")?.split(",").filter((name) => name in board.catalog) ?? [];
+  const asked =
+    new URLSearchParams(location.search)
+      .get("chart")
+      ?.split(",")
+      .filter((name) => name in board.catalog) ?? [];
   const axes = new URLSearchParams(location.search).get("axes");
   if (asked.length) open({ names: asked.slice(0, MAX_METRICS), own: axes === "own", watched: false });
 }

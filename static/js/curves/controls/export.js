@@ -6,7 +6,9 @@ import { css } from "../../board/colours.js";
 const MARGIN = 14;
 const HEAD = 42;
 
-/** @typedef {{title: string, subtitle: string, legend: Array<{label: string, color: string, dash?: number[]}>}} Caption */
+/**
+ * @typedef {{title: string, subtitle: string, legend: Array<{label: string, color: string, dash?: number[]}>}} Caption
+ */
 
 /**
  * Render a chart with background, title, legend, plot and axes.

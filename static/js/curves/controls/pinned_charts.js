@@ -1,5 +1,7 @@
 // @ts-check
-/** Pinned charts: a pin button on each chart, and the section of pinned ones. Charts of several metrics are made here. */
+/**
+ * Pinned charts: a pin button on each chart, and the section of pinned ones. Charts of several metrics are made here.
+ */
 
 import { showLegend } from "./chart_legend.js";
 import { isPinned, keyOf, store, toggled } from "../saved_charts.js";
@@ -75,17 +77,41 @@ export function bindPins(board, section) {
     const existing = combined.get(keyOf(names));
     if (existing) return existing.root;
     const title = names.map((name) => board.catalog[name].title).join(" · ");
-    const unpin = html("button", { class: "chart-button", type: "button", "data-pin": true, "aria-pressed": "true", "aria-label": `Pin ${title}`, title: "Unpin" });
-    const enlarge = html("button", { class: "chart-button", type: "button", "data-enlarge": true, "aria-label": `Enlarge ${title}`, title: "Enlarge (Enter)" });
+    const unpin = html("button", {
+      class: "chart-button",
+      type: "button",
+      "data-pin": true,
+      "aria-pressed": "true",
+      "aria-label": `Pin ${title}`,
+      title: "Unpin",
+    });
+    const enlarge = html("button", {
+      class: "chart-button",
+      type: "button",
+      "data-enlarge": true,
+      "aria-label": `Enlarge ${title}`,
+      title: "Enlarge (Enter)",
+    });
     const legend = html("ul", { class: "chart-legend small" });
     const root = html("section", { class: "panel chart", "data-metrics": JSON.stringify(names), "data-own": own }, [
-      html("div", { class: "chart-head" }, [html("h3", {}, [title]), html("span", { class: "value", "data-value": true }), unpin, enlarge]),
-      html("div", { "data-plot": true }), legend,
+      html("div", { class: "chart-head" }, [
+        html("h3", {}, [title]),
+        html("span", { class: "value", "data-value": true }),
+        unpin,
+        enlarge,
+      ]),
+      html("div", { "data-plot": true }),
+      legend,
     ]);
     list.append(root);
     const card = board.add(root);
     unpin.addEventListener("click", () => toggle(names, own));
-    root.addEventListener("drawn", () => showLegend(legend, card.chart.lines.filter((line) => !line.quiet)));
+    root.addEventListener("drawn", () =>
+      showLegend(
+        legend,
+        card.chart.lines.filter((line) => !line.quiet),
+      ),
+    );
     combined.set(keyOf(names), card);
     return root;
   }

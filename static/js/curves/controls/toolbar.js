@@ -43,14 +43,22 @@ function bindToolbar(board, page) {
   const averaged = () => average instanceof HTMLInputElement && average.checked;
   function saveToAddress() {
     const now = new URLSearchParams(location.search);
-    const values = { smoothing: smoothing.value === "0.6" ? "" : smoothing.value, x: axis.value === "iteration" ? "" : axis.value, log: log.checked ? "1" : "", metric: filter.value.trim(), seeds: averaged() ? "mean" : "" };
+    const values = {
+      smoothing: smoothing.value === "0.6" ? "" : smoothing.value,
+      x: axis.value === "iteration" ? "" : axis.value,
+      log: log.checked ? "1" : "",
+      metric: filter.value.trim(),
+      seeds: averaged() ? "mean" : "",
+    };
     for (const [name, value] of Object.entries(values)) {
       if (value) now.set(name, value);
       else now.delete(name);
     }
-    history.replaceState(null, "", `${location.pathname}${now.size ? "?" + now : ""}${location.hash}`);
+    history.replaceState(null, "", `${location.pathname}${now.size ? `?${now}` : ""}${location.hash}`);
   }
-  const folds = /** @type {HTMLDetailsElement[]} */ ([...page.querySelectorAll("details[data-section], [data-section] details")]);
+  const folds = /** @type {HTMLDetailsElement[]} */ ([
+    ...page.querySelectorAll("details[data-section], [data-section] details"),
+  ]);
   /** @type {Set<HTMLDetailsElement>|null} those that were open before the filter */ let openBefore = null;
   /** Open what holds a chart that was found; without words, as it was before. @param {boolean} searching */
   function unfold(searching) {
@@ -96,7 +104,13 @@ function bindToolbar(board, page) {
     const list = page.querySelector("[data-seed-legend]");
     if (!(list instanceof HTMLElement)) return;
     list.hidden = !averaged();
-    showLegend(list, groupsOf(board.sources.filter((source) => source.shown), true).map((group) => ({ ...group[0], label: groupLabel(group) })));
+    showLegend(
+      list,
+      groupsOf(
+        board.sources.filter((source) => source.shown),
+        true,
+      ).map((group) => ({ ...group[0], label: groupLabel(group) })),
+    );
   }
   if (average instanceof HTMLInputElement) {
     average.checked = board.canAverage && address.get("seeds") === "mean";
