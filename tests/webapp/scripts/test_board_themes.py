@@ -46,7 +46,7 @@ def test_a_tone_of_the_ground_has_a_colour_on_pages_in_pictures_and_in_small_boa
 
 
 def test_the_scripts_know_every_tone_and_length_of_a_glyph() -> None:
-    (union,) = re.findall(r"@typedef \{(.*?)\} Tone ", (STATIC / "js" / "types.js").read_text(encoding="utf-8"))
+    (union,) = re.findall(r"@typedef \{(.*?)\} Tone\b", (STATIC / "js" / "types.js").read_text(encoding="utf-8"))
     assert {name.strip('"') for name in union.split("|")} == set(get_args(Tone))
     (sizes,) = re.findall(r"const SIZES = \[(.*?)\]", (STATIC / "js/board/legend.js").read_text(encoding="utf-8"))
     assert tuple(map(float, sizes.split(","))) == GLYPH_SIZES
