@@ -283,19 +283,5 @@ def size_words(config: RunConfig) -> str:
     return f"{steps}{iterations} of {rollout.groups} × {rollout.group_size} trajectories"
 
 
-def estimate_words(config: RunConfig) -> str:
-    """Size of a run: trajectories, and the upper limit of sampled tokens."""
-    if config.kind == "sft":
-        return size_words(config)
-    evaluation = config.evaluation
-    evaluated = _suites(config) * evaluation.prompts * evaluation.samples_per_prompt
-    trajectories = evaluated if config.kind == "evaluate" else config.iterations * config.rollout.trajectories
-    max_tokens = config.rollout.max_turns * config.rollout.max_response_tokens
-    return (
-        f"{size_words(config)}: {formatting.plural(trajectories, 'trajectory', 'trajectories')}, "
-        f"at most {formatting.large(trajectories * max_tokens)} sampled tokens"
-    )
-
-
 def _suites(config: RunConfig) -> int:
     return len(config.environment.names) + len(config.evaluation.suites)
