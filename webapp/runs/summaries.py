@@ -136,8 +136,9 @@ class RunSummary:
     def iteration_words(self) -> str:
         if not self.run.iterations and self.run.recorded is not None:
             return formatting.plural(self.run.iteration, "iteration")
+        steps = self.run.warmup_steps
         if self.run.iteration < 0:
-            return "warm-up"
+            return f"warm-up {max(0, steps + self.run.iteration):,} of {formatting.plural(steps, 'step')}"
         return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
 
     @cached_property

@@ -183,7 +183,8 @@ class StoreRow:
     @property
     def origin(self) -> str:
         """Licence and source, as far as they are known."""
-        return " · ".join(filter(None, (self.stored.licence, self.stored.source)))
+        known = catalogue().get(self.stored.name)
+        return " · ".join(filter(None, (known.licence if known else self.stored.licence, self.stored.source)))
 
     @property
     def may_cancel(self) -> bool:
@@ -192,7 +193,7 @@ class StoreRow:
 
     @property
     def cancel_word(self) -> str:
-        return "Cancel" if self.status.pending else "Forget"
+        return "Cancel" if self.status.pending else "Dismiss"
 
     @property
     def consequence(self) -> str:
