@@ -62,7 +62,7 @@ class Trajectory:
 
         Args:
             state: the message that the policy read.
-            images: what it saw beside the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
+            images: what it saw besides the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
                 or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8). None: no image, as
                 `env.render()` of Gymnasium returns without a render_mode.
             response: what it wrote; `thought` and `answer` are parts of it, the answer by default all of it.

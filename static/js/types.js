@@ -52,7 +52,7 @@
  * @typedef {object} Turn
  * @property {number} turn
  * @property {string} state
- * @property {ObservationImage[]|null} [images] what it saw beside the state
+ * @property {ObservationImage[]|null} [images] what it saw besides the state
  * @property {string} response
  * @property {string} thought
  * @property {string} answer

@@ -50,7 +50,7 @@ def plan(settings: WarmupConfig, folder: Path | None, *, every: bool) -> list[tu
 
 
 def build(settings: WarmupConfig, target: Path, report: Callable[[str], None]) -> None:
-    """Train, save and measure; the record beside the weights contains settings and success rates."""
+    """Train, save and measure; the record next to the weights contains settings and success rates."""
     target.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
 

@@ -88,8 +88,8 @@ def _no_node_here(address: str, alive: Sequence[Mapping[str, Any]]) -> str:
     if find_node_ids() & {node["NodeID"] for node in alive}:
         return ""
     return (
-        f"This machine is no node of the Ray cluster at {address}, and drivers need one beside them: start it here "
-        f"(ray start --address {address} --num-cpus 0 --num-gpus 0)."
+        f"This machine is not a node of the Ray cluster at {address}, and a driver needs one on its own machine: start "
+        f"it here (ray start --address {address} --num-cpus 0 --num-gpus 0)."
     )
 
 

@@ -19,6 +19,11 @@ else:
     Aggregation = Literal[tuple(AGGREGATIONS)]
     KLEstimator = Literal[tuple(KL_ESTIMATORS)]
 
+_RANKED = ("std", "std_rev", "range")
+"""Filters that keep a share of the groups; how many groups the others keep depends on the rewards."""
+_CRITIC = 2.2
+"""Time of an update with a critic by that of one without, measured with PPO."""
+
 
 class AlgorithmConfig(Section):
     """Advantages, loss and group filter of StarPO and StarPO-S."""
@@ -131,6 +136,12 @@ class AlgorithmConfig(Section):
         ge=1,
         le=100,
     )
+
+    @property
+    def passes(self) -> float:
+        """Work of an update, in passes of the policy over all sampled trajectories."""
+        kept = self.group_filter_keep if self.group_filter in _RANKED else 1.0
+        return kept * self.updates_per_rollout * (_CRITIC if self.needs_critic else 1.0)
 
     @property
     def needs_critic(self) -> bool:

@@ -18,7 +18,7 @@ class EngineConfig(Section):
 
     name: Literal["transformers", "vllm", "server"] = setting(
         "transformers",
-        "transformers: in the trainer's own process, nothing else to install; vllm: a vLLM engine beside the learner, "
+        "transformers: in the trainer's own process, nothing else to install; vllm: a vLLM engine next to the learner, "
         "for GPUs and models from about 0.5B; server: vLLM servers started by `python -m trainer serve-vllm`. The last "
         "two need algorithm.tis_cap=2.",
     )
@@ -29,7 +29,7 @@ class EngineConfig(Section):
     )
     gpu_memory_utilization: float = setting(
         0.4,
-        "Share of the GPU's memory for a vLLM engine beside the learner: weights and KV cache.",
+        "Share of the GPU's memory for a vLLM engine next to the learner: weights and KV cache.",
         gt=0,
         le=0.95,
     )

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 import envs
 from trainer.config.base import error_text
 from trainer.config.environment import BUDGETS, recommended_budgets
+from trainer.config.override_text import annotation_of, parse_value
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -93,7 +94,10 @@ def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
 
 
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
-    """The configuration with `section.field=value` changes (values in YAML). Raises ValueError naming a bad pair."""
+    """The configuration with `section.field=value` changes. Raises ValueError naming a bad pair.
+
+    Values are YAML, those of text fields the text as it is (`override_text.parse_value`).
+    """
     assignments: list[tuple[str, str, str]] = []
     for pair in pairs:
         name, separator, text = pair.partition("=")
@@ -101,6 +105,7 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
             raise ValueError(f"--set takes section.field=value, not {pair!r}")
         assignments.append((pair, name.strip(), text))
     data: dict[str, Any] = config.model_dump()
+    environment = {name: text.strip() for _, name, text in assignments}.get("environment.name", config.environment.name)
     for pair, name, text in assignments:
         *path, last = name.split(".")
         section = data
@@ -109,9 +114,9 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
                 raise ValueError(f"--set {pair}: there is no section {part!r}")
             section = section[part]
         try:
-            section[last] = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError):  # a date that the calendar does not have
-            raise ValueError(f"--set {pair}: the value is not valid YAML; quote special characters") from None
+            section[last] = parse_value(text, annotation_of(RunConfig, [*path, last], environment))
+        except ValueError as error:
+            raise ValueError(f"--set {pair}: {error}") from None
     open_budgets(data, config, [name for _, name, _ in assignments])
     return RunConfig.model_validate(data)
 

@@ -1,4 +1,4 @@
-"""Settings that have no effect beside others, with the reason, and notes: for launch form, site and trainer.
+"""Settings that have no effect given others, with the reason, and notes: for launch form, site and trainer.
 
 A setting without effect is valid: it keeps its value for the time when the other setting changes back.
 """

@@ -360,7 +360,7 @@ class RunConfig(Section):
         Counts trajectories that are sampled and learned; evaluations are left out.
         """
         steps = self.warmup_steps * self.sft.mean_batch * LEARNING_BY_SAMPLING
-        passes = 1 + LEARNING_BY_SAMPLING * self.algorithm.updates_per_rollout
+        passes = 1 + LEARNING_BY_SAMPLING * self.algorithm.passes
         iterations = self.iterations * self.rollout.trajectories * passes
         return steps / (steps + iterations)
 

@@ -140,7 +140,9 @@ class Turn(Event):
         description="Text of the chat template before and after `state` (at the first turn: before the task, after the "
         "state), with system message and forced tag. null: the same as at the turn before, or not recorded.",
     )
-    images: list[ObservationImage] | None = Field(default=None, description="What it saw beside the message, in order.")
+    images: list[ObservationImage] | None = Field(
+        default=None, description="What it saw besides the message, in order."
+    )
     response: str = Field(description="The sampled tokens, decoded.")
     thought: str
     answer: str

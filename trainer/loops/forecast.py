@@ -123,7 +123,7 @@ def assumed_seconds(measured: Seconds, config: RunConfig) -> dict[str, float]:
     if not measured.get("warmup"):
         return {}
     each = quantile(measured["warmup"][-WINDOW:], MIDDLE) / config.sft.mean_batch
-    seconds = {"update": each * config.rollout.trajectories * config.algorithm.updates_per_rollout}
+    seconds = {"update": each * config.rollout.trajectories * config.algorithm.passes}
     if evaluations := measured.get("evaluate"):
         evaluation = config.evaluation
         suites = len(config.environment.names) + len(evaluation.suites)

@@ -33,7 +33,6 @@ _SECONDS: Mapping[str, tuple[float, float, float]] = {
 
 Measured with the pocket policy on one thread of a busy Intel Xeon with AMX.
 """
-_CRITIC = 2.2  # PPO adds forward and backward passes of a critic
 _ADAPTERS = 1.3  # LoRA adds two products to each linear layer, while playing and learning
 
 
@@ -55,9 +54,8 @@ def estimate(config: RunConfig, scale: Scale) -> float | None:
     if scale == "paper" or config.environment.name not in _SECONDS:
         return None
     play, learn, evaluate = _SECONDS[config.environment.name]
-    algorithm, evaluation = config.algorithm, config.evaluation
-    kept_share = algorithm.group_filter_keep if algorithm.group_filter == "std" else 1.0
-    learn *= kept_share * algorithm.updates_per_rollout * (_CRITIC if algorithm.needs_critic else 1.0)
+    evaluation = config.evaluation
+    learn *= config.algorithm.passes
     if config.lora.rank:
         play, learn, evaluate = _ADAPTERS * play, _ADAPTERS * learn, _ADAPTERS * evaluate
     iterations = config.iterations * config.rollout.trajectories / 128 * (play + learn)

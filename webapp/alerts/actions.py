@@ -35,7 +35,7 @@ MAX_FAILED_DELIVERIES = 5
 """Failed deliveries in a row, each after an hour, that disable a rule."""
 KEEP_DELIVERIES = timedelta(days=90)
 SECRET_OVERLAP = timedelta(hours=24)
-"""How long a replaced secret still signs beside the new one."""
+"""How long a replaced secret still signs in addition to the new one."""
 MAX_FORMER_SECRETS = 4
 
 

@@ -43,7 +43,7 @@ _YES, _NO = {"yes", "1", "true", "on"}, {"no", "0", "false", "off"}
 
 
 class InvalidFilter(ValueError):
-    """A value that is not a valid filter; the message is shown beside the field."""
+    """A value that is not a valid filter; the message is shown next to the field."""
 
 
 def _whole(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The menu of saved views beside a list."""
+"""The menu of saved views of a list."""
 
 from __future__ import annotations
 

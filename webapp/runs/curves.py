@@ -226,7 +226,7 @@ class ChartSpec:
 
     @property
     def unit_words(self) -> str:
-        """The unit, for the title; empty where it stands beside every value."""
+        """The unit, for the title; empty where every value has it."""
         return "" if self.spec.unit in ("share", "bytes", "%") else self.spec.unit
 
     @property

@@ -136,8 +136,9 @@ class RunSummary:
     def iteration_words(self) -> str:
         if not self.run.iterations and self.run.recorded is not None:
             return formatting.plural(self.run.iteration, "iteration")
+        steps = self.run.warmup_steps
         if self.run.iteration < 0:
-            return "warm-up"
+            return f"warm-up {max(0, steps + self.run.iteration):,} of {formatting.plural(steps, 'step')}"
         return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
 
     @cached_property
@@ -281,20 +282,6 @@ def size_words(config: RunConfig) -> str:
     steps = f"{formatting.plural(config.warmup_steps, 'step')} on demonstrations, then " if config.warmup_steps else ""
     iterations = formatting.plural(config.iterations, "iteration")
     return f"{steps}{iterations} of {rollout.groups} × {rollout.group_size} trajectories"
-
-
-def estimate_words(config: RunConfig) -> str:
-    """Size of a run: trajectories, and the upper limit of sampled tokens."""
-    if config.kind == "sft":
-        return size_words(config)
-    evaluation = config.evaluation
-    evaluated = _suites(config) * evaluation.prompts * evaluation.samples_per_prompt
-    trajectories = evaluated if config.kind == "evaluate" else config.iterations * config.rollout.trajectories
-    max_tokens = config.rollout.max_turns * config.rollout.max_response_tokens
-    return (
-        f"{size_words(config)}: {formatting.plural(trajectories, 'trajectory', 'trajectories')}, "
-        f"at most {formatting.large(trajectories * max_tokens)} sampled tokens"
-    )
 
 
 def _suites(config: RunConfig) -> int:

@@ -30,7 +30,7 @@ def _cell(text: str) -> str:
 
 
 def markdown(results: StudyResults, address: Address, picture: str = "") -> str:
-    """The whole study as a document. `picture`: name of the SVG file beside it."""
+    """The whole study as a document. `picture`: name of the SVG file next to it."""
     study = results.study
     parts = [
         f"# {_cell(study.title)}",

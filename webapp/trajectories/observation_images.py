@@ -43,7 +43,7 @@ DAMAGED = (
 )
 """What Pillow raises for files that are no images, or end too early."""
 SHOWN_BOX = (480, 260)
-"""Width and height in CSS pixels that an image may take beside a state; as in static/js/board/observation_images.js."""
+"""Width and height in CSS pixels of an image next to a state, at most; as in static/js/board/observation_images.js."""
 MIN_SHOWN_SIDE = 160
 """Images whose sides are shorter, such as frames of games, are shown at a whole multiple of their size."""
 

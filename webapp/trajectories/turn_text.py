@@ -1,4 +1,4 @@
-"""Texts that players show of a turn: the parts of a response beside its thought and actions, and further fields.
+"""Texts that players show of a turn: the parts of a response besides its thought and actions, and further fields.
 
 static/js/ui/turn_text.js does the same.
 """

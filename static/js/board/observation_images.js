@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Images that the policy observed: beside the state of a turn, in place of a board that says nothing, and enlarged in a
+ * Images that the policy observed: next to the state of a turn, in place of a board that says nothing, and enlarged in a
  * dialog. Their sizes are in the journal, so nothing moves when they arrive.
  */
 
@@ -10,7 +10,7 @@ import { html } from "../ui/dom.js";
 /** @typedef {import("../types.js").Board} Board */
 /** @typedef {import("../types.js").ObservationImage} ObservationImage */
 
-/** Width and height that an image may take beside a state; as in webapp/trajectories/observation_images.py. */
+/** Width and height that an image may take next to a state; as in webapp/trajectories/observation_images.py. */
 const SHOWN_BOX = [480, 260];
 /** Images whose sides are shorter, such as frames of games, are shown at a whole multiple of their size. */
 const MIN_SHOWN_SIDE = 160;
@@ -152,7 +152,7 @@ function enlarge(target) {
   if (!(dialog instanceof HTMLDialogElement)) return;
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("click", (event) => {
-    // beside the image, or on it
+    // next to the image, or on it
     if (event.target === dialog || event.target instanceof HTMLImageElement) dialog.close();
   });
   document.body.append(dialog);

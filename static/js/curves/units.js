@@ -28,7 +28,7 @@ export function formatOf(unit) {
 }
 
 /**
- * Labels of an axis, all with the same number of decimals: "1.0" beside "1.5".
+ * Labels of an axis, all with the same number of decimals: "1.0" next to "1.5".
  * @param {string} unit
  * @param {Array<number|null>} ticks null: a tick without a label
  */

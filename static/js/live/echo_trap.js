@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Echo Trap panel beside the stage: state, signals as sparklines with their limits, rewinds and past alarms. Renders
+ * Echo Trap panel next to the stage: state, signals as sparklines with their limits, rewinds and past alarms. Renders
  * the same text as webapp/runs/echo_trap.py.
  */
 

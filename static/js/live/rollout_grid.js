@@ -12,6 +12,8 @@ import { memberWords, number, ordinal } from "../ui/formatting.js";
 
 /** Pixels from one cell to the next; webapp/pages/runs/live_layout.py reserves the height that follows from it. */
 export const PITCH = 30;
+/** Cells of a line in that reserve. */
+const COLUMNS = 8;
 const GAP = 2;
 const LABEL = 24;
 const BAR = { least: 30, most: 180 };
@@ -184,6 +186,8 @@ export class RolloutGrid {
       picture.append(line);
     }
     this.host.replaceChildren(picture);
+    if (!plan.flow && plan.columns < Math.min(size, COLUMNS))
+      this.host.previousElementSibling?.setAttribute("height", String(down)); // more lines than the page has reserved
     this.row = Math.min(this.row, Math.max(0, groups - 1));
     this.column = Math.min(this.column, Math.max(0, size - 1));
   }

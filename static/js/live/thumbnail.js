@@ -24,7 +24,7 @@ export class Thumbnail {
   }
 
   /**
-   * Show a trajectory beside its cell after a short delay; null hides the popover.
+   * Show a trajectory next to its cell after a short delay; null hides the popover.
    * @param {Member|null} member
    * @param {Element|null} cell
    * @param {{group: number, member: number}|null} at
@@ -46,7 +46,7 @@ export class Thumbnail {
     }, DELAY_MS);
   }
 
-  /** Place the popover beside the card of the wall, so that all cells stay visible. @param {Element} cell */
+  /** Place the popover next to the card of the wall, so that all cells stay visible. @param {Element} cell */
   #dock(cell) {
     const card = (cell.closest(".panel") ?? cell).getBoundingClientRect();
     const { width, height } = this.popover.getBoundingClientRect();

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Annotations of a trajectory: places comment threads beside their turns and reloads the panel after changes by others.
+ * Annotations of a trajectory: places comment threads next to their turns and reloads the panel after changes by others.
  * The forms work without JavaScript; unsaved text is never touched.
  */
 
@@ -57,7 +57,7 @@ function bubble() {
   return svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, [svg("path", { d: "M2 3h12v8H7l-3 3v-3H2z" })]);
 }
 
-/** Remove the threads beside turns before the panel is replaced. */
+/** Remove the threads next to turns before the panel is replaced. */
 function clear() {
   for (const thread of list?.querySelectorAll(".thread") ?? []) thread.remove();
 }

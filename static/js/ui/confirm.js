@@ -27,6 +27,7 @@ function ask(form, submitter) {
       return;
     }
     form.dataset.confirmed = "1";
+    if (!form.isConnected) document.body.append(form); // its list was refreshed meanwhile; only forms of a page are sent
     form.requestSubmit(submitter);
   });
   document.body.append(dialog);

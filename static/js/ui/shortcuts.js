@@ -1,5 +1,5 @@
 // @ts-check
-/** Registry of keyboard shortcuts: each page adds its own, the help dialog lists them beside those of every page. */
+/** Registry of keyboard shortcuts: each page adds its own, the help dialog lists them with those of every page. */
 
 import { html } from "./dom.js";
 

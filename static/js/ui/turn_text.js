@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Texts of a turn: the parts of a response beside its thought and actions, and further fields. Mirrors
+ * Texts of a turn: the parts of a response besides its thought and actions, and further fields. Mirrors
  * webapp/trajectories/turn_text.py.
  */
 

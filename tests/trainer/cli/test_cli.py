@@ -47,7 +47,7 @@ def changes(folder, **sections):
         (["--set", "iterations=0"], "iterations: must be greater than 0"),
         (["--set", "rollout.turns=3"], "rollout.turns: there is no setting of this name"),
         (["--set", "rolling.turns=3"], "--set rolling.turns=3: there is no section 'rolling'"),
-        (["--set", "name=[1"], "--set name=[1: the value is not valid YAML"),
+        (["--set", "tags=[1"], "--set tags=[1: the value is not valid YAML"),
         (["--set", "rollout.group_size=1"], "rollout.group_size must be at least 2"),
         (["--set", "algorithm.estimator=ppo"], "algorithm.estimator: must be 'gae', 'bi_level_gae'"),
         (["--set", "environment.name=Chess"], "unknown environment 'Chess'; choose one of"),

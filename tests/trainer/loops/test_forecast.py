@@ -24,7 +24,12 @@ def settings(iterations: int, every: int, checkpoint: int, prompts: int = 8, war
             "checkpoint": {"every": checkpoint},
             "rollout": {"groups": 4, "group_size": 6},
             "sft": {"warmup_steps": warmup, "batch": 8, "demonstrations": 32},
-            "algorithm": {"updates_per_rollout": 2},
+            "algorithm": {
+                "estimator": "grpo",
+                "updates_per_rollout": 4,
+                "group_filter": "std",
+                "group_filter_keep": 0.5,
+            },
         }
     )
 

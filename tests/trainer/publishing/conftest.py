@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from tests.trainer.publishing import hub_server
+from tests.trainer import hub_server
 from tests.webapp import recorded_journal as recorded
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
@@ -57,8 +57,7 @@ def recorded_run(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) ->
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[hub_server.Hub]:
     """A server in place of the Hub for this process, which takes large files by Git LFS."""
     with hub_server.running() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.url)
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        hub_server.use(running.url, monkeypatch)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)

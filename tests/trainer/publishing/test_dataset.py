@@ -15,8 +15,8 @@ from huggingface_hub import DatasetCard
 
 import echoscope
 from envs.base import CallRecord
-from tests.trainer.publishing import hub_server
-from tests.trainer.publishing.hub_server import Hub
+from tests.trainer import hub_server
+from tests.trainer.hub_server import Hub
 from tests.webapp import recorded_journal as recorded
 from trainer.cli import main
 from trainer.config.run import RunConfig

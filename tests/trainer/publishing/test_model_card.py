@@ -9,7 +9,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, constants
 
-from tests.trainer.publishing.hub_server import Hub
+from tests.trainer.hub_server import Hub
 from tests.webapp import recorded_journal as recorded
 from trainer.cli import main
 from trainer.config.files import load_yaml, with_overrides

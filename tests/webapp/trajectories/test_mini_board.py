@@ -51,3 +51,11 @@ def test_other_boards_and_large_grids_have_none() -> None:
     assert mini_board({"kind": "grid", "theme": "unknown", "rows": ["ab"]}) is None
     assert mini_board(sokoban(" " * (MAX_MINI_SIDE + 1))) is None
     assert mini_board(sokoban()) is None
+
+
+def test_a_bandit_has_its_arms_with_the_pulled_one_marked_and_escaped_names() -> None:
+    arms = [{"name": name, "pulls": pulls, "total": 0.0, "last": None} for name, pulls in (("Dragon", 0), ("<b>", 2))]
+    picture = ElementTree.fromstring(str(mini_board({"kind": "arms", "arms": arms})))
+    assert [node.text for node in picture.iter("text")] == ["D", "<"]
+    assert [node.get("class") for node in picture.iter("rect")] == ["machine", "window", "machine pulled", "window"]
+    assert mini_board({"kind": "arms", "arms": arms * 3}) is None

@@ -114,7 +114,7 @@ class Command(BaseCommand):
         return total
 
     def _copy_images(self, ingest: JournalTailer) -> None:
-        """Keep the images beside the journal that are new, each before the turns that refer to it are read."""
+        """Keep the new images next to the journal, each before the turns that refer to it are read."""
         run = Run.objects.get(pk=ingest.run_id)
         if ingest.path.parent == run.folder:
             return

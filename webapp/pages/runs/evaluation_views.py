@@ -16,7 +16,7 @@ from webapp.runs.models import Evaluation
 from webapp.teams.decorators import account_optional
 
 WIDTH, MARGIN = 190, 14
-"""Width of the drawing of an interval, and the room beside its ends for half of a label."""
+"""Width of the drawing of an interval, and the room at its ends for half of a label."""
 
 
 def across(share: float) -> str:

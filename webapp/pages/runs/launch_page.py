@@ -1,4 +1,4 @@
-"""Contents of the launch page: what the form starts from, its options beside the configuration, and its context."""
+"""Contents of the launch page: what the form starts from, its options besides the configuration, and its context."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from trainer.config.files import find_preset, load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting, ids
 from webapp.core.database import database_now
-from webapp.runs import summaries
 from webapp.runs.access import get_run
 from webapp.runs.launch import catalogue, estimates, experiment, fields, form, relevance, summary
 from webapp.runs.launch.creation import SchedulingOptions, options_for_clone
@@ -110,7 +109,7 @@ def _preset_of(environment: str) -> str:
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What the form asks for beside the configuration, and the errors of these fields."""
+    """Options of the form besides the configuration, and the errors of these fields."""
 
     scheduling: SchedulingOptions
     visibility: Run.Visibility
@@ -180,7 +179,7 @@ def form_layout(data: dict[str, Any], origin: LaunchBase, errors: dict[str, str]
 def launch_page(
     request: HttpRequest, origin: LaunchBase, values: dict[str, Any], errors: dict[str, str], **context: Any
 ) -> HttpResponse:
-    """The form with these values, and what stands beside it."""
+    """The form with these values, its estimates and its exports."""
     query, options = query_of(request), launch_options(query_of(request), origin)
     current = capacity_now(database_now())
     gpus = relevance.has_gpus(current)
@@ -320,7 +319,7 @@ def form_facts(
     if config is not None:
         facts |= {
             "title": config.title() if len(planned) < 2 else _group_words(config, options, planned),
-            "estimate": summaries.estimate_words(config) + (", each" if len(planned) > 1 else ""),
+            "estimate": estimates.size_sentence(config) + (", each" if len(planned) > 1 else ""),
             "figures": estimates.figures(
                 request.user, config, gpu=config.policy.device == "cuda" or (gpus > 0 and queue in current.with_gpus)
             ),

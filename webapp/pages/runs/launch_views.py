@@ -315,6 +315,6 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
         messages.success(
             request,
             "Two runs launched, which start as soon as a worker is free: this one collapses within a few minutes of "
-            "training; the one beside it differs by StarPO-S alone and learns. Compare them by their group.",
+            "training; the other one differs only by StarPO-S, and learns. Compare them by their group.",
         )
     return redirect("run", collapsing.slug)

@@ -115,13 +115,13 @@ def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tup
         description = f"A language model responds: “{response}”"
     else:
         description = f"A language model plays {title}."
-    beside = "response" if data.get("recorded") else "thought"
+    shown = "response" if data.get("recorded") else "thought"
     return {
         "title": f"{title}: {outcome}",
         "description": description,
         "url": address + query,
         "picture": f"{picture}{query}{'&' if query else '?'}v={link.trajectory.last_seq}",
-        "alt": f"The board at turn {position.turn + 1} beside the {beside} of that turn. Outcome: {outcome}.",
+        "alt": f"The board at turn {position.turn + 1} next to the {shown} of that turn. Outcome: {outcome}.",
         "oembed": f"{request.build_absolute_uri(reverse('oembed'))}?{oembed}",
     }
 

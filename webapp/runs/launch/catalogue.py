@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import envs
+from trainer.config.catalogue import catalogue as models
 from trainer.config.files import load_preset, preset_names
 from webapp.runs.launch.experiment import NAMES
 from webapp.runs.summaries import algorithm_words, size_words
@@ -13,13 +14,14 @@ from webapp.runs.summaries import algorithm_words, size_words
 
 @dataclass(frozen=True)
 class Preset:
-    """A shipped preset as a choice."""
+    """A shipped preset as a choice. `model` distinguishes the policies, `model_label` names them on the page."""
 
     name: str
     environment: str
     arm: str
     arm_label: str
     model: str
+    model_label: str
     needs_gpu: bool
     size: str
 
@@ -41,18 +43,22 @@ class EnvironmentCard:
 @cache
 def presets() -> tuple[Preset, ...]:
     """All shipped presets: StarPO before StarPO-S, the pocket policy, which runs on any machine, before others."""
+    labels = {name: entry.label for entry in models().values() for name in (entry.name, entry.hub_id)}
     found = []
     for name in preset_names():
         config = load_preset(name)
         _, arm, kind = name.split("-", 2)
         model = algorithm_words(config.model_dump()).partition(" · ")[2]
+        label = labels.get(config.policy.model, model[:1].upper() + model[1:])
+        trap = ", Echo Trap" if kind == "trap" else ""
         found.append(
             Preset(
                 name=name,
                 environment=config.environment.name,
                 arm=arm,
                 arm_label=NAMES.get(arm, arm.replace("_", " ")),
-                model=f"{model}, Echo Trap" if kind == "trap" else model,
+                model=model + trap,
+                model_label=label + trap,
                 needs_gpu=config.policy.device == "cuda",
                 size=size_words(config),
             )

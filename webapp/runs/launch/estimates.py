@@ -6,28 +6,29 @@ Each figure has a sentence on its basis; unknown quantities are reported as "unk
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from django.db.models import Count, F, Max, Sum
-from django.db.models.fields.json import KT
-
-from trainer.config.imitation import mean_batch
 from trainer.config.run import LEARNING_BY_SAMPLING, POCKET, RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes, parts_as_text
 from webapp.core import formatting
 from webapp.runs.inputs.model_shapes import model_shape
-from webapp.runs.models import Evaluation, MetricPoint, Run
+from webapp.runs.launch.recorded_work import RecordedWork, TokenLengths, recorded_work, token_lengths
+from webapp.runs.summaries import size_words
 
-MAX_RECORDED_RUNS = 40
 MIN_ROWS = 16
 """Parallel trajectories below which a rollout becomes slow."""
 MIN_RANGE, RANGE_EXPONENT = 1.5, 0.25
-"""Range of a time that was scaled from another size: 1.5 · (ratio of the sizes) ** 0.25."""
+"""Range of a time that was scaled from another size: 1.5 · (ratio of the times) ** 0.25."""
+CPU_OVERHEAD, GPU_OVERHEAD = (3e6, 3e6), (1.5e9, 0.5e9)
+"""Parameters whose arithmetic takes as long as the rest of a token does, sampled and learned: steps of a small model
+wait for calls of kernels, for the environment and for memory.
+
+On CPUs from the pocket policy and SmolLM2-135M, on GPUs from the shapes of Qwen2.5-0.5B and 1.5B (docs/performance.md).
+"""
 GIB = 2**30
 HOSTED_TRAINER_BYTES = GIB
 """Memory of a trainer that uses a hosted model."""
@@ -64,37 +65,6 @@ class RecordedPace:
     range: float = 1.0
 
 
-@dataclass(frozen=True)
-class RecordedWork:
-    """Tokens and seconds of a recorded run's rollouts and evaluations, and of what it learned from; 0 = none.
-
-    Attributes:
-        parameters: of its model.
-        learned, learning_seconds: of updates and of steps on demonstrations.
-        per_trajectory: mean sampled tokens of a trajectory; 0 = none was sampled, or not counted.
-        per_demonstration: mean tokens of a demonstration that are learned; 0 = none.
-    """
-
-    model: str
-    environment: str
-    device: str
-    parameters: int
-    sampled: float
-    sampling_seconds: float
-    learned: float
-    learning_seconds: float
-    per_trajectory: float
-    per_demonstration: float
-
-
-@dataclass(frozen=True)
-class TokenLengths:
-    """Tokens of a trajectory and of a demonstration in recorded runs; None = not recorded."""
-
-    trajectory: float | None
-    demonstration: float | None
-
-
 def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
     """Tokens, time and memory of the configuration. Three queries.
 
@@ -109,7 +79,7 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
     paces = _paces(recorded, config.policy.model, shape.parameters if shape else parameters)
     lengths = token_lengths(recorded, config)
     return [
-        _tokens(config, lengths.trajectory),
+        _tokens(config, lengths),
         *_times(config, paces, lengths),
         _memory(config, parameters, gpu=gpu),
     ]
@@ -119,7 +89,7 @@ def _hosted(config: RunConfig) -> list[Figure]:
     """Estimates for a hosted model: maximum of generated tokens, and their cost."""
     hosted, (_, evaluated) = config.hosted, _trajectories(config)
     generated = evaluated * config.rollout.max_turns * config.rollout.max_response_tokens
-    estimates = [_tokens(config, None), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
+    estimates = [_tokens(config, TokenLengths(None, None)), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
     if hosted.completion_price_per_million:
         how = (
             f"At {hosted.completion_price_per_million:g} per million tokens. Prompt tokens are extra; hosted.max_cost "
@@ -137,107 +107,6 @@ def _hosted(config: RunConfig) -> list[Figure]:
             "Cost", "unknown", "hosted.prompt_price_per_million and hosted.completion_price_per_million are not set."
         ),
     ]
-
-
-def recorded_work(user: Any) -> list[RecordedWork]:
-    """Work of the newest runs of the user's teams. Three queries."""
-    runs = {
-        run["pk"]: run
-        for run in Run.objects.of_teams_of(user)
-        .filter(imported=False, parameters__gt=0, config__kind__in=("train", "sft", "evaluate"))
-        .exclude(device="")
-        .order_by("-created_at")
-        .annotate(model=KT("config__policy__model"), kind=KT("config__kind"))
-        .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
-        .annotate(batch=F("config__sft__batch"), demonstrations=F("config__sft__demonstrations"))
-        .values(
-            "pk",
-            "model",
-            "kind",
-            "environment",
-            "device",
-            "parameters",
-            "waves",
-            "size",
-            "batch",
-            "demonstrations",
-        )[:MAX_RECORDED_RUNS]
-    }
-    points: dict[int, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    names = ("time/rollout", "time/update", "time/warmup", "time/evaluate", "reward/mean")
-    measured = MetricPoint.objects.filter(run__in=list(runs), name__in=names).values("run", "name")
-    for point in measured.annotate(
-        total=Sum("value"), number=Count("pk"), newest=Max("iteration"), tokens=Max("tokens"), worked=Max("seconds")
-    ):
-        points[point["run"]][point["name"]] = point
-    trajectories = F("prompts") * F("samples")
-    tokens = trajectories * F("mean_turns") * F("mean_response")
-    evaluated = Evaluation.objects.filter(run__in=list(runs)).values("run")
-    suites = {
-        row["run"]: row for row in evaluated.annotate(sampled=Sum(tokens), played=Sum(trajectories)) if row["sampled"]
-    }
-    return [work for pk, run in runs.items() if (work := _work(run, points[pk], suites.get(pk)))]
-
-
-def _work(
-    run: Mapping[str, Any], points: Mapping[str, Mapping[str, Any]], suites: Mapping[str, Any] | None
-) -> RecordedWork | None:
-    """Work of one run.
-
-    Args:
-        points: total and number of a metric's values, its newest iteration, and the run's tokens and seconds at that
-            time, by name.
-        suites: tokens and trajectories of its evaluations.
-    """
-    sampled = seconds = learned = learning = demonstrated = 0.0
-    trajectories = steps = 0
-    if warmup := points.get("time/warmup"):  # its tokens are the first that the run counts
-        demonstrated, steps, learning = float(warmup["tokens"] or 0), warmup["number"], warmup["total"]
-    if update := points.get("time/update"):
-        learned, learning = float(update["tokens"] or 0) - demonstrated, learning + update["total"]
-    if update and run["kind"] == "sft":
-        demonstrated, learned, steps = learned, 0.0, update["newest"]
-    if run["kind"] == "train" and (newest := points.get("time/rollout") or points.get("reward/mean")):
-        sampled = float(newest["tokens"]) - demonstrated
-        trajectories = newest["newest"] * (run["waves"] or 1) * (run["size"] or 1)
-        seconds = newest["total"]
-        if newest["name"] != "time/rollout":  # a journal without times of phases: all of its time per token
-            seconds, learned, learning = newest["worked"], sampled, 0.0
-    if suites and (evaluation := points.get("time/evaluate")):
-        sampled, seconds = sampled + suites["sampled"], seconds + evaluation["total"]
-        trajectories += suites["played"]
-    rows = mean_batch(run["demonstrations"] or 1, run["batch"] or 1)
-    if not sampled and not demonstrated:
-        return None
-    return RecordedWork(
-        model=run["model"],
-        environment=run["environment"],
-        device=run["device"],
-        parameters=run["parameters"],
-        sampled=sampled,
-        sampling_seconds=seconds,
-        learned=learned + demonstrated,
-        learning_seconds=learning,
-        per_trajectory=sampled / max(1, trajectories) if run["kind"] != "sft" else 0.0,
-        per_demonstration=demonstrated / max(1.0, steps * rows),
-    )
-
-
-def token_lengths(recorded: Sequence[RecordedWork], config: RunConfig) -> TokenLengths:
-    """Median tokens of a trajectory in runs with the same model, and of a demonstration in runs in the environment.
-
-    The policy of a run of kind sft plays as it was shown.
-    """
-    played = [work.per_trajectory for work in recorded if work.per_trajectory and work.model == config.policy.model]
-    shown = [
-        work.per_demonstration
-        for work in recorded
-        if work.per_demonstration and work.environment == config.environment.name
-    ]
-    demonstration = median(shown) if shown else None
-    if config.kind == "sft":
-        return TokenLengths(demonstration, demonstration)
-    return TokenLengths(median(played) if played else None, demonstration)
 
 
 def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> list[RecordedPace]:
@@ -260,14 +129,15 @@ def _pace(works: Sequence[RecordedWork], model: str, parameters: int) -> Recorde
     learning = [work.learning_seconds / work.learned for work in works if work.learned]
     if not sampling and not any(learning):
         return None
-    own, size = works[0].model == model, works[0].parameters
-    scale = 1.0 if own else parameters / size
-    factor = 1.0 if own else MIN_RANGE * max(scale, 1 / scale) ** RANGE_EXPONENT
+    own, size, device = works[0].model == model, works[0].parameters, works[0].device
+    overheads = CPU_OVERHEAD if device.startswith("CPU") else GPU_OVERHEAD
+    scales = [1.0 if own else (parameters + overhead) / (size + overhead) for overhead in overheads]
+    factor = 1.0 if own else MIN_RANGE * max(max(scale, 1 / scale) for scale in scales) ** RANGE_EXPONENT
     if not (sampling and learning):
         factor = max(factor, MIN_RANGE)
     sampled = median(sampling) if sampling else median(learning) / LEARNING_BY_SAMPLING
     learned = median(learning) if learning else sampled * LEARNING_BY_SAMPLING
-    return RecordedPace(works[0].device, len(works), scale * sampled, scale * learned, 0 if own else size, factor)
+    return RecordedPace(device, len(works), scales[0] * sampled, scales[1] * learned, 0 if own else size, factor)
 
 
 def evaluations(config: RunConfig) -> int:
@@ -288,18 +158,34 @@ def _trajectories(config: RunConfig) -> tuple[int, int]:
     return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), evaluated
 
 
-def _tokens(config: RunConfig, each: float | None) -> Figure:
+def size_sentence(config: RunConfig) -> str:
+    """Size of a run: iterations, trajectories, and the upper limit of sampled tokens."""
+    if config.kind == "sft":
+        return size_words(config)
     trained, evaluated = _trajectories(config)
-    rounds = config.algorithm.dynamic_sampling_rounds if config.kind == "train" else 1
-    limit = rounds * trained + evaluated
-    most = limit * config.rollout.max_turns * config.rollout.max_response_tokens
+    played = formatting.plural(trained or evaluated, "trajectory", "trajectories")
+    if trained and evaluated:
+        played += f" and {evaluated:,} in evaluations"
+    return f"{size_words(config)}: {played}, at most {formatting.large(_most_tokens(config))} sampled tokens"
+
+
+def _most_tokens(config: RunConfig) -> int:
+    """The limit of sampled tokens, with all rounds of dynamic sampling."""
+    trained, evaluated = _trajectories(config)
+    played = config.algorithm.dynamic_sampling_rounds * trained + evaluated
+    return played * config.rollout.max_turns * config.rollout.max_response_tokens
+
+
+def _tokens(config: RunConfig, lengths: TokenLengths) -> Figure:
+    trained, evaluated = _trajectories(config)
+    limit, most = config.algorithm.dynamic_sampling_rounds * trained + evaluated, _most_tokens(config)
     played = formatting.plural(trained + evaluated, "trajectory", "trajectories")
     if limit > trained + evaluated:
         played += f" (up to {limit:,} with dynamic sampling)"
-    if each is not None and config.kind != "sft":
-        likely = min(most, (trained + evaluated) * each)
+    if lengths.trajectory is not None and config.kind != "sft":
+        likely = min(most, (trained + evaluated) * lengths.trajectory)
         bound = f"at most {formatting.large(most)}"
-        how = f"{played} of {each:,.0f} tokens, the median of recorded runs with this model; {bound}."
+        how = f"{played} of {lengths.trajectory:,.0f} tokens, {lengths.basis}; {bound}."
         return Figure("Sampled tokens", f"about {formatting.large(likely)}", how)
     return Figure("Sampled tokens", f"at most {formatting.large(most)}", f"{played}, each turn at its token limit.")
 
@@ -383,7 +269,7 @@ def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> fl
         longest if length is None else min(length, longest) for length in (lengths.trajectory, lengths.demonstration)
     )
     steps = config.iterations if config.kind == "sft" else config.warmup_steps
-    learned = played * trained + shown * steps * config.sft.mean_batch
+    learned = played * trained * config.algorithm.passes + shown * steps * config.sft.mean_batch
     return played * (trained + evaluated) * pace.sampling + learned * pace.learning
 
 

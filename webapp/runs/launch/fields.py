@@ -42,6 +42,8 @@ LABELS = {
     "cpu_kv_cache_gib": "CPU KV cache",
     "critic_lr": "critic learning rate",
     "checkpoint.every": "checkpoint every",
+    "sft.learning_rate": "imitation learning rate",
+    "warmup_steps": "warm-up steps",
     "drop_zero_std": "drop groups without spread",
     "dtype": "precision",
     "evaluation.every": "evaluation every",

@@ -18,6 +18,9 @@ from webapp.runs.launch.overrides import changes
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import Capacity
 
+SMALL_STEP = 2
+"""How many times fewer trajectories than a mini-batch make a step that deserves a warning."""
+
 
 def differences(settings: Sequence[Setting]) -> list[Setting]:
     """Settings whose values differ from those at the start of the form."""
@@ -71,9 +74,15 @@ def as_curl(
 
 
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
-    """Warnings about surprising but valid settings."""
+    """Warnings about surprising but valid settings, with the labels of the form."""
+    texts = map(with_labels, _warnings(config, capacity, queue))
+    return [text[:1].upper() + text[1:] for text in texts]
+
+
+def _warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
+    """The warnings, with dotted names of settings."""
     rollout, algorithm = config.rollout, config.algorithm
-    messages = [f"{note[:1].upper()}{note[1:]}." for note in map(with_labels, notes(config))]
+    messages = [f"{note}." for note in notes(config)]
     served = bool(capacity.workers.get(queue))  # for an unserved queue, the text on capacity explains it
     if served and config.policy.device == "cuda" and all(device.startswith("CPU") for device in capacity.devices):
         messages.append("policy.device is cuda, but no running worker has a GPU: the run would fail.")
@@ -95,10 +104,10 @@ def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
             f"rollout.max_actions is {rollout.max_actions}, but {rollout.max_turns} turns of at most "
             f"{rollout.max_actions_per_turn} actions allow only {reachable}."
         )
-    kept_trajectories = max(1, round(rollout.groups * algorithm.group_filter_keep)) * rollout.group_size
-    if algorithm.group_filter == "std" and kept_trajectories < config.optimizer.mini_batch_trajectories:
+    kept = max(1, round(rollout.groups * algorithm.group_filter_keep)) * rollout.group_size
+    if algorithm.group_filter == "std" and kept <= config.optimizer.mini_batch_trajectories / SMALL_STEP:
         messages.append(
-            f"The filter keeps about {kept_trajectories} trajectories per iteration, fewer than an optimiser step uses "
+            f"The filter keeps about {kept} trajectories per iteration, far fewer than an optimiser step uses "
             f"(optimizer.mini_batch_trajectories is {config.optimizer.mini_batch_trajectories}): there will be one "
             "smaller step."
         )

@@ -14,6 +14,7 @@ from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs.launch import estimates
 from webapp.runs.launch.fields import with_labels
+from webapp.runs.launch.recorded_work import RecordedWork, recorded_work
 from webapp.runs.model_cards.fit import WorkerFit, fits
 from webapp.runs.models import StoredModel, Worker
 from webapp.runs.queue.model_availability import progress_text
@@ -182,7 +183,8 @@ class StoreRow:
     @property
     def origin(self) -> str:
         """Licence and source, as far as they are known."""
-        return " · ".join(filter(None, (self.stored.licence, self.stored.source)))
+        known = catalogue().get(self.stored.name)
+        return " · ".join(filter(None, (known.licence if known else self.stored.licence, self.stored.source)))
 
     @property
     def may_cancel(self) -> bool:
@@ -191,7 +193,7 @@ class StoreRow:
 
     @property
     def cancel_word(self) -> str:
-        return "Cancel" if self.status.pending else "Forget"
+        return "Cancel" if self.status.pending else "Dismiss"
 
     @property
     def consequence(self) -> str:
@@ -231,7 +233,7 @@ def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = T
     ]
     if not estimate:
         return found
-    recorded = estimates.recorded_work(user)
+    recorded = recorded_work(user)
     return [_estimated(recorded, config, card, workers) for card in found]
 
 
@@ -358,7 +360,7 @@ def _presets(chosen: str) -> dict[str, str]:
 
 
 def _estimated(
-    recorded: Sequence[estimates.RecordedWork], config: RunConfig, card: ModelCard, workers: Sequence[Worker]
+    recorded: Sequence[RecordedWork], config: RunConfig, card: ModelCard, workers: Sequence[Worker]
 ) -> ModelCard:
     """Return the card with its memory on each worker and its time."""
     policy = config.policy.model_copy(update={"model": card.value, "revision": ""})

@@ -36,7 +36,7 @@ CSV_BATCH_SIZE = 2_000
 SAMPLE = 200
 """Trajectories whose turns are measured to estimate the size of an export."""
 DOCUMENT_BYTES = 1_500
-"""Of a document besides prompt and turns."""
+"""Fields of a document besides prompt and turns."""
 METRIC_BATCH_SIZE = 20_000
 
 CALL = pa.struct([("tool", pa.string()), ("arguments", pa.string()), ("result", pa.string()), ("failed", pa.bool_())])

@@ -1,4 +1,4 @@
-"""Animations of a trajectory, WebP or GIF: one frame per position, with the thought beside the board."""
+"""Animations of a trajectory, WebP or GIF: one frame per position, with the thought next to the board."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ Themes and legends are those of static/js/board/board.js; static/css/mini_board.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from webapp.trajectories.render.view import THEMES
@@ -16,12 +16,15 @@ from webapp.trajectories.render.walk import Board, Cell, has_cells, movable
 
 MAX_MINI_SIDE = 24
 """Cells of each side: more could not be distinguished at the size of a row."""
+MAX_MINI_ARMS = 4
 MARGIN = 0.4
 """Wall around the floor, in cells; the rest of the outer wall is cut off."""
 
 
 def mini_board(board: Board | None, fault: Iterable[Cell] = ()) -> SafeString | None:
-    """The grid as SVG, with a frame around the cells of `fault`; None for other boards and for large grids."""
+    """The grid as SVG, framed around the cells of `fault`, or a bandit's arms; None for others and large grids."""
+    if board is not None and board.get("kind") == "arms":
+        return _arms(board["arms"])
     if board is None or not has_cells(board):
         return None
     rows: list[str] = board["rows"]
@@ -38,6 +41,19 @@ def mini_board(board: Board | None, fault: Iterable[Cell] = ()) -> SafeString | 
     left, top, width, height = _extent(rows, cells.get("floor", []))
     head = f'class="mini {theme}" viewBox="{left:g} {top:g} {width:g} {height:g}"'
     return format_html('<svg {} aria-hidden="true">{}{}</svg>', SafeString(head), SafeString(paths), SafeString(frames))
+
+
+def _arms(arms: Sequence[Mapping[str, Any]]) -> SafeString | None:
+    """A bandit's arms with the first letters of their names; those that were pulled in another colour."""
+    if not 1 <= len(arms) <= MAX_MINI_ARMS:
+        return None
+    drawn = format_html_join(
+        "",
+        '<g transform="translate({} 0)"><rect class="machine{}" x="6" y="24" width="36" height="32" rx="5"/>'
+        '<rect class="window" x="13" y="31" width="22" height="9" rx="2"/><text x="24" y="86">{}</text></g>',
+        ((48 * place, " pulled" if arm["pulls"] else "", arm["name"][:1]) for place, arm in enumerate(arms)),
+    )
+    return format_html('<svg class="mini arms" viewBox="0 0 {} 104" aria-hidden="true">{}</svg>', 48 * len(arms), drawn)
 
 
 def fault_cells(before: Board | None, after: Board | None) -> list[Cell]:

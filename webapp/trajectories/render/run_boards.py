@@ -60,6 +60,8 @@ def run_boards(runs: Iterable[tuple[int, bool]]) -> dict[int, RunBoard]:
 
 def _words(environment: str, status: str, split: str, iteration: int) -> str:
     where = f"evaluation after iteration {iteration}" if split == "eval" else f"iteration {iteration}"
+    if iteration < 0:
+        where = "evaluation in the warm-up"
     return f"{environment}, {where}: attempt {_OUTCOMES.get(Trajectory.Status(status), 'waiting')}"
 
 

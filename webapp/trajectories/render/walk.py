@@ -68,7 +68,7 @@ def _player(board: Board) -> Cell | None:
 
 
 def _push(before: Board, after: Board) -> tuple[Cell, Cell] | None:
-    """The move of the only piece that changed its cell, to a cell beside it."""
+    """The move of the only piece that changed its cell, to a neighbouring cell."""
     old, new = set(_cells(before, "box", "piece")), set(_cells(after, "box", "piece"))
     gone, come = old - new, new - old
     if len(gone) != 1 or len(come) != 1:

@@ -1,1 +1,1 @@
-"""Downloads of models into the worker's models folder, beside its runs."""
+"""Downloads of models into the worker's models folder, alongside its runs."""

@@ -17,6 +17,7 @@ from trainer.config.run import RunConfig
 from trainer.loops import run_factory
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
+from webapp.runs.launch import estimates
 from webapp.runs.models import Run
 
 __all__ = ["who"]
@@ -72,7 +73,7 @@ def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
     config = RunConfig.model_validate(run.config)
     assert (config.lora.rank, config.lora.targets) == (64, ["q_proj", "v_proj"])
     assert summaries.algorithm_words(run.config) == "SFT · pocket policy"
-    assert summaries.estimate_words(config) == "80 steps of 128 out of 1,000 demonstrations"
+    assert estimates.size_sentence(config) == "80 steps of 128 out of 1,000 demonstrations"
 
 
 def test_an_evaluation_without_suites_is_reported_at_its_field(who: Visitors) -> None:

@@ -25,6 +25,7 @@ from trainer.memory.advice import gigabytes
 from trainer.policy.shapes import shape_of
 from webapp.core import formatting
 from webapp.runs.launch import estimates, summary
+from webapp.runs.launch.recorded_work import recorded_work
 from webapp.runs.models import Evaluation, MetricPoint, Run, Worker
 from webapp.runs.queue.capacity import Capacity
 from webapp.teams.actions import do_create_team
@@ -200,11 +201,18 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
 def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: People, run: Run) -> None:
     small, large = "HuggingFaceTB/SmolLM2-135M-Instruct", "HuggingFaceTB/SmolLM2-1.7B-Instruct"
     training = RunConfig.model_validate(
-        {"policy": {"model": small}, "iterations": 10, "evaluation": {"prompts": 0}, "rollout": {"max_turns": 1}}
+        {
+            "policy": {"model": small},
+            "iterations": 10,
+            "evaluation": {"prompts": 0},
+            "rollout": {"max_turns": 1},
+            "algorithm": {"estimator": "grpo"},
+        }
     )
+    evaluation = RunConfig.model_validate({"kind": "evaluate", "policy": {"model": small}})
     trajectories = 10 * training.rollout.trajectories
     Run.objects.filter(pk=run.pk).update(
-        config=RunConfig.model_validate({"kind": "evaluate", "policy": {"model": small}}).model_dump(mode="json"),
+        config=evaluation.model_dump(mode="json"),
         device="CPU, 1 thread",
         parameters=134_515_008,
     )
@@ -228,9 +236,10 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     assert shape is not None
     figure = estimates.figures(people.owner, other)[1]
     assert figure.how.startswith("1 recorded run of a model with 134.5 million parameters, scaled to the size of this")
-    slower, longer = shape.parameters / 134_515_008, training.rollout.max_response_tokens / 30
-    expected = slower * longer * trajectories * 30 * (1 / 40 + 1 / 20)
-    assert estimates.expected_seconds(people.owner, [other]) == pytest.approx(expected)
+    slower = (shape.parameters + 3e6) / (134_515_008 + 3e6)
+    limits = [each.rollout.max_turns * each.rollout.max_response_tokens for each in (training, evaluation)]
+    expected = slower * trajectories * 30 * limits[0] / limits[1] * (1 / 40 + 1 / 20)
+    assert estimates.expected_seconds(people.owner, [other]) == pytest.approx(expected), "the same share of the limit"
     imitation = training.model_copy(update={"kind": "sft"})
     assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
 
@@ -244,6 +253,12 @@ def test_the_warm_up_of_a_run_is_counted_and_its_recorded_steps_predict_others(p
             "iterations": 10,
             "evaluation": {"prompts": 4, "every": 4, "suites": []},
             "rollout": {"groups": 4, "group_size": 6, "max_turns": 1, "max_response_tokens": 48},
+            "algorithm": {
+                "estimator": "grpo",
+                "updates_per_rollout": 2,
+                "group_filter": "std",
+                "group_filter_keep": 0.75,
+            },
             "sft": {"warmup_steps": 16, "demonstrations": 30, "batch": 8, "mix": [{"name": "Bandit", "share": 0.5}]},
         }
     )
@@ -260,12 +275,13 @@ def test_the_warm_up_of_a_run_is_counted_and_its_recorded_steps_predict_others(p
         MetricPoint.objects.create(
             run=run, name=name, iteration=iteration, value=value, tokens=int(tokens), seconds=iteration + 16
         )
-    (work,) = estimates.recorded_work(people.owner)
+    (work,) = recorded_work(people.owner)
     assert (work.per_trajectory, work.per_demonstration) == pytest.approx((30, shown))
-    assert (work.sampled, work.learned) == pytest.approx((played, demonstrated + played))
+    learned = demonstrated + 2 * 0.75 * played
+    assert (work.sampled, work.learned) == pytest.approx((played, learned))
     assert (work.sampling_seconds, work.learning_seconds) == pytest.approx((24, 16 * 3 + 80))
     with_steps, without = (estimates.expected_seconds(people.owner, [config]) or 0 for config in (training, plain))
-    sampling, learning = 24 / played, (16 * 3 + 80) / (demonstrated + played)
+    sampling, learning = 24 / played, (16 * 3 + 80) / learned
     evaluated = (estimates.evaluations(training) - estimates.evaluations(plain)) * 4 * 30
     assert with_steps - without == pytest.approx(demonstrated * learning + evaluated * sampling)
     figure = next(each for each in estimates.figures(people.owner, training) if each.title == "Time on CPU")
@@ -321,7 +337,7 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rollout": {"top_k": 20}}, "rollout.top_k excludes tokens"),
+        ({"rollout": {"top_k": 20}}, "“Top-k” excludes tokens"),
         ({"rollout": {"temperature": 0.5}}, "sample at temperature 0.5"),
         ({"rollout": {"max_actions": 90}}, "allow only 25"),
         ({"evaluation": {"prompts": 0}}, "no evaluation"),

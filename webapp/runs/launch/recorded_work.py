@@ -1,0 +1,186 @@
+"""Work of recorded runs: sampled and learned tokens with their seconds, and the lengths that they predict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from django.db.models import Count, F, Max, Sum
+from django.db.models.fields.json import KT
+from pydantic import ValidationError
+
+from trainer.config.algorithm import AlgorithmConfig
+from trainer.config.imitation import mean_batch
+from trainer.config.run import RunConfig
+from webapp.runs.models import Evaluation, MetricPoint, Run
+
+MAX_RECORDED_RUNS = 40
+
+
+@dataclass(frozen=True)
+class RecordedWork:
+    """Tokens and seconds of a recorded run's rollouts and evaluations, and of what it learned from; 0 = none.
+
+    Attributes:
+        parameters: of its model.
+        learned, learning_seconds: of updates and of steps on demonstrations; a token counts once in each pass.
+        per_trajectory: mean sampled tokens of a trajectory; 0 = none was sampled, or not counted.
+        allowed: limit of the tokens of a trajectory.
+        per_demonstration: mean tokens of a demonstration that are learned; 0 = none.
+    """
+
+    model: str
+    environment: str
+    device: str
+    parameters: int
+    sampled: float
+    sampling_seconds: float
+    learned: float
+    learning_seconds: float
+    per_trajectory: float
+    per_demonstration: float
+    allowed: int
+
+
+@dataclass(frozen=True)
+class TokenLengths:
+    """Expected tokens of a trajectory and of a demonstration; None = nothing was recorded.
+
+    Attributes:
+        basis: which recorded runs tell the tokens of a trajectory, and how.
+    """
+
+    trajectory: float | None
+    demonstration: float | None
+    basis: str = ""
+
+
+def recorded_work(user: Any) -> list[RecordedWork]:
+    """Work of the newest runs of the user's teams. Three queries."""
+    runs = {
+        run["pk"]: run
+        for run in Run.objects.of_teams_of(user)
+        .filter(imported=False, parameters__gt=0, config__kind__in=("train", "sft", "evaluate"))
+        .exclude(device="")
+        .order_by("-created_at")
+        .annotate(model=KT("config__policy__model"), kind=KT("config__kind"))
+        .annotate(waves=F("config__rollout__groups"), size=F("config__rollout__group_size"))
+        .annotate(turns=F("config__rollout__max_turns"), response=F("config__rollout__max_response_tokens"))
+        .annotate(batch=F("config__sft__batch"), demonstrations=F("config__sft__demonstrations"))
+        .annotate(algorithm=F("config__algorithm"))
+        .values(
+            "pk",
+            "model",
+            "kind",
+            "environment",
+            "device",
+            "parameters",
+            "waves",
+            "size",
+            "turns",
+            "response",
+            "batch",
+            "demonstrations",
+            "algorithm",
+        )[:MAX_RECORDED_RUNS]
+    }
+    points: dict[int, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    names = ("time/rollout", "time/update", "time/warmup", "time/evaluate", "reward/mean")
+    measured = MetricPoint.objects.filter(run__in=list(runs), name__in=names).values("run", "name")
+    for point in measured.annotate(
+        total=Sum("value"), number=Count("pk"), newest=Max("iteration"), tokens=Max("tokens"), worked=Max("seconds")
+    ):
+        points[point["run"]][point["name"]] = point
+    trajectories = F("prompts") * F("samples")
+    tokens = trajectories * F("mean_turns") * F("mean_response")
+    evaluated = Evaluation.objects.filter(run__in=list(runs)).values("run")
+    suites = {
+        row["run"]: row for row in evaluated.annotate(sampled=Sum(tokens), played=Sum(trajectories)) if row["sampled"]
+    }
+    return [work for pk, run in runs.items() if (work := _work(run, points[pk], suites.get(pk)))]
+
+
+def _work(
+    run: Mapping[str, Any], points: Mapping[str, Mapping[str, Any]], suites: Mapping[str, Any] | None
+) -> RecordedWork | None:
+    """Work of one run.
+
+    Args:
+        points: total and number of a metric's values, its newest iteration, and the run's tokens and seconds at that
+            time, by name.
+        suites: tokens and trajectories of its evaluations.
+    """
+    sampled = seconds = learned = learning = demonstrated = 0.0
+    trajectories = steps = 0
+    if warmup := points.get("time/warmup"):  # its tokens are the first that the run counts
+        demonstrated, steps, learning = float(warmup["tokens"] or 0), warmup["number"], warmup["total"]
+    if update := points.get("time/update"):
+        learned, learning = float(update["tokens"] or 0) - demonstrated, learning + update["total"]
+    if update and run["kind"] == "sft":
+        demonstrated, learned, steps = learned, 0.0, update["newest"]
+    if run["kind"] == "train" and (newest := points.get("time/rollout") or points.get("reward/mean")):
+        sampled = float(newest["tokens"]) - demonstrated
+        trajectories = newest["newest"] * (run["waves"] or 1) * (run["size"] or 1)
+        seconds = newest["total"]
+        learned *= _passes(run["algorithm"])
+        if newest["name"] != "time/rollout":  # a journal without times of phases: all of its time per token
+            seconds, learned, learning = newest["worked"], sampled, 0.0
+    if suites and (evaluation := points.get("time/evaluate")):
+        sampled, seconds = sampled + suites["sampled"], seconds + evaluation["total"]
+        trajectories += suites["played"]
+    rows = mean_batch(run["demonstrations"] or 1, run["batch"] or 1)
+    if not sampled and not demonstrated:
+        return None
+    return RecordedWork(
+        model=run["model"],
+        environment=run["environment"],
+        device=run["device"],
+        parameters=run["parameters"],
+        sampled=sampled,
+        sampling_seconds=seconds,
+        learned=learned + demonstrated,
+        learning_seconds=learning,
+        per_trajectory=sampled / max(1, trajectories) if run["kind"] != "sft" else 0.0,
+        per_demonstration=demonstrated / max(1.0, steps * rows),
+        allowed=(run["turns"] or 0) * (run["response"] or 0),
+    )
+
+
+def _passes(algorithm: Any) -> float:
+    """Passes of an update over a sampled token, by the settings of a recorded run; 1 if they are not valid today."""
+    try:
+        return AlgorithmConfig.model_validate(algorithm).passes
+    except ValidationError:
+        return 1.0
+
+
+def token_lengths(recorded: Sequence[RecordedWork], config: RunConfig) -> TokenLengths:
+    """Median tokens of a trajectory, and of a demonstration in runs in the environment.
+
+    Trajectories are those of the model in the environment. Without such runs, their share of the limit is that of other
+    runs of the model, else of any. The policy of a run of kind sft plays as it was shown.
+    """
+    shown = [
+        work.per_demonstration
+        for work in recorded
+        if work.per_demonstration and work.environment == config.environment.name
+    ]
+    demonstration = median(shown) if shown else None
+    if config.kind == "sft":
+        return TokenLengths(demonstration, demonstration)
+    model, environment = config.policy.model, config.environment.name
+    limit = config.rollout.max_turns * config.rollout.max_response_tokens
+    counted = [work for work in recorded if work.per_trajectory]
+    of_model = [work for work in counted if work.model == model]
+    if played := [work.per_trajectory for work in of_model if work.environment == environment]:
+        return TokenLengths(
+            median(played), demonstration, f"the median of recorded runs with this model in {environment}"
+        )
+    shares = [min(1.0, work.per_trajectory / work.allowed) for work in of_model or counted if work.allowed]
+    if not shares:
+        return TokenLengths(None, demonstration)
+    whose = "runs with this model" if of_model else "runs with other models"
+    return TokenLengths(median(shares) * limit, demonstration, f"the share of the limit that {whose} used")
