@@ -13,13 +13,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
+from trainer.config.dotted import UnknownSetting
 from trainer.config.files import (
     as_messages,
     find_preset,
     load_preset,
-    open_budgets,
     ordered_dump,
     preset_names,
+    with_values,
 )
 from trainer.config.run import RunConfig
 from webapp.api import cursors
@@ -196,18 +197,12 @@ def _config(data: dict[str, Any]) -> RunConfig:
 
 
 def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
-    data: dict[str, Any] = config.model_dump()
-    for name, value in overrides.items():
-        *path, last = name.split(".")
-        place = data
-        for part in path:
-            inner = place.get(part)
-            if not isinstance(inner, dict):
-                raise invalid({name: "there is no setting of this name"})
-            place = inner
-        place[last] = value
-    open_budgets(data, config, overrides)
-    return storable(_config(data))
+    try:
+        return storable(with_values(config, overrides))
+    except UnknownSetting as error:
+        raise invalid({error.name: "there is no setting of this name"}) from None
+    except ValidationError as error:
+        raise invalid(dict(as_messages(error.errors()))) from None
 
 
 def storable(config: RunConfig) -> RunConfig:
