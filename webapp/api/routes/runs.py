@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Annotated, Any
 
 import yaml
@@ -72,13 +71,7 @@ def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> RunPage:
         runs = runs.filter(group=filters.group)
     if filters.text:
         runs = runs.filter(Q(title__icontains=filters.text) | Q(tags__contains=[filters.text]))
-    if filters.cursor:
-        moment, slug = cursors.unpack("runs", filters.cursor)
-        created = datetime.fromisoformat(moment)
-        runs = runs.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    items = list(runs.order_by("-created_at", "-slug")[: filters.limit + 1])
-    page, more = items[: filters.limit], len(items) > filters.limit
-    following = cursors.pack("runs", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
+    page, following = cursors.newest_first(runs, "runs", filters.cursor, filters.limit)
     return RunPage(items=[run_out(request, run) for run in page], next_cursor=following)
 
 
