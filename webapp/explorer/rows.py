@@ -144,13 +144,9 @@ def _first_words(items: Sequence[Trajectory]) -> dict[int, Pieces]:
         "trajectory_id", "recorded", *(Left(KT(f"event__{name}"), FIRST_WORDS + 1) for name in ("thought", "answer"))
     )
     return {
-        pk: [(_shortened(thought or (recorded and answer) or ""), False)] for pk, recorded, thought, answer in texts
+        pk: [(formatting.beginning(thought or (recorded and answer) or "", FIRST_WORDS), False)]
+        for pk, recorded, thought, answer in texts
     }
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= FIRST_WORDS else text[:FIRST_WORDS].rsplit(" ", 1)[0] + " …"
 
 
 def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces], dict[int, int]]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
-from django.utils.text import Truncator
 
 from webapp.annotations.models import Comment, Mention
+from webapp.core.formatting import beginning
 from webapp.notifications.models import Notification
 from webapp.teams.models import User
 
@@ -41,7 +41,7 @@ class InboxEntry:
     @property
     def excerpt(self) -> str:
         """The beginning of the message, in one line."""
-        return Truncator(" ".join(self.message.split())).chars(MAX_EXCERPT_LENGTH)
+        return beginning(self.message, MAX_EXCERPT_LENGTH)
 
     def as_data(self) -> dict[str, Any]:
         """The entry for open pages."""
