@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
 from typing import Any, Literal
 
-PAIR_STEPS = 100_000
-"""Work for one pair of texts, in pairs of equal words (about 0.1 s). Beyond it, the texts are shown as they are."""
-PAGE_STEPS = 1_000_000
+PAIR_STEPS = 2_000_000
+"""Work for one pair of texts: characters and compared words (about 0.2 s). Beyond it, both are shown as they are."""
+PAGE_STEPS = 10_000_000
 """Work for all pairs of two trajectories."""
-CHARACTERS_OF_A_STEP = 8
-"""Characters that are split into words in about the time of one step."""
 MAX_PAIRS = 200
 """Pairs of turns of a page."""
 
@@ -119,16 +118,38 @@ def word_diff(left: str, right: str, limit: int = PAIR_STEPS) -> Text:
         return Text([DiffPiece("same", left)] if left else [])
     if not left or not right:
         return Text([DiffPiece("gone", left)] if left else [DiffPiece("new", right)])
-    steps = 1 + (len(left) + len(right)) // CHARACTERS_OF_A_STEP
-    if steps <= limit:  # before the words are looked for
-        one, other = _words(left), _words(right)
-        first, second = ([word.strip() for word in words] for words in (one, other))
+    uncompared = Text([DiffPiece("gone", left), DiffPiece("new", right)], compared=False, steps=limit)
+    steps = len(left) + len(right)
+    if steps > limit:  # before the words are looked for
+        return uncompared
+    one, other = _words(left), _words(right)
+    matcher = _LimitedMatcher([word.strip() for word in one], [word.strip() for word in other], limit - steps)
+    try:
+        blocks = matcher.get_matching_blocks()
+    except _TooDifferent:
+        return uncompared
+    return Text(_pieces(one, other, blocks), steps=limit - matcher.rest)
+
+
+class _TooDifferent(Exception):
+    """The comparison needs more steps than it may take."""
+
+
+class _LimitedMatcher(SequenceMatcher[str]):
+    """Counts the words that it compares. Raises _TooDifferent."""
+
+    def __init__(self, first: list[str], second: list[str], limit: int) -> None:
+        super().__init__(None, first, second, autojunk=False)
         occurrences = Counter(second)
-        equal = sum(occurrences[word] for word in first)
-        if steps + equal <= limit:
-            blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
-            return Text(_pieces(one, other, blocks), steps=steps + equal)
-    return Text([DiffPiece("gone", left), DiffPiece("new", right)], compared=False, steps=min(steps, limit))
+        self._steps = [0, *accumulate(1 + occurrences[word] for word in first)]  # to look for the words before each
+        self.rest = limit
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """As SequenceMatcher does, which asks for parts of the texts again and again."""
+        self.rest -= self._steps[len(self.a) if ahi is None else ahi] - self._steps[alo]
+        if self.rest < 0:
+            raise _TooDifferent
+        return super().find_longest_match(alo, ahi, blo, bhi)
 
 
 def _pieces(one: Sequence[str], other: Sequence[str], blocks: Sequence[tuple[int, int, int]]) -> list[DiffPiece]:
