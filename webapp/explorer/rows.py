@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from envs.claims.kinds import CLAIM_KINDS
 from webapp.core import formatting
 from webapp.explorer.breaks import breaks
+from webapp.explorer.counts import ResultCounts
 from webapp.explorer.excerpts import Pieces, excerpt, search_patterns
 from webapp.explorer.found import found_query
 from webapp.explorer.trajectory_filters import DEFAULT_SORT, HIDEABLE, MARKS, OUTCOMES, Filters, search, submitted
@@ -313,13 +314,13 @@ def _figure(value: float) -> str:
     return f"{value:,}".replace("-", "−") if isinstance(value, int) else f"{value:g}".replace("-", "−")
 
 
-def facts_words(found: int, share: float | None, mean: float | None, more: bool) -> str:
+def facts_words(counts: ResultCounts) -> str:
     """Summary line, e.g. “4,096 found · 56.4% solved · mean reward +4.92”, without what is not known."""
-    if more:
-        return f"More than {found:,} found · narrow the filters to see their results"
-    parts = [f"{found:,} found"]
-    if share is not None:
-        parts.append(f"{formatting.percent(share)} solved")
-    if mean is not None:
-        parts.append(f"mean reward {formatting.signed(mean)}")
+    if counts.more:
+        return f"More than {counts.found:,} found · narrow the filters to see their results"
+    parts = [f"{counts.found:,} found"]
+    if counts.share is not None:
+        parts.append(f"{formatting.percent(counts.share)} solved")
+    if counts.mean is not None:
+        parts.append(f"mean reward {formatting.signed(counts.mean)}")
     return " · ".join(parts)
