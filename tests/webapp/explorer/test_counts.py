@@ -136,7 +136,7 @@ def test_a_page_of_a_live_run_reads_the_counts_again(live: Run, who: Visitors) -
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING)
     page = who.owner.get(f"/runs/{run.slug}/trajectories?split=train").content.decode()
     shown = json.loads(page.partition('id="explorer-counts" type="application/json">')[2].partition("<")[0])
-    answer = who.owner.get(f"/runs/{run.slug}/trajectories/counts?split=train").json()
+    answer = who.owner.get(f"/runs/{run.slug}/trajectories.json?split=train").json()
     assert shown == {"seq": 200, "found": answer["found"]}
     assert answer["seq"] == 200
     assert answer["words"].startswith(f"{answer['found']} found · ")
