@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ import gymnasium
 import numpy as np
 
 import envs
-from bench.lib.peers.env_peers import NotInstallable, Peer
+from bench.lib.peers.env_peers import NotInstallable, gym_sokoban
+from bench.lib.worker_protocol import Contender
 from bench.lib.workers.env_worker import EPISODE, counted
 from trainer.rollout.actions import ActionExecutor
 from trainer.rollout.trajectory import Trajectory
@@ -157,20 +157,20 @@ def gymnasium_lake() -> Measure:
     return lambda seconds: counted(seconds, episode)
 
 
-def comparisons(peer: Peer | None) -> list[EnvironmentComparison]:
+def comparisons(peer: Contender | None) -> list[EnvironmentComparison]:
     """All comparisons; without gym-sokoban, Sokoban has no peer."""
     small, large = {"size": 6, "boxes": 1}, {"size": 8, "boxes": 2}
 
+    def theirs(work: str, **arguments: Any) -> Measure:
+        assert peer is not None
+        return lambda seconds: float(peer.ask(work, seconds=seconds, **arguments)["rate"])
+
     def steps(size: dict[str, int]) -> dict[str, Measure]:
         modes = {"RGB (its default)": "rgb_array", "tiny RGB": "tiny_rgb_array"}
-        return (
-            {f"{PEER}, {words}": partial(peer.ask, "steps", **size, mode=mode) for words, mode in modes.items()}
-            if peer
-            else {}
-        )
+        return {f"{PEER}, {words}": theirs("steps", **size, mode=mode) for words, mode in modes.items()} if peer else {}
 
     def resets(size: dict[str, int]) -> dict[str, Measure]:
-        return {PEER: partial(peer.ask, "rooms", **size)} if peer else {}
+        return {PEER: theirs("rooms", **size)} if peer else {}
 
     lake = {"Gymnasium, with text": gymnasium_lake()}
     return [
@@ -198,15 +198,17 @@ def main() -> int:
         try:
             if options.peers is None:
                 raise NotInstallable("not requested (give --peers DIR)")
-            peer = stack.enter_context(closing(Peer(options.peers)))
+            peer = stack.enter_context(closing(gym_sokoban(options.peers)))
         except NotInstallable as reason:
             missing = str(reason)
         work = comparisons(peer)
         for _ in range(rounds + 1):
             for comparison in work:
                 comparison.play(seconds)
-        versions = [f"gymnasium {gymnasium.__version__}", *([peer.versions] if peer else [])]
-    print(f"{words}\n{', '.join(versions)}\nPer second of CPU time; medians of {rounds} rounds.\n")
+        versions = {"gymnasium": gymnasium.__version__} | (peer.ready["versions"] if peer else {})
+    print(
+        f"{words}\n{', '.join(map(' '.join, versions.items()))}\nPer second of CPU time; medians of {rounds} rounds.\n"
+    )
     print("| work | ours | peer | theirs | ratio |\n| --- | ---: | --- | ---: | ---: |")
     print("\n".join(row for comparison in work for row in comparison.rows()))
     if missing:

@@ -2,20 +2,18 @@
 
     python -m bench.live                                   # 100, 500, 2,000 events/s to 1, 100, 300 sockets
     python -m bench.live --rates 500 --sockets 100 --seconds 600      # is memory flat?
-    python -m bench.live --rates 750 --sockets 1 --seconds 360 --browser --no-peer  # an hour, ten times as fast
+    python -m bench.live --rates 750 --sockets 1 --seconds 360 --browser  # an hour, ten times as fast
     python -m bench.live --quick
 
 Every cell starts the web process and an ingest at the supervisor's interval, writes lines at a constant rate, and
-counts frames in the sockets of another process. The peer is the approach of Channels tutorials: each batch is sent
-whole through the default channel layer to the same sockets. Writer and watchers share the machine's cores. With
---browser, a real Chromium on the run's page reports the age of the newest finished trajectory when it appears.
+counts frames in the sockets of another process. Writer and watchers share the machine's cores. With --browser, a real
+Chromium on the run's page reports the age of the newest finished trajectory when it appears.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import secrets
 import signal
 import statistics
@@ -25,7 +23,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.lib.site import live_peer
+import psutil
+
 from bench.lib.site.live_processes import part, web
 from bench.lib.site.servers import servers
 from trainer.studies import machine
@@ -65,12 +64,9 @@ class Cell:
     dom_p99: float | None = None
     heap_before: float | None = None
     heap_after: float | None = None
-    peer_p99: float | None = None
-    peer_missing: int | None = None
 
     def row(self) -> str:
         """Table row."""
-        peer = "–" if self.peer_p99 is None else f"{self.peer_p99:,.0f} ms, {self.peer_missing:,} lost"
         broken = f", {self.broken} sockets broke" if self.broken else ""
         dom = "–" if self.dom_p50 is None else f"{self.dom_p50:,.0f} / {self.dom_p99:,.0f} ms"
         heap = "–" if self.heap_before is None else f"{self.heap_before:,.0f} → {self.heap_after:,.0f}"
@@ -79,7 +75,7 @@ class Cell:
             f"{self.max:,.0f} ms | {self.missing} / {self.twice}{broken} | "
             f"{self.web_before:,.0f} → {self.web_after:,.0f} | "
             f"{self.ingest_before:,.0f} → {self.ingest_after:,.0f} | {self.web_cpu:.0%} / {self.ingest_cpu:.0%} | "
-            f"{dom} | {heap} | {peer} |"
+            f"{dom} | {heap} |"
         )
 
 
@@ -96,23 +92,19 @@ COLUMNS = (
     "core: web / ingest",
     "DOM p50 / p99",
     "page, MiB",
-    "peer: p99",
 )
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' ---: |' * len(COLUMNS)}"
 
 
 def resident(pid: int) -> float:
     """Resident memory of a process in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+    return float(psutil.Process(pid).memory_info().rss) / 2**20
 
 
 def busy(pid: int) -> float:
     """CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def new_run(rate: int, sockets: int) -> Run:
@@ -267,7 +259,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--journal", type=Path, help="a recorded journal instead of games played by a solver")
     parser.add_argument("--browser", action="store_true", help="open the run's page in a real browser, too")
-    parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--quick", action="store_true", help="one cell, five seconds")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -281,9 +272,6 @@ def main() -> None:
         for rate in rates:
             for count in sockets:
                 cell = measure(Cell(rate, count), seconds, options.journal, cookie, options.browser)
-                if not options.no_peer:
-                    p99, missing = live_peer.measure(rate, count, min(seconds, 20.0), options.journal)
-                    cell = replace(cell, peer_p99=p99, peer_missing=missing)
                 cells.append(cell)
                 print(cell.row(), flush=True)
     if options.json:

@@ -167,11 +167,6 @@ def action_values(
         return None
 
 
-def compares_thoughts(name: str) -> bool:
-    """Whether an environment compares thoughts with its states. Raises ValueError for an unknown name."""
-    return environment_class(name).read_claims.__func__ is not TextEnv.read_claims.__func__  # type: ignore[attr-defined]
-
-
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, type[TextEnv]]:
     """Environments of installed packages. Unusable ones are skipped with a warning."""

@@ -117,7 +117,6 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.annotations.panel.unread_mentions",
                 "webapp.notifications.inbox.unread_inbox",
             ],
         },

@@ -12,7 +12,7 @@ import torch
 from bench.lib.random_models import SHAPES
 from bench.lib.recorded_dialogues import GROUP
 
-NEEDED = ("pydantic", "gymnasium", "peft")
+NEEDED = ("pydantic", "gymnasium", "peft", "psutil")
 LARGE = {"qwen2.5-0.5b": "qwen2.5-1.5b"}
 """The shape of the part `large`, by shape; others are measured again themselves."""
 

@@ -21,7 +21,7 @@ from bench.lib.rollout_workload import Generate, OurSampler, Work, make
 from trainer.engines.transformers.decode_steps import DecodeMode
 
 OURS = "Echoscope"
-EAGER, RAGGED, REPEATED = "without CUDA graphs", "ragged rows", "ragged rows, keys repeated"
+EAGER = "without CUDA graphs"
 GENERATE, VLLM = "transformers generate", "vLLM"
 
 
@@ -53,8 +53,6 @@ def rollout(settings: Settings, recorder: Recorder, rounds: int | None = None) -
         OURS: checked(OURS, usual.play, grouped[1]),
         GENERATE: checked(GENERATE, Generate(model).play, grouped[0]),
         EAGER: checked(EAGER, ours("static").play, grouped[1]),
-        RAGGED: checked(RAGGED, ours("ragged").play, grouped[1]),
-        REPEATED: checked(REPEATED, ours("ragged").play, grouped[0]),
     }
     if rounds is not None:
         contenders = {name: contenders[name] for name in (OURS, GENERATE)}

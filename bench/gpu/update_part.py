@@ -19,35 +19,16 @@ from bench.lib.recorded_dialogues import Dialogue, even
 from bench.lib.workers import plain_worker
 from bench.lib.workers.our_worker import OurWorker, batch
 from bench.lib.workers.our_worker import settings as run_settings
-from trainer.learner.learner import POLICY
 from trainer.policy import compiled_layers, gradient_checkpointing
-from trainer.policy.head import logit_kernels, token_logprobs
-from trainer.policy.packing import attention, last_layer
+from trainer.policy.packing import attention
 from trainer.rollout.trajectory import Batch
 
 Change = Callable[[], AbstractContextManager[None]]
 
 DEFAULT, PLAIN = "default settings", "plain PyTorch"
 COMPILED, FLEX, ALONE = "compiled layers", "FlexAttention", "compiled layers without sharing"
-KERNELS = "logits kernel by kernel"
-SEVERAL, UNSHARED, WHOLE_LOGITS = "AdamW in several kernels", "prefixes not shared", "all logits at once"
-SMALL_CHUNKS, LARGE_CHUNKS = "logits in chunks of 2²⁵", "logits in chunks of 2²⁹"
-WHOLE_LAYER, RECOMPUTED = "last layer for all tokens", "gradient checkpointing"
-VARIANTS = (
-    DEFAULT,
-    COMPILED,
-    ALONE,
-    FLEX,
-    KERNELS,
-    SEVERAL,
-    UNSHARED,
-    SMALL_CHUNKS,
-    LARGE_CHUNKS,
-    WHOLE_LOGITS,
-    WHOLE_LAYER,
-    RECOMPUTED,
-    PLAIN,
-)
+UNSHARED, RECOMPUTED = "prefixes not shared", "gradient checkpointing"
+VARIANTS = (DEFAULT, COMPILED, ALONE, FLEX, UNSHARED, RECOMPUTED, PLAIN)
 
 
 class Updates:
@@ -83,17 +64,6 @@ class Updates:
             len(part.packed.source) if part.packed is not None else int(part.batch.ids.numel())
             for part in self.learner.micro_batches(self.batch)
         )
-
-    def several(self) -> Change:
-        """The optimiser over the same weights in PyTorch's multi-tensor form."""
-        part = self.learner.trainable[POLICY]
-        settings = self.worker.config.optimizer
-        betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
-        made = torch.optim.AdamW(
-            part.weights.parameters, lr=settings.policy_lr, betas=betas, weight_decay=decay, fused=False
-        )
-        made.param_groups[0]["initial_lr"] = settings.policy_lr
-        return lambda: cast(AbstractContextManager[None], patch.object(part, "optimizer", made))
 
     def flex(self) -> Change:
         """Attention of packed rows with one mask; checked first, as a run does."""
@@ -136,28 +106,6 @@ class Updates:
     def recomputed(self) -> Change:
         return self.forwards(gradient_checkpointing.checkpoint_layers, self.layers)
 
-    @contextmanager
-    def whole_layer(self) -> Iterator[None]:
-        last_layer.release(self.model)
-        try:
-            yield
-        finally:
-            last_layer.restrict(self.model)
-
-
-def _chunks(logits: int) -> Change:
-    return lambda: cast(AbstractContextManager[None], patch.object(token_logprobs, "max_logits", lambda like: logits))
-
-
-@contextmanager
-def _kernel_by_kernel() -> Iterator[None]:
-    nowhere: frozenset[str] = frozenset()
-    with (
-        patch.object(logit_kernels.score, "devices", nowhere),
-        patch.object(logit_kernels.gradient, "devices", nowhere),
-    ):
-        yield
-
 
 def plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
     """Padded rows, all logits, bf16 by autocast over fp32 weights; smaller micro-batches, for the logits need most."""
@@ -178,13 +126,7 @@ def changes_of(updates: Updates, name: str) -> list[Change]:
         COMPILED: [updates.compiled],
         ALONE: [updates.compiled, updates.unshared],
         FLEX: [updates.flex],
-        KERNELS: [lambda: _kernel_by_kernel],
-        SEVERAL: [updates.several],
         UNSHARED: [updates.unshared],
-        SMALL_CHUNKS: [lambda: _chunks(2**25)],
-        LARGE_CHUNKS: [lambda: _chunks(2**29)],
-        WHOLE_LOGITS: [lambda: _chunks(2**62)],
-        WHOLE_LAYER: [lambda: updates.whole_layer],
         RECOMPUTED: [updates.recomputed],
     }
     return [make() for make in makers[name]]

@@ -51,7 +51,7 @@ class Comparison:
     versions: dict[str, str] = field(default_factory=dict)
     answers: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
 
-    def play(self, rounds: int, prepare: Callable[[Contender], None], progress: Callable[[str], None]) -> None:
+    def play(self, rounds: int, prepare: Callable[[Contender], object], progress: Callable[[str], None]) -> None:
         """Run all rounds; the first contender calls `prepare` once before the work starts."""
         alive: dict[str, Contender] = {}
         try:

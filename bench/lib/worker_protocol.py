@@ -23,19 +23,32 @@ class ContenderError(RuntimeError):
 
 
 class Contender:
-    """Benchmark side: starts `python -m MODULE JOB` and sends one command at a time."""
+    """Benchmark side: starts `python -m MODULE JOB` and sends one command at a time.
 
-    def __init__(self, python: str | Path, module: str, job: Mapping[str, Any]) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    Args:
+        job: sent as JSON.
+        settings: further environment variables.
+    """
+
+    def __init__(
+        self,
+        python: str | Path,
+        module: str,
+        job: Mapping[str, Any] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        environment = {name: value for name, value in os.environ.items() if name not in foreign}
         # Spinning idle threads would take cores from the contender whose turn it is.
         environment = environment | {
             "OMP_WAIT_POLICY": "PASSIVE",
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
+            **(settings or {}),
         }
         self._output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [str(python), "-m", module, json.dumps(job)],
+            [str(python), "-m", module, json.dumps(job or {})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._output,
@@ -45,6 +58,10 @@ class Contender:
             cwd=ROOT,
         )
         self.ready = self._read()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Send a command and return its result. Raises ContenderError if the process ends."""

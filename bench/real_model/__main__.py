@@ -15,7 +15,7 @@ import sys
 SHAPE = ("--shape", "smollm2-135m", "--threads", "1")
 PARTS = {
     "sampling": ("bench.rollout", "--trajectories", "16", "--turns", "1"),
-    "update": ("bench.learner", "--dtype", "bfloat16", "--rows", "8", "--read", "106", "--written", "26"),
+    "update": ("bench.iteration", "--update", "--dtype", "bfloat16", "--rows", "8", "--read", "106", "--written", "26"),
     "iteration": ("bench.iteration", "--dtype", "bfloat16", "--rows", "24", "--read", "106", "--written", "27"),
 }
 """Name → module and arguments."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from webapp.services import programs
 from webapp.services.addresses import LOOPBACK, ROOT, Addresses, free_port, is_free, stored_addresses
@@ -24,7 +25,6 @@ from webapp.services.unprivileged_user import child_setup
 
 START_TIMEOUT = 180.0
 STOP_TIMEOUT = 150.0
-PAGE = os.sysconf("SC_PAGE_SIZE")
 ACCOUNT = """
 import secrets
 from django.conf import settings
@@ -69,24 +69,19 @@ def processes_of(home: Path) -> dict[int, str]:
 def children(pid: int) -> dict[int, str]:
     """Command lines of the running children of a process, by process id."""
     found = {}
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            for word in file.read_text().split():
-                line = Path(f"/proc/{word}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if line:
-                    found[int(word)] = line.strip()
-        except OSError:
-            continue
-    return found
+    with suppress(psutil.Error):
+        for child in psutil.Process(pid).children():
+            with suppress(psutil.Error):
+                found[child.pid] = " ".join(child.cmdline())
+    return {pid: line for pid, line in found.items() if line}
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.Error:
         return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 @dataclass
@@ -304,8 +299,3 @@ def kill_leftovers(home: Path) -> list[str]:
         except ProcessLookupError:
             continue
     return list(left.values())
-
-
-def new_title() -> str:
-    """Unique title of a run."""
-    return f"soak {secrets.token_hex(4)}"

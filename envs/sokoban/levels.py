@@ -13,7 +13,6 @@ SYMBOLS = {"standard": "#_O√XPS", "letters": "W.GCBA@"}
 """Vocabularies of the text state, in the order of XSB."""
 MAX_SIDE = 50
 
-_TO_SYMBOL = {name: dict(zip(XSB, symbols, strict=True)) for name, symbols in SYMBOLS.items()}
 _TO_XSB = {name: str.maketrans(symbols, XSB) for name, symbols in SYMBOLS.items()}
 _FROM_XSB = {name: str.maketrans(XSB, symbols) for name, symbols in SYMBOLS.items()}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import iteration, learner
+from bench import iteration
 from bench.lib.comparison import OURS, Comparison, ContenderSpec, Task
 from bench.lib.worker_protocol import Contender, ContenderError
 
@@ -63,15 +63,16 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
 def test_tables_list_missed_targets_and_missing_contenders() -> None:
     made = comparison(**{OURS: answers(1.0, 1.0), "TRL": answers(1.5, 1.5)})
     made.missing["other"] = "not installable"
-    assert "1.50 × (aim ≥ 2 × missed)" in iteration.table(made)
-    assert "| 100 | 1.00 × |" in iteration.table(made)
-    assert "67 tokens/s" in learner.table(made)
-    assert "not installable" in learner.table(made)
+    table = iteration.table(made, aim=2.0)
+    assert "1.50 × (aim ≥ 2 × missed)" in table
+    assert "| 100 | 1.00 × |" in table
+    assert "| 67 | 1.50 × |" in iteration.table(made)
+    assert "not installable" in table
 
 
 def test_a_contender_with_a_different_gradient_is_reported() -> None:
     made = comparison(**{OURS: answers(1.0), "good": answers(1.0, norm=1.01), "odd": answers(1.0, norm=1.2)})
-    assert learner.disagreement(made) == "work, odd: gradient norm 1.2, ours 1"
+    assert iteration.disagreement(made) == "work, odd: gradient norm 1.2, ours 1"
 
 
 def test_contenders_alternate_in_rounds_and_the_first_round_is_discarded(echo: ContenderSpec) -> None:

@@ -113,9 +113,6 @@ ADDRESSES: dict[str, Address] = {
     "inbox-open": Address("own"),
     "inbox-read": Address("person", "post"),
     "inbox-settings": Address("person", "post"),
-    "mentions": Address("person", page=True),
-    "mentions-read": Address("person", "post"),
-    "mentions-mail": Address("person", "post", data={"mail": "1"}),
     "mention": Address("own"),
     # ---- reports
     "reports": Address("person", page=True),

@@ -30,12 +30,21 @@ def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float)
         (B, T) advantages, not whitened, and (B, T) returns (advantages + values); both 0 off the mask.
     Source: Schulman et al. 2016, eq. 16.
     """
-    rewards, values, chosen = only(rewards, mask), only(values, mask), mask.bool()
+    return _gae(rewards, values, mask, gamma, lam, torch.zeros_like(mask))
+
+
+def _gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float, ends: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`gae` in which nothing flows back over a token of `ends`, (B, T)."""
+    rewards, values, chosen, ends = only(rewards, mask), only(values, mask), mask.bool(), ends.bool()
     advantages = torch.zeros_like(values)
-    running = torch.zeros_like(values[:, 0])
-    next_value = torch.zeros_like(running)
+    start = torch.zeros_like(values[:, 0])
+    running, next_value = start, start
     for t in range(values.shape[1] - 1, -1, -1):
-        here = chosen[:, t]
+        here, end = chosen[:, t], ends[:, t]
+        running = torch.where(end, start, running)
+        next_value = torch.where(end, start, next_value)
         delta = rewards[:, t] + gamma * next_value - values[:, t]
         running = torch.where(here, delta + gamma * lam * running, running)
         next_value = torch.where(here, values[:, t], next_value)
@@ -58,23 +67,9 @@ def bi_level_gae(
         (B, T) advantages, not whitened, and (B, T) returns; both 0 off the mask.
     Source: VAGEN, arXiv 2510.16907 (bi-level GAE); the estimator of RAGEN's `bi_level_gae` setting.
     """
-    rewards, values, chosen = only(rewards, mask), only(values, mask), mask.bool()
     ends = turn_ends(turns, mask)
     _, turn_returns = gae(rewards, values, ends, turn_gamma, lam)
-    rewards = torch.where(ends, turn_returns, rewards)
-
-    advantages = torch.zeros_like(values)
-    start = torch.zeros_like(values[:, 0])
-    running, next_value = start, start
-    for t in range(values.shape[1] - 1, -1, -1):
-        here, end = chosen[:, t], ends[:, t]
-        running = torch.where(end, start, running)
-        next_value = torch.where(end, start, next_value)
-        delta = rewards[:, t] + gamma * next_value - values[:, t]
-        running = torch.where(here, delta + gamma * lam * running, running)
-        next_value = torch.where(here, values[:, t], next_value)
-        advantages[:, t] = running
-    return only(advantages, mask), only(advantages + values, mask)
+    return _gae(torch.where(ends, turn_returns, rewards), values, mask, gamma, lam, ends)
 
 
 def turn_ends(turns: Tensor, mask: Tensor) -> Tensor:
@@ -165,14 +160,7 @@ def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Te
         (B, T) advantages and (B, T) returns, both 0 off the mask.
     Source: Hu 2025 (REINFORCE++), with the trajectory objective of StarPO, arXiv 2504.20073, eq. 2.
     """
-    rewards, chosen = only(rewards, mask), mask.bool()
-    returns = torch.zeros_like(rewards)
-    running = torch.zeros_like(rewards[:, 0])
-    for t in range(rewards.shape[1] - 1, -1, -1):
-        running = torch.where(chosen[:, t], rewards[:, t] + gamma * running, running)
-        returns[:, t] = running
-    returns = only(returns, mask)
-    return only(masked_whiten(returns, mask), mask), returns
+    return _whitened_rewards_to_go(rewards, mask, gamma, restart=False)
 
 
 def reinforce_plus_plus_verl(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
@@ -185,12 +173,18 @@ def reinforce_plus_plus_verl(rewards: Tensor, mask: Tensor, gamma: float) -> tup
         (B, T) advantages and (B, T) returns, both 0 off the mask.
     Source: veRL's REINFORCE++ on a mask with gaps.
     """
+    return _whitened_rewards_to_go(rewards, mask, gamma, restart=True)
+
+
+def _whitened_rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float, *, restart: bool) -> tuple[Tensor, Tensor]:
+    """Whitened rewards-to-go and these; with `restart` they begin anew at every gap in the mask."""
     rewards, chosen = only(rewards, mask), mask.bool()
     returns = torch.zeros_like(rewards)
-    running = torch.zeros_like(rewards[:, 0])
+    running = start = torch.zeros_like(rewards[:, 0])
     for t in range(rewards.shape[1] - 1, -1, -1):
-        running = torch.where(chosen[:, t], rewards[:, t] + gamma * running, torch.zeros_like(running))
+        running = torch.where(chosen[:, t], rewards[:, t] + gamma * running, start if restart else running)
         returns[:, t] = running
+    returns = only(returns, mask)
     return only(masked_whiten(returns, mask), mask), returns
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 import envs
 from trainer.config.base import error_text
+from trainer.config.dotted import UnknownSetting, put
 from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.override_text import annotation_of, parse_value
 from trainer.config.run import RunConfig
@@ -96,28 +97,39 @@ def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
     """The configuration with `section.field=value` changes. Raises ValueError naming a bad pair.
 
-    Values are YAML, those of text fields the text as it is (`override_text.parse_value`).
+    Values are YAML, but text fields take the text as it is (`override_text.parse_value`).
     """
-    assignments: list[tuple[str, str, str]] = []
+    texts: list[tuple[str, str, str]] = []
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator:
             raise ValueError(f"--set takes section.field=value, not {pair!r}")
-        assignments.append((pair, name.strip(), text))
-    data: dict[str, Any] = config.model_dump()
-    environment = {name: text.strip() for _, name, text in assignments}.get("environment.name", config.environment.name)
-    for pair, name, text in assignments:
-        *path, last = name.split(".")
-        section = data
-        for part in path:
-            if not isinstance(section.get(part), dict):
-                raise ValueError(f"--set {pair}: there is no section {part!r}")
-            section = section[part]
+        texts.append((pair, name.strip(), text))
+    environment = {name: text.strip() for _, name, text in texts}.get("environment.name", config.environment.name)
+    values: dict[str, Any] = {}
+    pair_of: dict[str, str] = {}
+    for pair, name, text in texts:
         try:
-            section[last] = parse_value(text, annotation_of(RunConfig, [*path, last], environment))
+            values[name] = parse_value(text, annotation_of(RunConfig, name.split("."), environment))
         except ValueError as error:
             raise ValueError(f"--set {pair}: {error}") from None
-    open_budgets(data, config, [name for _, name, _ in assignments])
+        pair_of[name] = pair
+    try:
+        return with_values(config, values)
+    except UnknownSetting as error:
+        raise ValueError(f"--set {pair_of[error.name]}: there is no section {error.section!r}") from None
+
+
+def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """The configuration with other values of settings, by dotted name.
+
+    Raises:
+        ValueError: an unknown setting (UnknownSetting), or (pydantic's ValidationError) an invalid value.
+    """
+    data: dict[str, Any] = config.model_dump()
+    for name, value in values.items():
+        put(data, name, value)
+    open_budgets(data, config, values)
     return RunConfig.model_validate(data)
 
 

@@ -114,16 +114,12 @@ def _is_zero(name: str) -> Callable[[Data], bool]:
     return applies
 
 
-def _more_than_one(name: str) -> Callable[[Data], bool]:
+def _samples_dynamically(data: Data) -> bool:
     """False for a text that is not a number."""
-
-    def applies(data: Data) -> bool:
-        try:
-            return float(value_at(data, name)) > 1
-        except (TypeError, ValueError):
-            return False
-
-    return applies
+    try:
+        return float(value_at(data, "algorithm.dynamic_sampling_rounds")) > 1
+    except (TypeError, ValueError):
+        return False
 
 
 def _without_groups(data: Data) -> bool:
@@ -295,17 +291,14 @@ _RULES = (
     ),
     _Rule(
         ("algorithm.drop_zero_std",),
-        _more_than_one("algorithm.dynamic_sampling_rounds"),
+        _samples_dynamically,
         _text("dynamic sampling replaces groups whose rewards are all equal"),
     ),
     _Rule(
         ("algorithm.filter_loss_scaling",),
         lambda data: (
             _is("algorithm.group_filter", "none", "soft")(data)
-            and (
-                not value_at(data, "algorithm.drop_zero_std")
-                or _more_than_one("algorithm.dynamic_sampling_rounds")(data)
-            )
+            and (not value_at(data, "algorithm.drop_zero_std") or _samples_dynamically(data))
         ),
         _using("group filter “{}” keeps all groups", "algorithm.group_filter"),
     ),
@@ -314,7 +307,7 @@ _RULES = (
         lambda data: (
             _without_groups(data)
             and _is_not("algorithm.group_filter", "top_p_linear", "top_p_softmax")(data)
-            and not _more_than_one("algorithm.dynamic_sampling_rounds")(data)
+            and not _samples_dynamically(data)
         ),
         _using("with the group filter “{}” and this estimator every iteration has an update", "algorithm.group_filter"),
     ),

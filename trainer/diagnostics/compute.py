@@ -153,9 +153,9 @@ def distinct(thoughts: Iterable[Sequence[int]], n: int) -> float | None:
     return len(seen) / total if total else None
 
 
-def repetition(thought: Sequence[int], n: int = 4) -> float | None:
-    """1 − unique / total n-grams inside one thought; None for one shorter than n."""
-    grams = ngrams(thought, n)
+def repetition(thought: Sequence[int]) -> float | None:
+    """1 − unique / total 4-grams inside one thought; None for a shorter one."""
+    grams = ngrams(thought, 4)
     return 1 - len(set(grams)) / len(grams) if grams else None
 
 

@@ -77,11 +77,3 @@ def copying_loss(model: Qwen2ForCausalLM, batch: CopyingBatch) -> Tensor:
     copied = batch.copied[:, 1:]
     logits = model.lm_head(hidden[:, :-1][copied])
     return torch.nn.functional.cross_entropy(logits.float(), batch.ids[:, 1:][copied])
-
-
-def share_copied(model: Qwen2ForCausalLM, batch: CopyingBatch) -> float:
-    """Share of copied tokens, 0 to 1, that the model finds the most probable."""
-    with torch.no_grad():
-        written = model(input_ids=batch.ids).logits[:, :-1].argmax(-1)
-    copied = batch.copied[:, 1:]
-    return float((written[copied] == batch.ids[:, 1:][copied]).float().mean())

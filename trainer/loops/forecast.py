@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 
 WINDOW = 20
@@ -57,15 +59,6 @@ def phase_seconds(metrics: Mapping[str, float]) -> dict[str, float]:
     if "other" in seconds:
         seconds["other"] = max(0.0, seconds["other"] - seconds.get("checkpoint", 0.0))
     return seconds
-
-
-def quantile(values: Sequence[float], at: float) -> float:
-    """Quantile of values, not empty, interpolated linearly between neighbours; `at` from 0 to 1."""
-    ordered = sorted(values)
-    place = at * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
 def remaining_phases(config: RunConfig, iterations: int, position: Position) -> dict[str, float]:
@@ -122,7 +115,7 @@ def assumed_seconds(measured: Seconds, config: RunConfig) -> dict[str, float]:
     """
     if not measured.get("warmup"):
         return {}
-    each = quantile(measured["warmup"][-WINDOW:], MIDDLE) / config.sft.mean_batch
+    each = float(np.quantile(measured["warmup"][-WINDOW:], MIDDLE)) / config.sft.mean_batch
     seconds = {"update": each * config.rollout.trajectories * config.algorithm.passes}
     if evaluations := measured.get("evaluate"):
         evaluation = config.evaluation
@@ -153,7 +146,7 @@ def forecast(
     ):
         return None
     low, middle, high = (
-        sum(count * quantile(known[phase], at) for phase, count in remaining.items() if phase in known)
+        sum(count * float(np.quantile(known[phase], at)) for phase, count in remaining.items() if phase in known)
         for at in (LOW, MIDDLE, HIGH)
     )
     width = SPREAD_OF_ONE / max(1, len(known.get("update") or known.get("warmup") or ())) ** 0.5
@@ -176,8 +169,7 @@ def iteration_shares(measured: Seconds, config: RunConfig, iterations: int, iter
         return {}
     due = remaining_phases(config, iterations, Position("rollout", iteration))
     later = remaining_phases(config, iterations, Position("checkpoint", iteration, 1.0))
-    expected = {
-        phase: quantile(known[phase], MIDDLE) for phase in ORDER if phase in known and due[phase] > later[phase]
-    }
+    phases = [phase for phase in ORDER if phase in known and due[phase] > later[phase]]
+    expected = {phase: float(np.quantile(known[phase], MIDDLE)) for phase in phases}
     total = sum(expected.values())
     return {phase: round(seconds / total, 3) for phase, seconds in expected.items()} if total > 0 else {}

@@ -66,7 +66,7 @@ class _Record:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Replay:
+def replay_update(folder: Path, iteration: int) -> Replay:
     """Run the update of an iteration again, without saving anything.
 
     The journal holds log-probabilities in half precision, so metrics differ in about the third digit.
@@ -74,7 +74,6 @@ def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Re
     Args:
         folder: folder of a training run.
         iteration: counted from 1; there must be a checkpoint of the iteration before it, except for the first.
-        cache: where warmed-up policies are kept.
     Raises:
         ReplayError: the journal or the checkpoints do not hold enough.
         ModelError: the policy cannot be loaded.
@@ -86,7 +85,7 @@ def replay_update(folder: Path, iteration: int, cache: Path | None = None) -> Re
         raise ReplayError(f"{folder} holds no training run: only updates of `trainer train` can be replayed")
     start = _checkpoint_before(folder, iteration)
     _check_tokens(record, iteration)
-    base = _base(folder, config, cache or default_cache())
+    base = _base(folder, config)
     source = base if start is None or config.lora.rank else checkpoints.path_of(folder, start)
     policy = load(source, config.policy)
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
@@ -155,10 +154,10 @@ def _check_tokens(record: _Record, iteration: int) -> None:
         )
 
 
-def _base(folder: Path, config: RunConfig, cache: Path) -> Path | str:
+def _base(folder: Path, config: RunConfig) -> Path | str:
     """Where the initial policy is loaded from."""
     if config.policy.model == POCKET:
-        return warmup.find_or_build(config.warmup, cache, lambda done, total: None)
+        return warmup.find_or_build(config.warmup, default_cache(), lambda done, total: None)
     if config.warmup_steps:
         return folder / WARMED_UP_FOLDER
     saved = checkpoints.checkpoint_iterations(folder)

@@ -196,17 +196,11 @@ class Reporter:
         Args:
             step, steps: number of the step in its epoch, from 0, and steps of an epoch.
         """
-        self._write(self._phase("update", step, steps, unit="steps", iteration=iteration, share=0.0))
 
-        def report(progress: UpdateReport) -> None:
-            now = time.monotonic()
-            if now - self._sent < _LIVE_INTERVAL:
-                return
-            share = round(progress.share, 4)
-            event = self._phase("update", step, steps, unit="steps", iteration=iteration, share=share)
-            (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event)
+        def event(done: float) -> Phase:
+            return self._phase("update", step, steps, unit="steps", iteration=iteration, share=round(done, 4))
 
-        return report
+        return self._watch_step(event)
 
     def watch_warmup(self, step: int, steps: int) -> Callable[[UpdateReport], None]:
         """Begin a step of the warm-up on demonstrations. Returns its progress callback.
@@ -221,13 +215,17 @@ class Reporter:
             share = round((step + done) / steps, 4)
             return self._phase("warmup", step, steps, position=position, unit="steps", iteration=iteration, share=share)
 
+        return self._watch_step(event)
+
+    def _watch_step(self, event: Callable[[float], Phase]) -> Callable[[UpdateReport], None]:
+        """Write the event of a step's beginning. The callback sends those of its completed share, and writes a few."""
+        self._write(event(0.0))
+
         def report(progress: UpdateReport) -> None:
             now = time.monotonic()
-            if now - self._sent < _LIVE_INTERVAL:
-                return
-            (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event(progress.share))
+            if now - self._sent >= _LIVE_INTERVAL:
+                (self._write if now - self._reported >= _UPDATE_INTERVAL else self._send)(event(progress.share))
 
-        self._write(event(0.0))
         return report
 
     def phase(

@@ -10,13 +10,14 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from trainer.config.dotted import leaves
 from trainer.config.run import TrackerName
 from trainer.journal.events import (
     Event,
@@ -148,7 +149,8 @@ class MLflow(Tracker):
         existing = self.client.get_experiment_by_name(name)
         experiment = existing.experiment_id if existing else self.client.create_experiment(name)
         self.id = self.client.create_run(experiment, run_name=place.title).info.run_id
-        parameters = [self.entities.Param(key, text[:_MAX_PARAMETER_LENGTH]) for key, text in flat(place.config)]
+        texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in leaves(place.config)}
+        parameters = [self.entities.Param(key, text[:_MAX_PARAMETER_LENGTH]) for key, text in texts.items()]
         for start in range(0, len(parameters), _PARAMETER_BATCH):
             self.client.log_batch(self.id, params=parameters[start : start + _PARAMETER_BATCH])
 
@@ -314,12 +316,3 @@ class Trackers:
 def _recorded_ids(folder: Path) -> dict[str, str]:
     ids: dict[str, str] = json.loads((folder / RECORD).read_text()) if (folder / RECORD).exists() else {}
     return ids
-
-
-def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as (dotted name, text)."""
-    for name, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value if isinstance(value, str) else json.dumps(value)

@@ -87,6 +87,6 @@ def spec(
     return MetricSpec(name, title, section, meaning, unit, low, high, better, decimals)
 
 
-def positive(spec: MetricSpec, high: float | None = None) -> MetricSpec:
-    """The row, for values from 0 to `high`."""
-    return replace(spec, low=0.0, high=high)
+def positive(spec: MetricSpec) -> MetricSpec:
+    """The row, for values from 0."""
+    return replace(spec, low=0.0, high=None)

@@ -30,7 +30,7 @@ def digests(paths: Mapping[str, Path], report: Report) -> dict[str, str]:
     return result
 
 
-def check_folder(folder: Path, *, has_template: bool = True) -> str:
+def check_folder(folder: Path) -> str:
     """Check that a folder is a causal LM whose weights are complete and whose tokenizer can chat.
 
     No weight is read: names and shapes are compared with those of the architecture.
@@ -61,7 +61,7 @@ def check_folder(folder: Path, *, has_template: bool = True) -> str:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # parsers of broken tokenizer files raise anything, even bare Exception
         raise ModelStoreError(f"its tokenizer cannot be loaded: {_first_line(error)}") from error
-    if has_template and tokenizer.chat_template is None:
+    if tokenizer.chat_template is None:
         raise ModelStoreError(
             "its tokenizer has no chat template: it is a base model. Choose an instruction-tuned (chat) model, or add "
             "the template of a family with --template chatml, gemma or llama3"

@@ -9,8 +9,8 @@ from trainer.models import store
 
 
 def size_text(size: int) -> str:
-    """Return a size in units of 10⁶ or 10⁹ bytes."""
-    return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"
+    """Return bytes as text, e.g. “93 MB” or “1.1 GB”."""
+    return f"{size / 1e9:.1f} GB" if size >= 999_500_000 else f"{size / 1e6:.0f} MB"
 
 
 def model_rows() -> Iterator[Mapping[str, object]]:

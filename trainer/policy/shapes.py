@@ -343,14 +343,14 @@ def read_folder(folder: Path) -> ModelShape | None:
     return read(config) if isinstance(config, dict) else None
 
 
-def cached_shape(model: str, revision: str = "") -> ModelShape | None:
+def cached_shape(model: str) -> ModelShape | None:
     """Shape of a hub id whose config.json was downloaded before; None if it was not. Nothing is downloaded."""
     from huggingface_hub import try_to_load_from_cache
 
     if not is_hub_id(model):
         return None
     try:
-        file = try_to_load_from_cache(model, "config.json", revision=revision or None)
+        file = try_to_load_from_cache(model, "config.json")
     except (OSError, ValueError):
         return None
     return read_folder(Path(file).parent) if isinstance(file, str) else None

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from trainer.journal.events import ActionRecord
 from trainer.journal.protocol import JOURNAL_FILE
+from trainer.publishing.columns import ACTION, COLUMNS, TURN, Feature, arrow_schema
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
 from trainer.publishing.origin import Origin, read_origin
 from trainer.publishing.trajectories import RecordedTrajectory, read_trajectories
@@ -21,65 +22,6 @@ Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
 ROW_GROUP = 250
 """Trajectories in a row group, and at most in memory besides those of unfinished iterations."""
-FORMAT = "echoscope.trajectories"
-
-Feature = str | dict[str, Any] | list[Any]
-"""Type of a column: a name of Arrow, a mapping of fields (a struct), or a list with the type of its items."""
-
-ACTION: dict[str, Feature] = {
-    "text": "string",
-    "status": "string",
-    "name": "string",
-    "reward": "float64",
-    "effective": "bool",
-    "actual": "string",
-    "board": "string",
-    "hint": "string",
-    "call": {"tool": "string", "arguments": "string", "result": "string", "failed": "bool"},
-}
-TURN: dict[str, Feature] = {
-    "turn": "int32",
-    "state": "string",
-    "response": "string",
-    "thought": "string",
-    "answer": "string",
-    "format_valid": "bool",
-    "problem": "string",
-    "reward": "float64",
-    "terms": [{"name": "string", "value": "float64"}],
-    "tokens": "int32",
-    "truncated": "bool",
-    "entropy": "float64",
-    "logprob": "float64",
-    "actions": [ACTION],
-}
-COLUMNS: dict[str, Feature] = {
-    "id": "string",
-    "attempt": "int32",
-    "environment": "string",
-    "suite": "string",
-    "iteration": "int32",
-    "group": "int32",
-    "member": "int32",
-    "seed": "int64",
-    "success": "bool",
-    "end": "string",
-    "total_reward": "float64",
-    "lost_turn": "int32",
-    "lost_action": "int32",
-    "lost_reason": "string",
-    "turn_count": "int32",
-    "action_count": "int32",
-    "token_count": "int32",
-    "error": "string",
-    "group_mean": "float64",
-    "group_std": "float64",
-    "group_kept": "bool",
-    "prompt": "string",
-    "board": "string",
-    "hint": "string",
-    "turns": [TURN],
-}
 MEANINGS = {
     "id": "id of the trajectory in the run's journal; with `attempt` unique",
     "attempt": "which start of the run played it",
@@ -131,7 +73,7 @@ def export_trajectories(run: Path, out: Path, *, splits: Sequence[Split] = SPLIT
     origin = read_origin(run)
     counts: dict[str, int] = dict.fromkeys(splits, 0)
     bytes_in_memory: dict[str, int] = dict.fromkeys(splits, 0)
-    schema, pa = arrow_schema(), import_module("pyarrow")
+    schema, pa = arrow_schema(COLUMNS, format="echoscope.trajectories", version="1"), import_module("pyarrow")
     with ExitStack() as files:
         writers: dict[str, Any] = {}
         for split, rows in _row_groups(run / JOURNAL_FILE, splits):
@@ -228,21 +170,6 @@ def _json(model: BaseModel | None) -> str | None:
 
 def _dumped(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def arrow_schema() -> Any:
-    """COLUMNS as a schema of Arrow."""
-    pa = import_module("pyarrow")
-
-    def kind(feature: Feature) -> Any:
-        if isinstance(feature, dict):
-            return pa.struct([(name, kind(inner)) for name, inner in feature.items()])
-        if isinstance(feature, list):
-            return pa.list_(kind(feature[0]))
-        return pa.type_for_alias(feature)
-
-    fields = [(name, kind(feature)) for name, feature in COLUMNS.items()]
-    return pa.schema(fields, metadata={"format": FORMAT, "version": "1"})
 
 
 def features(columns: dict[str, Feature]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import yaml
 import envs
 from trainer.config.base import Section, is_hub_id
 from trainer.config.catalogue import catalogue
+from trainer.config.dotted import holder
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
 from trainer.journal import events, reader
@@ -128,10 +129,7 @@ def public_settings(config: RunConfig) -> dict[str, Any]:
     """The settings without addresses, folders and variables of the machine; a policy's folder by its name alone."""
     data = config.model_dump(mode="json")
     for name in _UNPUBLISHED:
-        *path, last = name.split(".")
-        section = data
-        for part in path:
-            section = section[part]
+        section, last = holder(data, name)
         section.pop(last, None)
     if base_model(config) is None:
         data["policy"]["model"] = Path(config.policy.model).name

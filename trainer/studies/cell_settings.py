@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import envs
+from trainer.config.dotted import holder
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
 from trainer.studies.study import Arm, Changes, Scale, Study
@@ -99,15 +100,9 @@ def configuration(
         {"seed": seed},
     ):
         for name, value in changes.items():
-            _put(data, name, value)
+            section, last = holder(data, name)
+            section[last] = _scaled(section[last], value)
     return with_overrides(RunConfig.model_validate(data), overrides)
-
-
-def _put(data: dict[str, Any], name: str, value: Any) -> None:
-    *path, last = name.split(".")
-    for part in path:
-        data = data[part]
-    data[last] = _scaled(data[last], value)
 
 
 def _scaled(before: Any, value: Any) -> Any:

@@ -19,6 +19,7 @@ from trainer.studies.grid import Cell
 from trainer.studies.machine import describe
 from trainer.studies.reuse import reuse, reused, study_folder
 from trainer.studies.study import SCALES, Scale, Study
+from trainer.studies.tables import table
 from trainer.studies.verdicts import verdicts
 
 RECORD = "study.json"
@@ -72,7 +73,7 @@ def listing() -> str:
     """All studies with their sizes and estimated times at each scale."""
     header = ("study", "title", *(f"{scale}: runs, time" for scale in SCALES))
     rows = [(study.name, study.title, *(_size(study, scale) for scale in SCALES)) for study in STUDIES.values()]
-    return page.table(header, rows)
+    return table(header, rows)
 
 
 def _size(study: Study, scale: Scale) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainer.config.dotted import leaves
 from trainer.config.run import RunConfig
 from trainer.studies.cell_settings import environment_title
 
@@ -67,13 +68,13 @@ def _by_arm(values: Mapping[str, str]) -> str:
 
 def differing_settings(configs: Sequence[ArmConfig]) -> dict[str, dict[str, str]]:
     """Arm → the settings in which arms differ in some environment, each with the arm's value there."""
-    leaves = [(one.environment, one.arm, dict(_leaves(one.config.model_dump(mode="json")))) for one in configs]
-    names = dict.fromkeys(name for _, _, own in leaves for name in own if name != "name")
-    environments = dict.fromkeys(environment for environment, _, _ in leaves)
+    settings = [(one.environment, one.arm, dict(leaves(one.config.model_dump(mode="json")))) for one in configs]
+    names = dict.fromkeys(name for _, _, own in settings for name in own if name != "name")
+    environments = dict.fromkeys(environment for environment, _, _ in settings)
     found: dict[str, dict[str, str]] = {one.arm: {} for one in configs}
     for name in names:
         values = {
-            environment: {arm: _text(own, name) for place, arm, own in leaves if place == environment}
+            environment: {arm: _text(own, name) for place, arm, own in settings if place == environment}
             for environment in environments
         }
         if any(len(set(own.values())) > 1 for own in values.values()):
@@ -82,14 +83,6 @@ def differing_settings(configs: Sequence[ArmConfig]) -> dict[str, dict[str, str]
                 if own:
                     found[arm][name] = across_environments(own)
     return found
-
-
-def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean, stdev
+from statistics import fmean
 
 from trainer.metrics.registry import spec_of
 from trainer.studies.catalogue import label
@@ -18,9 +18,9 @@ from trainer.studies.paper import REPORTED, other_estimators
 from trainer.studies.results import Outcome, puzzle_note
 from trainer.studies.significance import MIN_SEEDS
 from trainer.studies.study import SUCCESS, Arm, Scale, Study
+from trainer.studies.tables import NONE, of_seeds, p_value, spread, table
 from trainer.studies.verdicts import FindingVerdict
 
-NONE = "–"
 _SCALE_WORDS: dict[Scale, str] = {
     "smoke": "This is a smoke test: it shows only that the study runs.",
     "pocket": "The paper's policy has half a billion parameters and is trained for 200 iterations; here a pocket "
@@ -168,10 +168,10 @@ def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:
                     environment_title(environment),
                     arm.title,
                     f"{fmean(before):.1%}" if before else NONE,
-                    _spread(finals),
+                    spread(finals),
                     " ".join(f"{100 * value:.1f}" for value in finals) or NONE,
-                    _each(o.collapse for o in own),
-                    _each(o.trapped for o in own) + _rewinds(own),
+                    of_seeds([o.collapse for o in own]),
+                    of_seeds([o.trapped for o in own]) + _rewinds(own),
                     f"{fmean(o.steps for o in own):,.0f}" if any(o.steps for o in own) else NONE,
                     f"{fmean(o.update_seconds for o in own):.0f} s" if own else NONE,
                     f"{fmean(o.seconds for o in own) / 60:.1f}" if own else NONE,
@@ -190,7 +190,7 @@ def _suites_table(study: Study, outcomes: Sequence[Outcome]) -> str:
     for arm in study.arms:
         own = [o for o in outcomes if o.arm == arm.name]
         evaluations = ([evaluation.success for o in own if (evaluation := o.final(suite))] for suite in suites)
-        rows.append((arm.title, *(_spread(values) for values in evaluations)))
+        rows.append((arm.title, *(spread(values) for values in evaluations)))
     return "Evaluated on other suites, without further training:\n\n" + table(("arm", *suites), rows)
 
 
@@ -198,20 +198,6 @@ def _memory(outcomes: Sequence[Outcome]) -> str:
     """Mean of the learner's peaks, if all are known."""
     peaks = [outcome.learner_megabytes for outcome in outcomes]
     return f"{fmean(peaks):,.0f}" if peaks and all(peaks) else NONE
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return NONE
-    around = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * fmean(values):.1f}{around} %"
-
-
-def _each(iterations: Iterable[int | None]) -> str:
-    """Iterations of those seeds that have one, as in "2 of 3: 17, 31"."""
-    listed = list(iterations)
-    present = [str(value) for value in listed if value is not None]
-    return f"{len(present)} of {len(listed)}{': ' + ', '.join(present) if present else ''}"
 
 
 def _rewinds(outcomes: Sequence[Outcome]) -> str:
@@ -227,17 +213,11 @@ def _findings_table(verdicts: Sequence[FindingVerdict]) -> str:
             environment_title(verdict.environment),
             verdict.word,
             verdict.figures,
-            *(_p_value(p) for p in (verdict.p, verdict.corrected)),
+            *(p_value(p) for p in (verdict.p, verdict.corrected)),
         )
         for verdict in verdicts
     ]
     return table(("finding", "environment", "here", "figures", "p", "p, corrected"), rows)
-
-
-def _p_value(p: float | None) -> str:
-    if p is None:
-        return NONE
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _paper_table(study: Study) -> str:
@@ -293,9 +273,3 @@ def _wall_clock_time(runs: int, record: StudyRecord) -> str:
     if record.reused:
         words += f"; {record.reused} runs are those of other studies with the same settings"
     return words
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.db.models import F, FloatField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import FloatField, OuterRef, QuerySet, Subquery
 
 from webapp.alerts.models import Rule, StalledRun
 from webapp.core import formatting
-from webapp.runs.models import Alarm, Evaluation, Run
+from webapp.runs.models import Alarm, Evaluation, Run, RunQuerySet
 
 Event = Rule.Event
-IMPORTED_WHOLE = timedelta(minutes=10)
-"""An imported run that ended within this time was over before its import: it raises no alert."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +71,17 @@ def _alarms(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
         )
 
 
-def _ends(runs: QuerySet[Run], after: datetime) -> Iterator[AlertEvent]:
-    over = ~Q(imported=True, ended_at__lt=F("created_at") + IMPORTED_WHOLE)
-    for run in runs.filter(over, state__in=(Run.State.FAILED, Run.State.FINISHED), ended_at__gte=after):
+def _ends(runs: RunQuerySet, after: datetime) -> Iterator[AlertEvent]:
+    for run in runs.completed_after(after):
         assert run.ended_at is not None
         failed = run.state == Run.State.FAILED
-        reason = run.failure if failed else run.end_message
         message = f"Failed after iteration {run.iteration} of {run.iterations}." if failed else "Finished."
         yield AlertEvent(
             Event.FAILED if failed else Event.FINISHED,
             run,
-            f"end:{run.pk}:{run.ended_at.isoformat()}",
+            run.end_key,
             run.ended_at,
-            f"{message} {reason}".strip(),
+            f"{message} {run.end_text}".strip(),
             {"failure": run.failure} if failed else {"summary": run.summary},
         )
 

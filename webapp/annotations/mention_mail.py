@@ -58,7 +58,7 @@ def _mail(mention: Mention) -> EmailMessage:
     text = (
         f"{author} mentioned you in a comment on {where}:\n\n{comment.text}\n\n"
         f"{absolute(reverse('mention', args=[mention.slug]))}\n\n"
-        f"Turn off these e-mails: {absolute(reverse('mentions'))}\n"
+        f"Turn off these e-mails: {absolute(reverse('inbox'))}#settings\n"
     )
     subject = " ".join(f"Echoscope: {author} mentioned you on {run.title}".split())[:200]
     return EmailMessage(subject, text, to=[mention.user.email], headers={"Auto-Submitted": "auto-generated"})

@@ -1,4 +1,4 @@
-"""Template context of the annotations panel, and the count of unread mentions."""
+"""Template context of the annotations panel."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, Prefetch
-from django.http import HttpRequest
-from django.utils.functional import SimpleLazyObject
 
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import comment_html
@@ -73,23 +71,8 @@ def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membershi
     mentions = Prefetch("mentions", Mention.objects.select_related("user"))
     threads: dict[int | None, Thread] = {}
     for comment in trajectory.comments.select_related("author").prefetch_related(mentions):
-        render_comment(comment)
+        people = [mention.user.username for mention in comment.mentions.all()]
+        comment.html = comment_html(comment.text, people)  # type: ignore[attr-defined]
         comment.changeable = may_change(user, role, comment)  # type: ignore[attr-defined]
         threads.setdefault(comment.turn, Thread(comment.turn)).comments.append(comment)
     return sorted(threads.values(), key=lambda thread: -1 if thread.turn is None else thread.turn)
-
-
-def render_comment(comment: Comment) -> None:
-    """Set the comment's safe HTML, with its mentions marked."""
-    people = [mention.user.username for mention in comment.mentions.all()]
-    comment.html = comment_html(comment.text, people)  # type: ignore[attr-defined]
-
-
-def unread_mentions(request: HttpRequest) -> dict[str, object]:
-    """Context processor: the user's unread mentions, counted only where a template shows them."""
-    return {"unread_mentions": SimpleLazyObject(lambda: unread_count(request.user))}
-
-
-def unread_count(user: User | AnonymousUser) -> int:
-    """Number of the user's unread mentions."""
-    return Mention.objects.of(user).unread().count()

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
@@ -20,7 +20,7 @@ from webapp.teams.models import ApiToken, Team, User
 from webapp.trajectories.models import Trajectory
 
 SAFE = ("GET", "HEAD", "OPTIONS")
-Rows = TypeVar("Rows", Run, Trajectory)
+Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,24 @@ class Caller:
         runs = Run.objects.of_teams_of(self.user)
         return runs if self.team is None else runs.filter(team=self.team)
 
+    def find(self, visible: QuerySet[Row], slug: str, noun: str, team: str = "team") -> Row:
+        """The row of that slug among those that the user may read; with a token, of its team. Raises Problem 404.
+
+        Args:
+            noun: what the message calls it.
+            team: lookup of its team.
+        """
+        if self.team is not None:
+            visible = visible.filter(**{team: self.team})
+        found = visible.filter(slug=slug).first()
+        if found is None:
+            raise Problem(404, f"There is no {noun} {slug}, or it belongs to a team you are not in.")
+        return found
+
     def run(self, slug: str) -> Run:
         """The run of that slug if the caller may read it. Raises Problem 404."""
         visible = Run.objects.visible_to(self.user).select_related("team", "author", "worker")
-        if self.team is not None:
-            visible = visible.filter(team=self.team)
-        run = visible.filter(slug=slug).first()
-        if run is None:
-            raise Problem(404, f"There is no run {slug}, or it belongs to a team you are not in.")
-        return run
+        return self.find(visible, slug, "run")
 
     def run_of_team(self, slug: str) -> Run:
         """As run(), but only for members of its team, even if the run is public. Raises Problem 404."""
@@ -62,12 +71,7 @@ class Caller:
     def trajectory(self, slug: str) -> Trajectory:
         """The trajectory of that slug if the caller may read it. Raises Problem 404."""
         visible = Trajectory.objects.visible_to(self.user).select_related("group", "run__team")
-        if self.team is not None:
-            visible = visible.filter(run__team=self.team)
-        trajectory = visible.filter(slug=slug).first()
-        if trajectory is None:
-            raise Problem(404, f"There is no trajectory {slug}, or it belongs to a team you are not in.")
-        return trajectory
+        return self.find(visible, slug, "trajectory", "run__team")
 
     def teams(self) -> list[Team]:
         """Teams of the caller, by name."""

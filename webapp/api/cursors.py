@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from django.core import signing
+from django.db.models import Model, Q, QuerySet
 
 from webapp.api.errors import invalid
+
+Row = TypeVar("Row", bound=Model)
 
 
 def pack(kind: str, position: list[Any]) -> str:
@@ -22,3 +26,18 @@ def unpack(kind: str, text: str) -> list[Any]:
         raise invalid({"cursor": "is not a cursor of this list: start again without it"}) from None
     assert isinstance(position, list)
     return position
+
+
+def newest_first(rows: QuerySet[Row], kind: str, cursor: str | None, limit: int) -> tuple[list[Row], str | None]:
+    """A page of rows with `created_at` and `slug`, newest first, and the cursor of the next page, if there is one.
+
+    Raises Problem 422 for a cursor of another list.
+    """
+    if cursor:
+        moment, slug = unpack(kind, cursor)
+        created = datetime.fromisoformat(moment)
+        rows = rows.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
+    found = list(rows.order_by("-created_at", "-slug")[: limit + 1])
+    page: list[Any] = found[:limit]
+    following = pack(kind, [page[-1].created_at.isoformat(), page[-1].slug]) if len(found) > limit else None
+    return page, following

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable, QueryCanceled
 
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
+DELETED_AT_ONCE = 500
 
 Result = TypeVar("Result")
 
@@ -62,11 +63,11 @@ def lift_statement_timeout() -> None:
         cursor.execute("SET LOCAL statement_timeout = 0")
 
 
-def delete_in_chunks(rows: QuerySet[Any], size: int = 500) -> None:
-    """Delete the rows, `size` of them at a time, with what belongs to them: Django holds these in memory."""
+def delete_in_chunks(rows: QuerySet[Any]) -> None:
+    """Delete the rows, some at a time, with what belongs to them: Django holds these in memory."""
     numbers = list(rows.order_by().values_list("pk", flat=True))
-    for first in range(0, len(numbers), size):
-        rows.model._base_manager.filter(pk__in=numbers[first : first + size]).delete()
+    for first in range(0, len(numbers), DELETED_AT_ONCE):
+        rows.model._base_manager.filter(pk__in=numbers[first : first + DELETED_AT_ONCE]).delete()
 
 
 @contextmanager

@@ -34,6 +34,12 @@ ITERATION_PHASES = ("rollout", "update", "evaluate", "checkpoint")
 HELD = ("starting", "running")
 
 
+def beginning(text: str, longest: int) -> str:
+    """The beginning of a text, in one line, cut between words."""
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0] + " …"
+
+
 def shown_state(state: str, requested: str) -> str:
     """State on pages: a run with a pending pause request is pausing."""
     return REQUESTS.get(requested, state) if state in HELD else state

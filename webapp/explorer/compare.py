@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Max
 
+from trainer.config.dotted import leaves
 from trainer.config.run import RunConfig
 from webapp.explorer.run_groups import group_key
 from webapp.runs import curves, summaries
@@ -181,7 +182,13 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
 
 def _recorded_differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
     """Differing settings by their dotted names, where some are another trainer's, of which no more is known."""
-    settings = [dict(_flat(run.config if run.recorded is None else run.recorded)) for run in runs]
+    settings = [
+        {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in leaves(run.config if run.recorded is None else run.recorded)
+        }
+        for run in runs
+    ]
     names = dict.fromkeys(name for one in settings for name in one)
     different = [
         Difference(name, name, "", "", [one.get(name, "") for one in settings])
@@ -189,14 +196,6 @@ def _recorded_differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
         if name != "name" and len({one.get(name, "") for one in settings}) > 1
     ]
     return [DifferenceGroup("Settings", different[:MAX_RECORDED])] if different else []
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _text(setting: fields.Setting) -> str:

@@ -108,7 +108,7 @@ def make_film(chosen: Chosen, environment: str) -> Film:
                 outcome=frame.played.outcome.word,
                 success=trajectory.success,
                 reward=trajectory.reward,
-                answer=_shortened(answers.get(trajectory.pk, "")),
+                answer=formatting.beginning(answers.get(trajectory.pk, ""), MAX_ANSWER),
                 first_success=frame.first_success,
                 steps=walk(boards[trajectory.pk], actions[trajectory.pk]),
             )
@@ -134,11 +134,6 @@ def drawn_film(chosen: Chosen, environment: str, kind: str, draw: Callable[[Film
         made = make_film(chosen, environment)
         release_connection()
         return DRAWINGS.draw(key, lambda: draw(made))
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_ANSWER else text[:MAX_ANSWER].rstrip() + " …"
 
 
 def film_data(film: Film) -> list[list[dict[str, Any]]]:

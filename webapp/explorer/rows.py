@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from envs.claims.kinds import CLAIM_KINDS
 from webapp.core import formatting
 from webapp.explorer.breaks import breaks
+from webapp.explorer.counts import ResultCounts
 from webapp.explorer.excerpts import Pieces, excerpt, search_patterns
 from webapp.explorer.found import found_query
 from webapp.explorer.trajectory_filters import DEFAULT_SORT, HIDEABLE, MARKS, OUTCOMES, Filters, search, submitted
@@ -144,13 +145,9 @@ def _first_words(items: Sequence[Trajectory]) -> dict[int, Pieces]:
         "trajectory_id", "recorded", *(Left(KT(f"event__{name}"), FIRST_WORDS + 1) for name in ("thought", "answer"))
     )
     return {
-        pk: [(_shortened(thought or (recorded and answer) or ""), False)] for pk, recorded, thought, answer in texts
+        pk: [(formatting.beginning(thought or (recorded and answer) or "", FIRST_WORDS), False)]
+        for pk, recorded, thought, answer in texts
     }
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= FIRST_WORDS else text[:FIRST_WORDS].rsplit(" ", 1)[0] + " …"
 
 
 def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces], dict[int, int]]:
@@ -317,13 +314,13 @@ def _figure(value: float) -> str:
     return f"{value:,}".replace("-", "−") if isinstance(value, int) else f"{value:g}".replace("-", "−")
 
 
-def facts_words(found: int, share: float | None, mean: float | None, more: bool) -> str:
+def facts_words(counts: ResultCounts) -> str:
     """Summary line, e.g. “4,096 found · 56.4% solved · mean reward +4.92”, without what is not known."""
-    if more:
-        return f"More than {found:,} found · narrow the filters to see their results"
-    parts = [f"{found:,} found"]
-    if share is not None:
-        parts.append(f"{formatting.percent(share)} solved")
-    if mean is not None:
-        parts.append(f"mean reward {formatting.signed(mean)}")
+    if counts.more:
+        return f"More than {counts.found:,} found · narrow the filters to see their results"
+    parts = [f"{counts.found:,} found"]
+    if counts.share is not None:
+        parts.append(f"{formatting.percent(counts.share)} solved")
+    if counts.mean is not None:
+        parts.append(f"mean reward {formatting.signed(counts.mean)}")
     return " · ".join(parts)

@@ -11,7 +11,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
-from webapp.annotations.models import Mention
+from webapp.annotations.models import Comment, Mention
+from webapp.core.formatting import beginning
 from webapp.notifications.models import Notification
 from webapp.teams.models import User
 
@@ -37,22 +38,35 @@ class InboxEntry:
     at: datetime
     unread: bool
 
+    @property
+    def excerpt(self) -> str:
+        """The beginning of the message, in one line."""
+        return beginning(self.message, MAX_EXCERPT_LENGTH)
+
     def as_data(self) -> dict[str, Any]:
         """The entry for open pages."""
-        fields = {name: getattr(self, name) for name in ("kind", "slug", "title", "run", "message", "href")}
-        return fields | {"at": microseconds(self.at)}
+        fields = {name: getattr(self, name) for name in ("kind", "slug", "title", "run", "href")}
+        return fields | {"message": self.excerpt, "at": microseconds(self.at)}
 
 
 def entries(
-    user: User, *, before: datetime | None = None, after: datetime | None = None, unread: bool = False, limit: int
+    user: User, *, before: datetime | None = None, after: datetime | None = None, show: str = "all", limit: int
 ) -> list[InboxEntry]:
-    """The newest entries within the limits of time. Two queries."""
+    """The newest entries within the limits of time. At most two queries.
+
+    Args:
+        show: "all", "unread" or "mentions".
+    """
     notifications = Notification.objects.of(user).select_related("run", "comment")
     notifications = notifications.defer("run__config", "run__log_tail", "run__summary")
-    mentions = Mention.objects.of(user).select_related("comment__author", "comment__trajectory__run")
-    mentions = mentions.defer("comment__trajectory__run__config", "comment__trajectory__run__log_tail")
-    if unread:
+    mentions = Mention.objects.of(user).select_related(
+        "comment__author", "comment__trajectory__run", "comment__trajectory__group"
+    )
+    mentions = mentions.defer("comment__trajectory__run__log_tail")
+    if show == "unread":
         notifications, mentions = notifications.unread(), mentions.unread()
+    elif show == "mentions":
+        notifications = notifications.none()
     if before is not None:
         notifications, mentions = notifications.filter(created_at__lt=before), mentions.filter(created_at__lt=before)
     if after is not None:
@@ -69,7 +83,7 @@ def _of_notification(notification: Notification) -> InboxEntry:
         slug=notification.slug,
         title=notification.title,
         run=notification.run.title if notification.run else "",
-        message=_excerpt(text),
+        message=text,
         href=reverse("inbox-open", args=[notification.slug]),
         at=notification.created_at,
         unread=notification.read_at is None,
@@ -77,22 +91,26 @@ def _of_notification(notification: Notification) -> InboxEntry:
 
 
 def _of_mention(mention: Mention) -> InboxEntry:
-    author = mention.comment.author
+    comment = mention.comment
+    author = comment.author.get_username() if comment.author else "A former member"
     return InboxEntry(
         kind="mention",
         slug=mention.slug,
-        title=f"{author.get_username() if author else 'A former member'} mentioned you",
-        run=mention.comment.trajectory.run.title,
-        message=_excerpt(mention.comment.text),
+        title=f"{author} mentioned you on {_place(comment)}",
+        run=comment.trajectory.run.title,
+        message=comment.text,
         href=reverse("mention", args=[mention.slug]),
         at=mention.created_at,
         unread=mention.read_at is None,
     )
 
 
-def _excerpt(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_EXCERPT_LENGTH else f"{line[: MAX_EXCERPT_LENGTH - 1]}…"
+def _place(comment: Comment) -> str:
+    trajectory = comment.trajectory
+    noun = trajectory.run.task_noun if trajectory.split == "eval" else "group"
+    turn = "" if comment.turn is None else f"turn {comment.turn + 1} of "
+    number, attempt = trajectory.group.number + 1, trajectory.member + 1
+    return f"{turn}{noun} {number} · attempt {attempt}, iteration {trajectory.iteration}"
 
 
 def unread_count(user: User | AnonymousUser) -> int:
@@ -118,7 +136,7 @@ class InboxUpdate:
 
 def update_since(user: User, cursor: int) -> InboxUpdate:
     """The count, and unread entries after the cursor."""
-    return InboxUpdate(unread_count(user), entries(user, after=from_microseconds(cursor), unread=True, limit=MAX_NEW))
+    return InboxUpdate(unread_count(user), entries(user, after=from_microseconds(cursor), show="unread", limit=MAX_NEW))
 
 
 def microseconds(moment: datetime) -> int:

@@ -1,7 +1,6 @@
 """Detection of what users are notified about, from the tables. Repeatable: the same event always has the same key.
 
-No notification is lost if a process dies between an event and its detection. The keys of runs' events are those of
-alert rules (webapp/alerts/detection.py), so that a follower who also receives an alert is notified once.
+No notification is lost if a process dies between an event and its detection.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import F, Min, Q
+from django.db.models import Min
 from django.urls import reverse
 from django.utils import timezone
 
@@ -25,8 +24,6 @@ from webapp.teams.models import Membership
 RECENT = timedelta(minutes=15)
 LOOK_BACK = timedelta(days=1)
 FULL_INTERVAL = 600.0
-IMPORTED_WHOLE = timedelta(minutes=10)
-"""An imported run that ended within this time was over before its import."""
 MAX_MESSAGE_LENGTH = 600
 Kind = Notification.Kind
 
@@ -120,20 +117,11 @@ class Audience:
 
 
 def _ends(after: datetime) -> Iterator[RunEvent]:
-    over_before = Q(imported=True, ended_at__lt=F("created_at") + IMPORTED_WHOLE)
-    ended = Run.objects.filter(~over_before, state__in=(Run.State.FAILED, Run.State.FINISHED), ended_at__gte=after)
-    for run in ended.defer("config", "log_tail", "journal_error"):
+    for run in Run.objects.completed_after(after).defer("config", "log_tail", "journal_error"):
         assert run.ended_at is not None
-        failed = run.state == Run.State.FAILED
+        kind = Kind.FAILED if run.state == Run.State.FAILED else Kind.FINISHED
         place = f"After iteration {run.iteration} of {run.iterations}." if run.iterations else ""
-        reason = run.failure if failed else run.end_message
-        yield RunEvent(
-            Kind.FAILED if failed else Kind.FINISHED,
-            run,
-            f"end:{run.pk}:{run.ended_at.isoformat()}",
-            run.ended_at,
-            f"{place} {reason}".strip(),
-        )
+        yield RunEvent(kind, run, run.end_key, run.ended_at, f"{place} {run.end_text}".strip())
 
 
 def _alarms(after: datetime) -> Iterator[RunEvent]:

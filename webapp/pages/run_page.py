@@ -78,7 +78,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             if run.state in Run.HELD
             else summaries.rest_words(run),
             "waiting": queue_positions(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
-            "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+            "priorities": Run.Priority.options(),
             "priority": Run.Priority(run.priority).name.lower(),
             "may_prefer": role == Membership.Role.ADMIN,
             "pace_words": formatting.pace_text(phase, run.device, run.state),

@@ -3,10 +3,11 @@
 from django.contrib import admin
 
 from webapp.runs.models import Run, Worker
+from webapp.teams.admin import ReadOnly
 
 
 @admin.register(Run)
-class RunAdmin(admin.ModelAdmin):
+class RunAdmin(ReadOnly):
     list_display = (
         "title",
         "slug",
@@ -24,19 +25,7 @@ class RunAdmin(admin.ModelAdmin):
     search_fields = ("title", "slug")
     list_select_related = ("team", "author", "worker")
 
-    def has_add_permission(self, request: object) -> bool:
-        return False
-
-    def has_change_permission(self, request: object, obj: object = None) -> bool:
-        return False
-
 
 @admin.register(Worker)
-class WorkerAdmin(admin.ModelAdmin):
+class WorkerAdmin(ReadOnly):
     list_display = ("name", "host", "device", "device_class", "queues", "slots", "last_seen_at", "stopping")
-
-    def has_add_permission(self, request: object) -> bool:
-        return False
-
-    def has_change_permission(self, request: object, obj: object = None) -> bool:
-        return False

@@ -122,7 +122,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
-def next_free(first: int, host: str = LOOPBACK, tries: int = 50) -> int | None:
-    """The first free port from `first` upwards, None if there is none among `tries`."""
-    candidates: Iterator[int] = (port for port in range(first, min(first + tries, 65536)) if is_free(port, host))
+def next_free(first: int, host: str = LOOPBACK) -> int | None:
+    """The first free port from `first` upwards, None if there is none among the next 50."""
+    candidates: Iterator[int] = (port for port in range(first, min(first + 50, 65536)) if is_free(port, host))
     return next(candidates, None)

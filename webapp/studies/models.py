@@ -95,11 +95,6 @@ class Study(models.Model):
         """Whether it can be read without an account."""
         return self.visibility == self.Visibility.LINK
 
-    @property
-    def is_search(self) -> bool:
-        """Whether its arms are trials that are chosen one after the other."""
-        return self.kind in (self.Kind.RANDOM, self.Kind.BAYESIAN)
-
 
 class StudyArm(models.Model):
     """A variant that a study compares; a trial of a search."""

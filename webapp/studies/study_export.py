@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
+from trainer.studies.tables import NONE, one_line, p_value, spread, table
 from webapp.core import formatting
 from webapp.core.formatting import no_formula
 from webapp.studies.study_outcomes import CellResult
-from webapp.studies.study_results import StudyResults, VerdictSoFar, settings_of, spread_words
+from webapp.studies.study_results import StudyResults, VerdictSoFar, settings_of
 from webapp.studies.study_spec import CatalogueSpec
 
-NONE = "–"
 FORMATS = {"markdown": ("text/markdown", "md"), "svg": ("image/svg+xml", "svg"), "csv": ("text/csv", "csv")}
 """Name of an export → its media type and the ending of its file."""
 Address = Callable[[CellResult], str]
 """Address of a run, or "" where the reader may not open it."""
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
 def markdown(results: StudyResults, address: Address, picture: str = "") -> str:
     """The whole study as a document. `picture`: name of the SVG file next to it."""
     study = results.study
     parts = [
-        f"# {_cell(study.title)}",
+        f"# {one_line(study.title)}",
         " ".join(filter(None, [results.plan.question, results.limits])),
         f"{study.get_state_display()}: {results.counts_words}.",
         f"![Curves of the arms, mean ± standard deviation]({picture})" if picture else "",
@@ -70,7 +60,7 @@ def _arms(results: StudyResults) -> str:
             row.environment_title,
             row.arm.title,
             NONE if row.before is None else formatting.percent(row.before),
-            spread_words(row.successes),
+            spread(row.successes),
             " ".join(f"{100 * value:.1f}" for value in row.successes) or NONE,
             *([row.value_words] if own_metric else []),
             f"{row.complete} of {len(row.cells)}",
@@ -100,8 +90,8 @@ def _verdicts(results: StudyResults) -> list[str]:
             one.environment_title,
             verdict_words(one),
             one.figures,
-            p_words(one.p),
-            p_words(one.corrected),
+            p_value(one.p),
+            p_value(one.corrected),
             one.seeds_words,
         )
         for one in results.verdicts
@@ -119,13 +109,6 @@ def _verdicts(results: StudyResults) -> list[str]:
 def verdict_words(one: VerdictSoFar) -> str:
     """The verdict, marked while seeds are missing."""
     return one.word if one.firm or one.word == "inconclusive" else f"{one.word} (provisional)"
-
-
-def p_words(p: float | None) -> str:
-    """A p value for a table."""
-    if p is None:
-        return NONE
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _paper(results: StudyResults) -> str:
@@ -151,7 +134,7 @@ def _settings(results: StudyResults) -> str:
 def _runs(results: StudyResults, address: Address) -> Iterator[tuple[str, ...]]:
     for cell in results.cells:
         link = address(cell)
-        title = _cell(cell.run.title).replace("[", "\\[").replace("]", "\\]")
+        title = one_line(cell.run.title).replace("[", "\\[").replace("]", "\\]")
         yield (
             f"[{title}]({link})" if link else title,
             cell.arm.title,

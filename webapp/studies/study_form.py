@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainer.config.files import find_preset, load_preset, preset_names, validation_errors
+from trainer.config.files import find_preset, load_preset, preset_names, validation_errors, with_values
 from trainer.config.run import RunConfig
-from webapp.runs.launch.overrides import with_changes
 from webapp.runs.models import Run, RunQuerySet
 from webapp.studies.study_plan import StudyPlan, StudyRefused, launchable
 from webapp.studies.study_spec import DEFAULT_SEEDS, MAX_AXES, Spec, default_seeds, read_spec
@@ -121,7 +120,7 @@ def _common(post: Mapping[str, str], shared: dict[str, Any], readable: RunQueryS
             raise StudyRefused("preset", f"must be one of {', '.join(preset_names())}")
         base, name = load_preset(found), found
     try:
-        return with_changes(base, shared), name
+        return with_values(base, shared), name
     except ValidationError as error:
         where, text = validation_errors(error)[0]
         raise StudyRefused("shared", f"do not fit: {where}: {text}") from None

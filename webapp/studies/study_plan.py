@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from pydantic import ValidationError
 
 import envs
-from trainer.config.files import validation_errors
+from trainer.config.files import validation_errors, with_values
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
 from trainer.studies import catalogue, cell_settings
@@ -20,7 +20,6 @@ from webapp.core import formatting
 from webapp.core.quotas import is_reached, quota
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch.fields import full_labels, leaves
-from webapp.runs.launch.overrides import with_changes
 from webapp.runs.launch.texts import SETTINGS, base_type, data_to_text
 from webapp.runs.models import Run
 from webapp.studies.study_spec import CatalogueSpec, GridSpec, SearchSpec, Spec
@@ -252,7 +251,7 @@ def _require_metric(name: str) -> None:
 
 def _changed(config: RunConfig, changes: Mapping[str, Any], place: str) -> RunConfig:
     try:
-        return with_changes(config, changes)
+        return with_values(config, changes)
     except ValidationError as error:
         where, text = validation_errors(error)[0]
         shown = ", ".join(f"{name} = {data_to_text(value)}" for name, value in changes.items())

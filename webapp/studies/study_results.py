@@ -18,6 +18,7 @@ from trainer.studies.paper import REPORTED, Reported, other_estimators
 from trainer.studies.results import UPDATE, Outcome, puzzle_note
 from trainer.studies.study import SUCCESS, Arm, Finding
 from trainer.studies.study import Study as Plan
+from trainer.studies.tables import of_seeds, spread
 from webapp.core import formatting
 from webapp.explorer.compare import Difference, DifferenceGroup, differences
 from webapp.runs.curves import Point, value_words
@@ -78,11 +79,11 @@ class ArmResult:
     @property
     def collapse_words(self) -> str:
         """Collapsed seeds, with their iterations, as in “2 of 3: 17, 31”."""
-        return _each([cell.outcome.collapse for cell in self.cells if cell.run.iteration])
+        return of_seeds([cell.outcome.collapse for cell in self.cells if cell.run.iteration])
 
     @property
     def trap_words(self) -> str:
-        return _each([cell.outcome.trapped for cell in self.cells if cell.run.iteration])
+        return of_seeds([cell.outcome.trapped for cell in self.cells if cell.run.iteration])
 
     @property
     def seconds(self) -> float | None:
@@ -214,7 +215,7 @@ class StudyResults:
         for arm in self.arms:
             own = [cell.outcome for cell in self.cells if cell.arm.pk == arm.pk]
             finals = [[found.success for outcome in own if (found := outcome.final(suite))] for suite in self.suites]
-            rows.append((arm, [spread_words(values) for values in finals]))
+            rows.append((arm, [spread(values) for values in finals]))
         return rows
 
     @property
@@ -376,21 +377,6 @@ def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
 
 def _count(outcomes: Sequence[Outcome], environment: str, arm: str) -> int:
     return sum((one.environment, one.arm) == (environment, arm) for one in outcomes)
-
-
-def spread_words(values: Sequence[float]) -> str:
-    """Mean ± standard deviation of shares in per cent."""
-    if not values:
-        return "–"
-    around = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * fmean(values):.1f}{around} %"
-
-
-def _each(iterations: Sequence[int | None]) -> str:
-    present = [str(value) for value in iterations if value is not None]
-    if not iterations:
-        return "–"
-    return f"{len(present)} of {len(iterations)}{': ' + ', '.join(present) if present else ''}"
 
 
 def settings_of(results: StudyResults) -> dict[str, str]:

@@ -119,3 +119,11 @@ def team_to_write_in(user: User | AnonymousUser, slug: str, missing: str) -> Tea
 def writable_teams(user: User | AnonymousUser) -> list[Team]:
     """Teams in which the user may launch runs, by name; from the cached memberships."""
     return [membership.team for membership in memberships_of(user) if membership.role in Membership.WRITERS]
+
+
+def require_writable_teams(user: User | AnonymousUser) -> list[Team]:
+    """As writable_teams. Raises PermissionDenied if there is none."""
+    teams = writable_teams(user)
+    if not teams:
+        raise PermissionDenied(READ_ONLY)
+    return teams

@@ -25,7 +25,7 @@ class TeamAdmin(admin.ModelAdmin):
 
 
 class ReadOnly(admin.ModelAdmin):
-    """Read-only: created and changed on the pages of teams."""
+    """Rows that are created and changed on the site's own pages."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

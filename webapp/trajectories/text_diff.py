@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
 from typing import Any, Literal
 
-from webapp.trajectories.edit_script import Steps, TooDifferent, matching_blocks
-
-PAIR_STEPS = 100_000
-"""Work for one pair of texts, in steps of the comparison (about 0.05 s). Beyond it, the texts are shown as they are."""
-PAGE_STEPS = 1_000_000
+PAIR_STEPS = 2_000_000
+"""Work for one pair of texts: characters and compared words (about 0.2 s). Beyond it, both are shown as they are."""
+PAGE_STEPS = 10_000_000
 """Work for all pairs of two trajectories."""
-CHARACTERS_OF_A_STEP = 8
-"""Characters that are split into words in about the time of one step."""
 MAX_PAIRS = 200
 """Pairs of turns of a page."""
 
@@ -37,7 +36,9 @@ class Text:
 
     pieces: Sequence[DiffPiece]
     compared: bool = True
-    """False if the comparison was given up: the pieces are the two whole texts."""
+    """False if the texts are too different: the pieces are the two whole texts."""
+    steps: int = 0
+    """Work of the comparison."""
 
     @property
     def left(self) -> list[DiffPiece]:
@@ -82,23 +83,21 @@ class TurnPair:
         return self.left is not None and self.right is not None and self.left.get("state") == self.right.get("state")
 
 
-def compare_turns(
-    left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]], steps: Steps | None = None
-) -> list[TurnPair]:
+def compare_turns(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[TurnPair]:
     """The first MAX_PAIRS pairs of the turns of two trajectories, each given by its turn events in order.
 
-    `steps` limits the work of all pairs together, by default to PAGE_STEPS; when they are used up, the remaining texts
-    that differ are not compared.
+    Once PAGE_STEPS are used up, the remaining texts that differ are not compared.
     """
-    steps = steps or Steps(PAGE_STEPS)
+    steps = PAGE_STEPS
     result = []
     for number in range(min(MAX_PAIRS, max(len(left), len(right)))):
         one = left[number] if number < len(left) else None
         other = right[number] if number < len(right) else None
-        thought, answer = (
-            word_diff(_text_of(one, what), _text_of(other, what), steps) for what in ("thought", "answer")
-        )
-        result.append(TurnPair(number, one, other, thought, answer))
+        texts = []
+        for what in ("thought", "answer"):
+            texts.append(word_diff(_text_of(one, what), _text_of(other, what), min(steps, PAIR_STEPS)))
+            steps -= texts[-1].steps
+        result.append(TurnPair(number, one, other, *texts))
     return result
 
 
@@ -110,30 +109,54 @@ def _text_of(event: Mapping[str, Any] | None, what: str) -> str:
     return str(event.get(what) or "")
 
 
-def word_diff(left: str, right: str, steps: Steps | None = None) -> Text:
+def word_diff(left: str, right: str, limit: int = PAIR_STEPS) -> Text:
     """Word diff. Spaces are not words, so that different line breaks are no difference.
 
-    It takes at most PAIR_STEPS of `steps`; texts that would take more are not compared.
+    Texts that would take more than `limit` steps are not compared.
     """
     if left == right:
         return Text([DiffPiece("same", left)] if left else [])
     if not left or not right:
         return Text([DiffPiece("gone", left)] if left else [DiffPiece("new", right)])
-    steps = steps or Steps(PAIR_STEPS)
+    uncompared = Text([DiffPiece("gone", left), DiffPiece("new", right)], compared=False, steps=limit)
+    steps = len(left) + len(right)
+    if steps > limit:  # before the words are looked for
+        return uncompared
+    one, other = _words(left), _words(right)
+    matcher = _LimitedMatcher([word.strip() for word in one], [word.strip() for word in other], limit - steps)
     try:
-        if steps.left <= 0:
-            raise TooDifferent
-        pair_steps = steps.at_most(PAIR_STEPS)
-        pair_steps.take(1 + (len(left) + len(right)) // CHARACTERS_OF_A_STEP)  # before the words are looked for
-        one, other = _words(left), _words(right)
-        ids: dict[str, int] = {}
-        first, second = ([ids.setdefault(word.strip(), len(ids)) for word in words] for words in (one, other))
-        blocks = matching_blocks(first, second, pair_steps)
-    except TooDifferent:
-        return Text([DiffPiece("gone", left), DiffPiece("new", right)], compared=False)
+        blocks = matcher.get_matching_blocks()
+    except _TooDifferent:
+        return uncompared
+    return Text(_pieces(one, other, blocks), steps=limit - matcher.rest)
+
+
+class _TooDifferent(Exception):
+    """The comparison needs more steps than it may take."""
+
+
+class _LimitedMatcher(SequenceMatcher[str]):
+    """Counts the words that it compares. Raises _TooDifferent."""
+
+    def __init__(self, first: list[str], second: list[str], limit: int) -> None:
+        super().__init__(None, first, second, autojunk=False)
+        occurrences = Counter(second)
+        self._steps = [0, *accumulate(1 + occurrences[word] for word in first)]  # to look for the words before each
+        self.rest = limit
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """As SequenceMatcher does, which asks for parts of the texts again and again."""
+        self.rest -= self._steps[len(self.a) if ahi is None else ahi] - self._steps[alo]
+        if self.rest < 0:
+            raise _TooDifferent
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _pieces(one: Sequence[str], other: Sequence[str], blocks: Sequence[tuple[int, int, int]]) -> list[DiffPiece]:
+    """Pieces of both texts, given the positions and lengths of their equal stretches; the last one is empty."""
     pieces: list[DiffPiece] = []
     a = c = 0
-    for start, other_start, length in [*blocks, (len(one), len(other), 0)]:
+    for start, other_start, length in blocks:
         end, other_end = start + length, other_start + length
         pieces += [
             DiffPiece("gone", "".join(one[a:start])),
@@ -141,7 +164,7 @@ def word_diff(left: str, right: str, steps: Steps | None = None) -> Text:
             DiffPiece("same", "".join(one[start:end]), "".join(other[other_start:other_end])),
         ]
         a, c = end, other_end
-    return Text([piece for piece in pieces if piece.text])
+    return [piece for piece in pieces if piece.text]
 
 
 def _words(text: str) -> list[str]:

@@ -54,14 +54,6 @@ def stale_trainer(pid_file: Path) -> int | None:
     return pid if is_same else None
 
 
-def children(pid: int) -> list[int]:
-    """Pids of the running children of a process."""
-    if Path("/proc/self/stat").exists():
-        return [child for child in _pids() if _parent(child) == pid]
-    pairs = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True).stdout.split()
-    return [int(child) for child, parent in zip(pairs[::2], pairs[1::2], strict=True) if int(parent) == pid]
-
-
 def tagged_processes(tag: str) -> list[int]:
     """Pids of the running processes with this tag; empty where the system has no /proc."""
     variable = f"{TAG}={tag}".encode()
@@ -82,15 +74,6 @@ def _pids() -> list[int]:
         return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except FileNotFoundError:
         return []
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):  # the last: another account's, with hidepid
-        return None
-    state, parent = stat[stat.rindex(")") + 2 :].split()[:2]
-    return None if state in "ZX" else int(parent)
 
 
 def _environment(pid: int) -> list[bytes]:

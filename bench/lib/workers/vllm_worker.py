@@ -1,17 +1,16 @@
 """Plays rollouts with vLLM inside an environment that has vLLM.
 
-Reads lines of JSON {"firsts", "observations", "lengths"} and answers {"tokens": …, "seconds": …}. Imports only the
-standard library and vLLM.
+`python -m bench.lib.workers.vllm_worker JOB` waits for commands (worker_protocol.py) with "firsts", "observations" and
+"lengths", and answers {"tokens": …}. Imports only the standard library and vLLM.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
-import time
 from typing import Any
+
+from bench.lib.worker_protocol import WorkerConnection
 
 
 class Engine:
@@ -77,22 +76,16 @@ def _final() -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--dtype", required=True)
-    parser.add_argument("--rows", type=int, required=True)
-    parser.add_argument("--context", type=int, required=True)
-    options = parser.parse_args()
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # output of the engine is not a result
-    engine = Engine(options.model, options.dtype, options.rows, options.context)
-    print("ready", file=out, flush=True)
-    for line in sys.stdin:
+    connection, job = WorkerConnection(), json.loads(sys.argv[1])
+    import torch  # after the connection: output of libraries is not a result
+    import vllm
+
+    engine = Engine(**job)
+    connection.answer(versions={"vLLM": vllm.__version__, "torch": torch.__version__})
+    while True:
+        work = connection.next()
         engine.forget()
-        work = json.loads(line)
-        started = time.perf_counter()
-        tokens = engine.play(work["firsts"], work["observations"], work["lengths"])
-        print(json.dumps({"tokens": tokens, "seconds": time.perf_counter() - started}), file=out, flush=True)
+        connection.answer(tokens=engine.play(work["firsts"], work["observations"], work["lengths"]))
 
 
 if __name__ == "__main__":

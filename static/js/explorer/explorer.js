@@ -4,94 +4,76 @@
  * offers new results. The server renders the list; htmx swaps it in.
  */
 
-import { countAll } from "./explorer_counts.js";
 import { fetchJson } from "../ui/fetch_json.js";
 import { describe, onKey } from "../ui/shortcuts.js";
 import { need, setText } from "../ui/dom.js";
-import { percent, plural, signed } from "../ui/formatting.js";
+import { plural } from "../ui/formatting.js";
 
-/** @typedef {import("./explorer_counts.js").Counts} Counts */
-/** @typedef {import("./explorer_counts.js").Facts} Facts */
+/**
+ * What was found up to an event of the run; in words only in answers of the server.
+ * @typedef {{seq: number, found: number, words?: string}} Counts
+ */
 
-const FETCH_INTERVAL = 8_000;
-const ANNOUNCE_INTERVAL = 5_000;
-const MAX_RECENT = 600;
+const FETCH_INTERVAL = 5_000;
+/** Interval in times of the last answer: a slow count is asked for less often. */
+const PAUSE = 20;
 const form = /** @type {HTMLFormElement} */ (need(document, "[data-filters]"));
-/** @type {Counts|null} */ let counts = null;
-/** Most recent events: a list in flight may have been rendered before them. @type {import("../types.js").Event[]} */
-let recent = [];
+/** @type {Counts|null} null: the run has ended */ let counts = null;
 let renderedCount = 0;
-let timer = 0;
+/** The newest event that the page knows of. */
+let newest = 0;
+let interval = FETCH_INTERVAL;
 let fetching = 0;
 
 /** Read the counts of the last rendered list. */
 function readRendered() {
-  /** @type {Counts|null} */ const rendered = JSON.parse(
-    document.getElementById("explorer-counts")?.textContent ?? "null",
-  );
-  renderedCount = rendered?.now.found ?? 0;
-  start(rendered);
-}
-
-/** @param {Counts|null} rendered */
-function start(rendered) {
-  counts = rendered && countAll(rendered, recent);
-  if (counts && !counts.by_itself && counts.seq > (rendered?.seq ?? 0)) fetchSoon();
-  else showSoon();
-}
-
-/** @param {Facts} facts */
-function factsWords(facts) {
-  const found = facts.found.toLocaleString("en");
-  if (facts.more) return `More than ${found} found · narrow the filters to see their results`;
-  const parts = [`${found} found`];
-  if (facts.ended > 0) parts.push(`${percent(facts.success / facts.ended)} solved`);
-  if (facts.rewarded > 0) parts.push(`mean reward ${signed(facts.reward / facts.rewarded)}`);
-  return parts.join(" · ");
+  counts = JSON.parse(document.getElementById("explorer-counts")?.textContent ?? "null");
+  renderedCount = counts?.found ?? 0;
+  fetchIfBehind();
 }
 
 function show() {
-  timer = 0;
   if (!counts) return;
   const facts = document.querySelector("[data-facts]");
-  if (facts) setText(facts, factsWords(counts.now));
+  if (facts && counts.words) setText(facts, counts.words);
   const offer = document.querySelector("[data-new]");
   if (!(offer instanceof HTMLElement)) return;
-  const fresh = counts.now.found - renderedCount;
+  const fresh = counts.found - renderedCount;
   offer.hidden = fresh <= 0;
   if (fresh > 0) setText(offer, `${plural(fresh, "new one", "new ones")}: show`);
 }
 
-/** Rate-limited so that the text can be read or spoken. */
-function showSoon() {
-  timer ||= window.setTimeout(show, ANNOUNCE_INTERVAL);
+function fetchIfBehind() {
+  if (counts && counts.seq < newest) fetchSoon();
 }
 
-/** Fetch counts that only the server can compute, at most once per interval. */
+/** Fetch counts, at most once per interval: the text can be read or spoken meanwhile. */
 function fetchSoon() {
   fetching ||= window.setTimeout(
     async () => {
       const before = counts;
+      const asked = performance.now();
       const now = await fetchJson(`${form.dataset.counts}${location.search}`);
+      interval = Math.max(FETCH_INTERVAL, PAUSE * (performance.now() - asked));
       fetching = 0;
-      if (!now || before !== counts) return; // the list was replaced meanwhile and brought its own counts
-      start(now);
-      show();
+      if (!now) return; // the next event asks again
+      if (before === counts) {
+        counts = now;
+        show();
+      } // else the list was replaced meanwhile and brought its own counts
+      fetchIfBehind();
     },
-    FETCH_INTERVAL * (0.75 + Math.random() / 2),
+    interval * (0.75 + Math.random() / 2),
   );
 }
 
 document.addEventListener("runevents", (event) => {
-  if (!counts) return;
-  const { detail } = /** @type {CustomEvent} */ (event);
-  recent = [...recent, ...detail].slice(-MAX_RECENT);
-  counts = countAll(counts, detail);
-  if (counts.by_itself) showSoon();
-  else fetchSoon();
+  const { detail } = /** @type {CustomEvent<import("../types.js").Event[]>} */ (event);
+  newest = detail[detail.length - 1]?.seq ?? newest;
+  fetchIfBehind();
 });
 document.addEventListener("runreloaded", () => {
-  recent = [];
+  newest = 0; // events may be numbered anew
   if (counts) fetchSoon();
 });
 

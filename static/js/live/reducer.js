@@ -185,7 +185,7 @@ function turn(state, event) {
  * Whether a turn broke the format, after one more turn. Null: none is known to, and not all were judged.
  * @param {boolean|null} before @param {Event} event
  */
-export function formatBroken(before, event) {
+function formatBroken(before, event) {
   if (before || event.format_valid === false) return true;
   return before === null || event.format_valid == null ? null : false;
 }
@@ -195,7 +195,7 @@ export function formatBroken(before, event) {
  * @param {boolean|null} broken
  * @param {Event} event
  */
-export function formatBrokenAtEnd(broken, event) {
+function formatBrokenAtEnd(broken, event) {
   return event.turns > 0 || event.tokens != null ? broken : null;
 }
 
@@ -203,7 +203,7 @@ export function formatBrokenAtEnd(broken, event) {
  * Status of an attempt that ended: one that a pause cut short, or of unknown success, is neither solved nor failed.
  * @param {Event} event
  */
-export function endStatus(event) {
+function endStatus(event) {
   if (event.success) return "success";
   if (event.end === "interrupted") return "interrupted";
   return event.success === false ? "failed" : "unknown";

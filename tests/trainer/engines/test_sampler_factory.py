@@ -11,11 +11,11 @@ import pytest
 from pydantic import ValidationError
 
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from trainer.cli.main import parser
 from trainer.config.engine import EngineConfig
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import ENGINES, make_sampler
-from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm import serve
 from trainer.engines.vllm.vllm_client import ServerError, VllmServer

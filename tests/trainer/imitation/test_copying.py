@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import Qwen2ForCausalLM
 
-from trainer.imitation.copying import TOKENS, copyable_tokens, copying_batch, copying_loss, share_copied
+from trainer.imitation.copying import TOKENS, copyable_tokens, copying_batch, copying_loss
 from trainer.policy import pocket
 from trainer.policy.chat_format import ChatFormat
 
@@ -30,6 +30,14 @@ def test_copied_tokens_continue_as_the_text_before_them(seed: int) -> None:
         ends = [place for place in range(length) if copied[place]]
         assert len(ends) > length // 4
         assert all((ids[place - 1], ids[place]) in pairs for place in ends)
+
+
+def share_copied(model, batch) -> float:
+    """Share of copied tokens, 0 to 1, that the model finds the most probable."""
+    with torch.no_grad():
+        written = model(input_ids=batch.ids).logits[:, :-1].argmax(-1)
+    copied = batch.copied[:, 1:]
+    return float((written[copied] == batch.ids[:, 1:][copied]).float().mean())
 
 
 def test_frequent_tokens_are_few_and_make_up_their_share() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from tests.trainer.learner.test_learner import learner_for, played, weights
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.policy.test_chat_format import STYLES, env_names, responses
@@ -16,7 +17,6 @@ from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import LossTotals
 from trainer.config.rollout import SYSTEM
 from trainer.config.run import PolicyConfig, RunConfig
-from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Turn
 from trainer.learner.advantage_estimation import estimate_advantages

@@ -15,6 +15,7 @@ import torch
 
 from tests.envs.plugins import offering
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.rollout.test_runner import ROOM, player, train_request
 from trainer.algorithms import advantages
@@ -22,7 +23,6 @@ from trainer.algorithms.group_filter import keep_groups, kept_count
 from trainer.algorithms.rewards import normalize
 from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import pass_at_k
-from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.evaluation import suite_runner
 from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn

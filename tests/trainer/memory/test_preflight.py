@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from trainer.cli.main import main
 from trainer.config.files import load_preset, with_overrides
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import in_chunks
-from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Notice, RunFinished, RunStarted
 from trainer.journal.reader import read
 from trainer.loops import run_factory

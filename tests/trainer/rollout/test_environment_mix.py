@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 import envs
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.rollout.test_runner import player
 from trainer.algorithms.group_filter import FILTERS, FilterMethod, keep_groups, keep_within
 from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
-from trainer.engines.scripted import ScriptedSampler
 from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
 from trainer.metrics.registry import spec_of
 from trainer.rollout.environment_mix import (

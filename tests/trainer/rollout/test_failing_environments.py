@@ -4,11 +4,11 @@ import pytest
 
 from tests.envs.plugins import offering
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.rollout.test_runner import player, train_request
 from trainer.cli import main
 from trainer.config.run import RunConfig
-from trainer.engines.scripted import ScriptedSampler
 from trainer.rollout.runner import EnvironmentsFailedError
 from trainer.rollout.trajectory import collate
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import envs
 from envs.sokoban.sokoban_env import Sokoban
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from trainer.algorithms import thought_rewards
 from trainer.config.run import RunConfig
-from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import GroupStarted, TrajectoryFinished, Turn
 from trainer.rollout.episode import ContextError, Episode

@@ -23,7 +23,7 @@ from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.rollout.prompts import opening_message
-from trainer.studies import command, grid, page, results
+from trainer.studies import command, grid, page, results, tables
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
 from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
@@ -387,4 +387,4 @@ def test_the_page_is_made_from_the_records(tmp_path, complete):
     text = (tmp_path / "figure-11.md").read_text()
     assert record["machine"] in text
     assert text.count("\n| ") == text.count(" |\n")
-    assert page.table(("a", "b"), [("1|2", "3")]) == "| a | b |\n| --- | --- |\n| 1\\|2 | 3 |"
+    assert tables.table(("a", "b"), [("1|2", "3")]) == "| a | b |\n| --- | --- |\n| 1\\|2 | 3 |"

@@ -16,7 +16,8 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
 from webapp.annotations import mention_mail
 from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment, do_set_mention_mail
-from webapp.annotations.models import Mention
+from webapp.annotations.models import MailPreference, Mention
+from webapp.notifications.inbox import unread_count
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
@@ -62,27 +63,28 @@ def test_the_navigation_counts_unread_mentions_and_opening_marks_as_read(
 ) -> None:
     first = do_comment(trajectory, people.owner, "@linus one", 0)
     do_comment(trajectory, people.owner, "@linus two <b>")
-    page = member.client.get("/mentions").content.decode()
+    page = member.client.get("/inbox?show=mentions").content.decode()
     assert contains(page, '<b class="unread">2<')
     assert "two &lt;b&gt;" in page
+    assert "ada mentioned you on turn 1 of " in page
     mention = Mention.objects.get(comment=first)
     assert who.viewer.get(f"/mentions/{mention.slug}").status_code == 404
     answer = member.client.get(f"/mentions/{mention.slug}")
     assert answer.headers["Location"] == f"/t/{trajectory.slug}?turn=1#comment-{first.slug}"
     assert contains(member.client.get("/environments").content.decode(), '<b class="unread">1<')
-    member.client.post("/mentions/read")
-    assert 'class="unread"' not in member.client.get("/mentions").content.decode()
+    answer = member.client.post("/inbox/read", {"show": "mentions"})
+    assert 'class="unread"' not in member.client.get(answer.headers["Location"]).content.decode()
 
 
-def test_anonymous_users_get_the_login_and_others_their_own_mentions(
+def test_members_see_their_own_mentions_only(
     trajectory: Trajectory, people: People, member: Member, who: Visitors
 ) -> None:
     do_comment(trajectory, people.owner, "@linus for your eyes")
-    assert who.anonymous.get("/mentions").status_code == 302
+    assert "for your eyes" in member.client.get("/inbox?show=mentions").content.decode()
     for client in (who.owner, who.viewer, who.outsider):
-        assert "for your eyes" not in client.get("/mentions").content.decode()
+        assert "for your eyes" not in client.get("/inbox?show=mentions").content.decode()
     Membership.objects.filter(user=member.user).delete()
-    assert "for your eyes" not in member.client.get("/mentions").content.decode()
+    assert "for your eyes" not in member.client.get("/inbox?show=mentions").content.decode()
 
 
 def test_the_unread_count_takes_one_query(
@@ -91,8 +93,6 @@ def test_the_unread_count_takes_one_query(
     for number in range(5):
         do_comment(trajectory, people.owner, f"@linus {number}")
     with django_assert_max_num_queries(1):
-        from webapp.annotations.panel import unread_count
-
         assert unread_count(member.user) == 5
 
 
@@ -122,9 +122,12 @@ def test_no_mail_is_sent_if_disabled_without_address_or_already_read(
 
 def test_the_mail_preference_applies_to_pending_mails(trajectory: Trajectory, people: People, member: Member) -> None:
     do_comment(trajectory, people.owner, "@linus one")
-    assert "Stop e-mails" in member.client.get("/mentions").content.decode()
-    member.client.post("/mentions/mail", {"mail": "0"})
-    assert "E-mail them to me" in member.client.get("/mentions").content.decode()
+    asked = 'name="mention_mail" value="1"'
+    assert f"{asked} checked" in member.client.get("/inbox").content.decode()
+    member.client.post("/inbox/settings", {"own_runs": "1"})
+    page = member.client.get("/inbox").content.decode()
+    assert asked in page
+    assert f"{asked} checked" not in page
     assert mention_mail.send_due() == 0
 
 
@@ -134,7 +137,11 @@ def test_without_a_mail_server_no_mail_is_sent_and_the_page_explains_it(
     settings.ECHOSCOPE_MAIL = False
     do_comment(trajectory, people.owner, "@linus one")
     assert mention_mail.send_due() == 0
-    assert "E-mail is not configured" in member.client.get("/mentions").content.decode()
+    page = member.client.get("/inbox").content.decode()
+    assert "E-mail is not configured" in page
+    assert "mention_mail" not in page
+    member.client.post("/inbox/settings", {})
+    assert not MailPreference.objects.exists(), "the form did not ask"
 
 
 def test_a_refused_mail_is_retried_and_finally_given_up(

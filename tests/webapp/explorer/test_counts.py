@@ -1,28 +1,26 @@
-"""Counts of the explorer during a live run: counts at event n plus later events equal those at event m."""
+"""Counts of the explorer: sums of what is found, read again during a live run."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.http import QueryDict
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pytest_django import Settings
 
 from tests.webapp import recorded_journal
 from tests.webapp.conftest import People
-from tests.webapp.explorer.scripted_run import rollout_events, story, write_story
-from tests.webapp.javascript import evaluate
-from tests.webapp.journal_builder import started
+from tests.webapp.explorer.scripted_run import story, write_story
+from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from trainer.journal import reader
-from webapp.explorer.counts import ResultCounts, facts, live_counts
-from webapp.explorer.trajectory_filters import Filters
+from webapp.explorer.counts import ResultCounts, facts
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.runs.models import Run
+
+__all__ = ["who"]
 
 QUERIES = [
     "",
@@ -98,15 +96,7 @@ def unrewarded(events: list[journal.Event]) -> list[journal.Event]:
     ]
 
 
-JOURNALS = [
-    [event.model_dump_json() for event in events]
-    for events in (story(), sokoban(), unsent(story()), unrewarded(story()))
-]
-
-
-def recorded(lines: list[str]) -> list[journal.Event]:
-    """Copies of the events, since a journal's writer numbers the given ones."""
-    return [reader.parse_line(json.dumps(json.loads(line) | {"seq": 1}), 1) for line in lines]
+JOURNALS = (story, sokoban, lambda: unsent(story()), lambda: unrewarded(story()))
 
 
 def parsed(query: str) -> Filters:
@@ -115,7 +105,9 @@ def parsed(query: str) -> Filters:
     return filters
 
 
-def new_run(people: People) -> Run:
+@pytest.fixture
+def live(people: People, tmp_path: Path, settings: Settings) -> Run:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path
     return Run.objects.create(
         team=people.team,
         author=people.owner,
@@ -126,108 +118,35 @@ def new_run(people: People) -> Run:
     )
 
 
-def counts(run: Run, query: str) -> dict[str, Any]:
-    filters = parsed(query)
-    data: dict[str, Any] = json.loads(json.dumps(live_counts(run, filters)))
-    return data
+@pytest.mark.parametrize("events", JOURNALS)
+def test_counts_are_sums_of_what_is_found(events: Callable[[], list[journal.Event]], live: Run) -> None:
+    run = write_story(live, events())
+    for query in QUERIES:
+        found = list(filter_trajectories(run, parsed(query)))
+        ended = [one for one in found if one.status in ("success", "failed")]
+        rewards = [one.total_reward for one in found if one.rewarded and one.status in ("success", "failed", "unknown")]
+        counts = facts(run, parsed(query))
+        assert (counts.found, counts.ended, counts.rewarded) == (len(found), len(ended), len(rewards)), query
+        assert counts.success == sum(one.status == "success" for one in ended), query
+        assert counts.reward == pytest.approx(sum(rewards)), query
 
 
-def events_after(run: Run, seq: int) -> list[dict[str, Any]]:
-    frames = run.batches.filter(last_seq__gt=seq).order_by("last_seq").values_list("frame", flat=True)
-    return [event for frame in frames for event in json.loads(frame)["events"] if event["seq"] > seq]
-
-
-def counted(early: list[dict[str, Any]], events: list[dict[str, Any]], cuts: list[int]) -> list[dict[str, Any]]:
-    """Counts computed by the browser from events in several frames."""
-    code = """(() => {
-        const ends = [...data.cuts, data.events.length];
-        return data.early.map((counts) => {
-            let start = 0;
-            for (const end of ends) { counts = countAll(counts, data.events.slice(start, end)); start = end; }
-            return counts;
-        });
-    })()"""
-    result: list[dict[str, Any]] = evaluate(
-        "explorer/explorer_counts.js", code, {"early": early, "events": events, "cuts": sorted(cuts)}
-    )
-    return result
-
-
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_counts_updated_by_events_equal_reloaded_counts(
-    data: st.DataObject, people: People, tmp_path: Path, settings: Settings
-) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    events = recorded(data.draw(st.sampled_from(JOURNALS), label="journal"))
-    n = data.draw(st.integers(1, len(events)), label="n")
-    m = data.draw(st.integers(n, len(events)), label="m")
-    run = write_story(new_run(people), events[:n])
-    early = [counts(run, query) for query in QUERIES]
-    assert all(one["by_itself"] and one["seq"] == n for one in early)
-    run = write_story(run, events[n:m])
-    since = events_after(run, n)
-    cuts = data.draw(st.lists(st.integers(0, len(since)), max_size=3), label="frames")
-
-    late = counted(early, since, cuts)
-
-    for query, one in zip(QUERIES, late, strict=True):
-        reloaded = facts(run, parsed(query))
-        assert one["by_itself"], query
-        assert one["seq"] == m, query
-        browser = ResultCounts(**one["now"])
-        assert (browser.found, browser.ended, browser.success) == (reloaded.found, reloaded.ended, reloaded.success), (
-            query
-        )
-        assert browser.rewarded == reloaded.rewarded, query
-        assert browser.reward == pytest.approx(reloaded.reward), query
-
-
-@pytest.fixture
-def live(people: People, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return write_story(new_run(people), recorded(JOURNALS[0])[:200])
-
-
-def test_a_new_attempt_a_rewind_or_a_gap_requests_counts_from_the_server(live: Run) -> None:
-    early = counts(live, "")
-    head = {"seq": early["seq"] + 1, "time": 0.0}
-    again = started(2, from_iteration=1).model_dump() | head
-    rewound = journal.Rewound(number=1, from_iteration=3, to_iteration=1).model_dump() | head
-    gap = recorded(JOURNALS[0])[210].model_dump() | {"seq": early["seq"] + 5}
-    for event in (again, rewound, gap):
-        [late] = counted([early], [event], [])
-        assert not late["by_itself"]
-        assert late["seq"] == event["seq"]
-
-
-def test_events_already_applied_change_nothing(live: Run) -> None:
-    early = [counts(live, query) for query in QUERIES]
-    assert counted(early, events_after(live, 0), [50]) == early
-
-
-def test_filters_needing_the_database_request_server_counts(live: Run) -> None:
-    for query in ("text=corner", "starred=yes", "tag=odd"):
-        known = counts(live, query)
-        assert not known["by_itself"]
-        assert "open" not in known
-
-
-def test_a_large_rollout_is_counted_by_the_server(
-    people: People, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    run = write_story(new_run(people), [started(), *rollout_events(1, groups=3, size=4, rounds=1)])
-    monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 12)
-    assert counts(run, "")["by_itself"]
-    monkeypatch.setattr("webapp.explorer.counts.MAX_OPEN", 11)
-    assert not counts(run, "")["by_itself"]
+def test_a_page_of_a_live_run_reads_the_counts_again(live: Run, who: Visitors) -> None:
+    run = write_story(live, story()[:200])
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING)
+    page = who.owner.get(f"/runs/{run.slug}/trajectories?split=train").content.decode()
+    shown = json.loads(page.partition('id="explorer-counts" type="application/json">')[2].partition("<")[0])
+    answer = who.owner.get(f"/runs/{run.slug}/trajectories.json?split=train").json()
+    assert shown == {"seq": 200, "found": answer["found"]}
+    assert answer["seq"] == 200
+    assert answer["words"].startswith(f"{answer['found']} found · ")
+    assert answer["words"] in page
 
 
 def test_beyond_the_limit_the_count_shows_more(live: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = facts(live, Filters()).found
+    run = write_story(live, story()[:200])
+    everything = facts(run, Filters()).found
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything)
-    assert not facts(live, Filters()).more
+    assert not facts(run, Filters()).more
     monkeypatch.setattr("webapp.explorer.counts.LIMIT", everything - 1)
-    assert facts(live, Filters()) == ResultCounts(everything - 1, 0, 0, 0.0, 0, more=True)
-    assert not counts(live, "")["by_itself"]
+    assert facts(run, Filters()) == ResultCounts(everything - 1, 0, 0, 0.0, 0, more=True)

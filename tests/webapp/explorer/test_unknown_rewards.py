@@ -18,7 +18,7 @@ from pytest_django import Settings
 import echoscope
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
-from webapp.explorer.counts import ResultCounts, facts, live_counts
+from webapp.explorer.counts import ResultCounts, facts
 from webapp.explorer.facets import survey
 from webapp.explorer.found import find_place
 from webapp.explorer.highlights import of_iteration
@@ -87,7 +87,6 @@ def test_all_counts_are_the_same(people: People, tmp_path: Path) -> None:
     wanted = ResultCounts(found=6, ended=4, success=2, reward=1.5, rewarded=3)
     assert facts(run, Filters()) == wanted
     assert survey(run, Filters()).totals == wanted
-    assert ResultCounts(**live_counts(run, Filters())["now"]) == wanted
 
 
 @pytest.mark.parametrize("query, found", [("reward_min=0", 2), ("reward_max=1", 2), ("reward_min=-5&reward_max=5", 3)])
@@ -99,7 +98,6 @@ def test_a_range_of_rewards_leaves_out_unknown_ones(query: str, found: int, peop
     assert filter_trajectories(run, filters).filter(rewarded=False).count() == 0
     assert (totals.found, totals.rewarded) == (found, found)
     assert facts(run, filters) == totals
-    assert ResultCounts(**live_counts(run, filters)["now"]) == totals
 
 
 def test_other_facets_count_within_a_range_of_rewards(people: People, tmp_path: Path) -> None:
@@ -142,14 +140,6 @@ def test_no_highlight_is_chosen_for_a_reward_that_was_not_recorded(people: Peopl
     run.groups.update(mean=5.0, std=0.0, kept=True)
     captions = [highlight.caption for highlight in of_iteration(run, 1)]
     assert [caption for caption in captions if "reward 0" in caption] == []
-
-
-@pytest.mark.parametrize("query", ["", "reward_min=0"])
-def test_a_page_can_continue_the_counts_from_events(query: str, people: People, tmp_path: Path) -> None:
-    run = record(tmp_path / "run", people, PAIR)
-    counts = live_counts(run, parsed(query))
-    assert counts["by_itself"]
-    assert [row["reward"] for row in counts["open"]] == [0.7, None]
 
 
 SORTED: list[Attempt] = [

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.trajectories import text_diff
-from webapp.trajectories.edit_script import Steps
 from webapp.trajectories.text_diff import PAGE_STEPS, PAIR_STEPS, compare_turns, word_diff
 
 WORDS = st.lists(st.sampled_from(["push", "the", "box", "up", "down", "(2,", "3)", "row_7", "…"]), max_size=20)
@@ -37,47 +35,36 @@ def test_only_changed_words_are_marked() -> None:
 
 @given(st.text("ab (\n\t", max_size=40), st.text("ab (\n\t", max_size=40), st.sampled_from([0, 5, 60, PAIR_STEPS]))
 def test_the_marks_rebuild_both_texts_whatever_the_limit(left: str, right: str, limit: int) -> None:
-    text = word_diff(left, right, Steps(limit))
+    text = word_diff(left, right, limit)
     assert joined(text.left) == left
     assert joined(text.right) == right
 
 
 def test_repetitive_thoughts_are_shown_without_a_diff_after_a_limited_number_of_steps() -> None:
     left, right = "a b " * 749, "b a a " * 499
-    steps = Steps(PAGE_STEPS)
-    text = word_diff(left, right, steps)
+    text = word_diff(left, right)
     assert not text.compared
     assert [piece.kind for piece in text.pieces] == ["gone", "new"]
     assert joined(text.left) == left
     assert joined(text.right) == right
-    assert steps.left > PAGE_STEPS - PAIR_STEPS - 3000
+    assert text.steps <= PAIR_STEPS
     assert word_diff(left, left).same
 
 
-def test_a_page_of_repetitive_turns_uses_its_steps_up_and_no_more() -> None:
-    left, right = [turn("a b " * 749)] * 30, [turn("b a a " * 499)] * 30
-    steps = Steps(PAGE_STEPS)
-    pairs = compare_turns(left, right, steps)
-    assert not any(pair.thought.compared for pair in pairs)
+def test_thoughts_without_a_common_sentence_are_compared() -> None:
+    left = " ".join(f"step {number}: box {number % 7} is at row {number % 5}." for number in range(100))
+    right = " ".join(f"move {number}, the wall is right of column {number % 6}." for number in range(100))
+    assert word_diff(left, right).compared
+
+
+def test_a_page_uses_its_steps_up_and_no_more() -> None:
+    long, other = "a b " * 120, "b a a " * 80
+    cost = word_diff(long, other).steps
+    pairs = compare_turns([turn(long)] * 60, [turn(other)] * 60)
+    compared = [pair.thought.compared for pair in pairs]
+    assert compared == sorted(compared, reverse=True)
+    assert sum(compared) == PAGE_STEPS // cost
     assert all(pair.answer.same for pair in pairs)
-    assert -3000 < steps.left <= 0
-
-
-def test_pairs_after_the_last_step_are_not_even_split_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    split: list[str] = []
-    words = text_diff._words
-
-    def observed(text: str) -> list[str]:
-        split.append(text)
-        return words(text)
-
-    monkeypatch.setattr(text_diff, "_words", observed)
-    long, other = "a b " * 16_000, "b a a " * 11_000
-    steps = Steps(PAGE_STEPS)
-    pairs = compare_turns([turn(long)] * 60, [turn(other)] * 60, steps)
-    assert not any(pair.thought.compared for pair in pairs)
-    assert len(split) <= 2 * (PAGE_STEPS // PAIR_STEPS)
-    assert steps.left > -PAIR_STEPS
 
 
 def test_a_page_has_a_limited_number_of_pairs() -> None:

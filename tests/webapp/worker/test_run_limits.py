@@ -107,7 +107,6 @@ class TestMeasurements:
         assert memory_bytes([1, os.getpid()], 10**15) > 0
         assert memory_bytes([1], -1) == 0
         assert parent_guard.start_time(1) == ""
-        assert 1 not in parent_guard.children(0)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
     def test_shared_memory_counts_once(self) -> None:

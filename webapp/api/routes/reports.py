@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -52,13 +51,7 @@ def list_reports(request: HttpRequest, filters: Query[ReportFilter]) -> ReportPa
         reports = reports.filter(archived_at__isnull=not filters.archived)
     if filters.text:
         reports = reports.filter(Q(title__icontains=filters.text) | Q(body__icontains=filters.text))
-    if filters.cursor:
-        moment, slug = cursors.unpack("reports", filters.cursor)
-        created = datetime.fromisoformat(moment)
-        reports = reports.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    items = list(reports.order_by("-created_at", "-slug")[: filters.limit + 1])
-    page, more = items[: filters.limit], len(items) > filters.limit
-    following = cursors.pack("reports", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
+    page, following = cursors.newest_first(reports, "reports", filters.cursor, filters.limit)
     out = [ReportOut.model_validate(_report(request, report)) for report in page]
     return ReportPage(items=out, next_cursor=following)
 
@@ -129,13 +122,8 @@ def _edit(request: HttpRequest, requester: Caller, report: Report, payload: Repo
 
 def _find(requester: Caller, slug: str) -> Report:
     """The report of that slug if the caller may read it. Raises Problem 404."""
-    reports = Report.objects.visible_to(requester.user).select_related("team", "author")
-    if requester.team is not None:
-        reports = reports.filter(team=requester.team)
-    report = reports.filter(slug=slug).first()
-    if report is None:
-        raise Problem(404, f"There is no report {slug}, or it belongs to a team you are not in.")
-    return report
+    visible = Report.objects.visible_to(requester.user).select_related("team", "author")
+    return requester.find(visible, slug, "report")
 
 
 def _report(request: HttpRequest, report: Report) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Annotated, Any
 
 import yaml
@@ -13,13 +12,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
+from trainer.config.dotted import UnknownSetting
 from trainer.config.files import (
     as_messages,
     find_preset,
     load_preset,
-    open_budgets,
     ordered_dump,
     preset_names,
+    with_values,
 )
 from trainer.config.run import RunConfig
 from webapp.api import cursors
@@ -71,13 +71,7 @@ def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> RunPage:
         runs = runs.filter(group=filters.group)
     if filters.text:
         runs = runs.filter(Q(title__icontains=filters.text) | Q(tags__contains=[filters.text]))
-    if filters.cursor:
-        moment, slug = cursors.unpack("runs", filters.cursor)
-        created = datetime.fromisoformat(moment)
-        runs = runs.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    items = list(runs.order_by("-created_at", "-slug")[: filters.limit + 1])
-    page, more = items[: filters.limit], len(items) > filters.limit
-    following = cursors.pack("runs", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
+    page, following = cursors.newest_first(runs, "runs", filters.cursor, filters.limit)
     return RunPage(items=[run_out(request, run) for run in page], next_cursor=following)
 
 
@@ -196,18 +190,12 @@ def _config(data: dict[str, Any]) -> RunConfig:
 
 
 def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
-    data: dict[str, Any] = config.model_dump()
-    for name, value in overrides.items():
-        *path, last = name.split(".")
-        place = data
-        for part in path:
-            inner = place.get(part)
-            if not isinstance(inner, dict):
-                raise invalid({name: "there is no setting of this name"})
-            place = inner
-        place[last] = value
-    open_budgets(data, config, overrides)
-    return storable(_config(data))
+    try:
+        return storable(with_values(config, overrides))
+    except UnknownSetting as error:
+        raise invalid({error.name: "there is no setting of this name"}) from None
+    except ValidationError as error:
+        raise invalid(dict(as_messages(error.errors()))) from None
 
 
 def storable(config: RunConfig) -> RunConfig:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, cast
 
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Query, Router, Schema, Status
@@ -74,13 +73,7 @@ def list_studies(request: HttpRequest, filters: Query[StudyFilter]) -> StudyPage
         studies = studies.filter(state=filters.state)
     if filters.text:
         studies = studies.filter(title__icontains=filters.text)
-    if filters.cursor:
-        moment, slug = cursors.unpack("studies", filters.cursor)
-        created = datetime.fromisoformat(moment)
-        studies = studies.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    items = list(studies.order_by("-created_at", "-slug")[: filters.limit + 1])
-    page, more = items[: filters.limit], len(items) > filters.limit
-    following = cursors.pack("studies", [page[-1].created_at.isoformat(), page[-1].slug]) if more else None
+    page, following = cursors.newest_first(studies, "studies", filters.cursor, filters.limit)
     counts = _counts(page)
     out = [StudyOut.model_validate(_study(request, study, counts.get(study.pk, {}))) for study in page]
     return StudyPage(items=out, next_cursor=following)
@@ -197,13 +190,8 @@ def export_study(request: HttpRequest, slug: StudySlug, kind: ExportFormat) -> H
 
 def _find(requester: Caller, slug: str) -> Study:
     """The study of that slug if the caller may read it. Raises Problem 404."""
-    studies = Study.objects.visible_to(requester.user).select_related("team", "author")
-    if requester.team is not None:
-        studies = studies.filter(team=requester.team)
-    study = studies.filter(slug=slug).first()
-    if study is None:
-        raise Problem(404, f"There is no study {slug}, or it belongs to a team you are not in.")
-    return study
+    visible = Study.objects.visible_to(requester.user).select_related("team", "author")
+    return requester.find(visible, slug, "study")
 
 
 def _find_to_steer(requester: Caller, slug: str) -> Study:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -23,7 +22,7 @@ from webapp.runs.model_cards.real_model import LAUNCH_KEY, REAL_MODEL_PRESET
 from webapp.runs.models import Run
 from webapp.runs.stored_models import model_requests
 from webapp.runs.stored_models.model_requests import UnknownModel
-from webapp.teams.access import READ_ONLY, signed_in, writable_teams
+from webapp.teams.access import require_writable_teams, signed_in
 
 
 @login_required
@@ -80,9 +79,7 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
 
     A user who has launched it before gets that run.
     """
-    teams, user = writable_teams(request.user), signed_in(request)
-    if not teams:
-        raise PermissionDenied(READ_ONLY)
+    teams, user = require_writable_teams(request.user), signed_in(request)
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
     try:
         with transaction.atomic():

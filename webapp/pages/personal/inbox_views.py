@@ -8,9 +8,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.annotations.actions import do_read_mentions, do_set_mention_mail
+from webapp.annotations.models import MailPreference
+from webapp.core.mail import mail_is_configured
 from webapp.notifications import actions, inbox
 from webapp.notifications.models import Follow, Notification, NotificationPreference
 from webapp.runs.models import Run
@@ -19,6 +23,7 @@ from webapp.teams.access import signed_in
 ENTRIES_PER_PAGE = 40
 MAX_FOLLOWS = 50
 MAX_DIGITS = 17
+SHOWN = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
 CHOICES = (
     ("own_runs", "Runs I started: finished, failed, Echo Trap"),
     ("comments", "Comments on runs I started or follow, and on trajectories I commented on"),
@@ -30,21 +35,28 @@ CHOICES = (
 @require_GET
 @never_cache
 def inbox_page(request: HttpRequest) -> HttpResponse:
-    """Entries, newest first; `?show=unread`, `?before=` as the link to earlier ones gives it."""
+    """Entries, newest first; `?show=unread` or `mentions`, `?before=` as the link to earlier ones gives it."""
     user = signed_in(request)
-    only_unread = request.GET.get("show") == "unread"
-    found = inbox.entries(user, before=_before(request), unread=only_unread, limit=ENTRIES_PER_PAGE + 1)
+    shown = _shown(request.GET.get("show", ""))
+    found = inbox.entries(user, before=_before(request), show=shown, limit=ENTRIES_PER_PAGE + 1)
     preference = NotificationPreference.objects.filter(user=user).first() or NotificationPreference()
     follows = Follow.objects.filter(user=user, on=True, run__in=Run.objects.of_teams_of(user).values("pk"))
     context = {
         "page": "inbox",
         "entries": found[:ENTRIES_PER_PAGE],
         "earlier": inbox.microseconds(found[ENTRIES_PER_PAGE - 1].at) if len(found) > ENTRIES_PER_PAGE else None,
-        "only_unread": only_unread,
+        "shown": shown,
+        "tabs": SHOWN.items(),
         "choices": [(name, label, getattr(preference, name)) for name, label in CHOICES],
         "follows": follows.select_related("run")[:MAX_FOLLOWS],
+        "mail_configured": mail_is_configured(),
+        "mention_mail": not MailPreference.objects.filter(user=user, mail=False).exists(),
     }
     return render(request, "inbox/inbox.html", context)
+
+
+def _shown(text: str) -> str:
+    return text if text in SHOWN else "all"
 
 
 def _before(request: HttpRequest) -> datetime | None:
@@ -69,16 +81,23 @@ def inbox_open(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def inbox_read(request: HttpRequest) -> HttpResponse:
-    """Mark all notifications and mentions as read."""
-    actions.do_read_all(signed_in(request))
-    return redirect("inbox")
+    """Mark all notifications and mentions as read; from the list of mentions, these only."""
+    user, shown = signed_in(request), _shown(request.POST.get("show", ""))
+    if shown == "mentions":
+        do_read_mentions(user)
+    else:
+        actions.do_read_all(user)
+    return redirect(f"{reverse('inbox')}?show={shown}")
 
 
 @login_required
 @require_POST
 def inbox_settings(request: HttpRequest) -> HttpResponse:
     """What the user is notified about."""
+    user = signed_in(request)
     chosen = {name: request.POST.get(name) == "1" for name, _ in CHOICES}
-    actions.do_set_preferences(signed_in(request), **chosen)
+    actions.do_set_preferences(user, **chosen)
+    if mail_is_configured() and user.email:  # else the form does not ask
+        do_set_mention_mail(user, request.POST.get("mention_mail") == "1")
     messages.success(request, "Settings of notifications saved.")
     return redirect("inbox")

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.annotations.models import Tag
 from webapp.explorer import rows
-from webapp.explorer.counts import ResultCounts, facts, live_counts
+from webapp.explorer.counts import facts
 from webapp.explorer.facets import survey
 from webapp.explorer.filter_values import FORMATS
 from webapp.explorer.trajectory_filters import (
@@ -99,11 +99,11 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
-    """Current counts of the filters, for pages that cannot update them from events."""
+    """Current counts of the filters, for pages of a run that goes on."""
     run = get_run(request.user, slug)
     filters = _filters(request, role_in_team(request.user, run.team_id) is not None)[0]
-    with one_moment():
-        return JsonResponse(live_counts(run, filters))
+    totals = facts(run, filters)
+    return JsonResponse({"seq": run.seq, "found": totals.found, "words": rows.facts_words(totals)})
 
 
 def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str]]:
@@ -118,9 +118,9 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     kinds = list(groups.values_list("environment", "suite").distinct())
     environments = sorted({environment for environment, _ in kinds})
     form = rows.form(request.GET, errors)
-    counts = live_counts(run, filters) if run.state in UNFINISHED else None
     surveyed = survey(run, filters, several_environments=len(environments) > 1)
-    totals = ResultCounts(**counts["now"]) if counts else surveyed.totals or facts(run, filters)
+    totals = surveyed.totals or facts(run, filters)
+    changing = run.state in UNFINISHED
     return {
         "inside": inside,
         "rows": rows.rows(current.items, filters),
@@ -132,15 +132,15 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
         "errors": errors,
         "chosen": rows.active_filters(filters),
         "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE_FILTERS),
-        "facts": rows.facts_words(totals.found, totals.share, totals.mean, totals.more),
+        "facts": rows.facts_words(totals),
         "survey": surveyed,
         "hide": filters.hide,
         "false_kinds": " ".join(filters.false_claim_kinds or ()),
         "hideable": rows.hideable(filters, len(environments) > 1),
         "sort": filters.sort,
         "stale": stale,
-        "changing": counts is not None,
-        "counts": counts,
+        "changing": changing,
+        "counts": {"seq": run.seq, "found": totals.found} if changing else None,
         "first_query": filters.query(),
         "saved_views": saved_views(request, SavedView.List.TRAJECTORIES),
         "next_query": current.next and filters.query(at=current.next),

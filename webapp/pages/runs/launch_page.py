@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
@@ -29,7 +28,7 @@ from webapp.runs.models import Run
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.capacity import Capacity, capacity_now, expected_wait, present_wait
 from webapp.runs.stored_models import model_requests
-from webapp.teams.access import READ_ONLY, role_in_team, signed_in, writable_teams
+from webapp.teams.access import require_writable_teams, role_in_team, signed_in
 from webapp.teams.models import Membership, Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
@@ -75,17 +74,9 @@ class LaunchBase:
         return {"team": "you may not launch runs in this team (any more): choose another one"}
 
 
-def require_teams(request: HttpRequest) -> list[Team]:
-    """The teams in which the user may launch runs. Raises PermissionDenied if there is none."""
-    teams = writable_teams(request.user)
-    if not teams:
-        raise PermissionDenied(READ_ONLY)
-    return teams
-
-
 def launch_base(request: HttpRequest, query: QueryDict) -> LaunchBase:
     """What the form starts from, by its query. Raises NotClonable."""
-    teams = require_teams(request)
+    teams = require_writable_teams(request.user)
     clone = query.get("clone", "")
     source = get_run(request.user, clone) if clone else None
     if source is not None and source.recorded is not None:
@@ -130,8 +121,7 @@ def launch_options(query: QueryDict, origin: LaunchBase) -> LaunchOptions:
     gpus = int(text) if text.isdecimal() and int(text) <= MAX_GPUS else None
     if text and gpus is None:
         errors["gpus"] = f"must be a whole number from 0 to {MAX_GPUS}, or empty"
-    named = {choice.name.lower(): choice for choice in Run.Priority}
-    priority = named.get(query.get("priority", ""), Run.Priority.NORMAL)
+    priority = Run.Priority.named(query.get("priority", "")) or Run.Priority.NORMAL
     seeds = query.get("seeds", "1").strip() or "1"
     if not re.fullmatch(rf"[1-{experiment.MAX_SEEDS}]", seeds):
         errors["seeds"] = f"must be a whole number from 1 to {experiment.MAX_SEEDS}"
@@ -200,7 +190,7 @@ def launch_page(
         "has_gpus": gpus,
         "visibility": options.visibility,
         "visibilities": Run.Visibility.choices,
-        "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+        "priorities": Run.Priority.options(),
         "priority": options.scheduling.priority.name.lower(),
         "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in origin.teams),
         "queue": query.get("queue", before.queue),

@@ -37,7 +37,6 @@ from webapp.pages.runs.launch_page import (
     launch_page,
     planned_runs,
     readable_runs,
-    require_teams,
 )
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.access import require_may_prefer
@@ -51,7 +50,7 @@ from webapp.runs.model_cards import cards
 from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.runs.stored_models import model_requests
-from webapp.teams.access import signed_in
+from webapp.teams.access import require_writable_teams, signed_in
 
 ECHO_TRAP_PRESET = "bandit-starpo-trap"
 ECHO_TRAP_KEY = "echo-trap"  # launch key of every click, so that a second one opens the runs of the first
@@ -294,7 +293,7 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
 
     A user who has launched them before gets those runs. Members who may not launch are refused, like everywhere.
     """
-    team, author = require_teams(request)[0], signed_in(request)
+    team, author = require_writable_teams(request.user)[0], signed_in(request)
     before = Run.objects.filter(author=author, launch_key__startswith=f"{ECHO_TRAP_KEY}.").exists()
     planned = experiment.plan(load_preset(ECHO_TRAP_PRESET), ECHO_TRAP_PRESET, ("starpo", "starpo_s"), seeds=1)
     try:

@@ -78,8 +78,7 @@ def run_priority(request: HttpRequest, slug: str) -> HttpResponse:
     """Set the priority: low or normal by writers, high by admins of the team."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
-    named = {choice.name.lower(): choice for choice in Run.Priority}
-    priority = named.get(request.POST.get("priority", ""))
+    priority = Run.Priority.named(request.POST.get("priority", ""))
     if priority is None:
         messages.warning(request, "Choose a priority: low, normal or high. Nothing was changed.")
         return redirect("run", slug)

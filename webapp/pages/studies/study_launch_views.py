@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -30,7 +29,7 @@ from webapp.studies.actions import do_create_study
 from webapp.studies.models import MAX_TITLE_LENGTH
 from webapp.studies.study_form import ROWS, CheckedStudy, check_study
 from webapp.studies.study_plan import configs_of, count_words
-from webapp.teams.access import READ_ONLY, role_in_team, signed_in, writable_teams
+from webapp.teams.access import require_writable_teams, role_in_team, signed_in
 from webapp.teams.models import Membership, Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
@@ -44,7 +43,7 @@ NO_TEAM = "You may not launch runs in this team (any more): choose another one."
 @require_http_methods(["GET", "HEAD", "POST"])
 def study_new(request: HttpRequest) -> HttpResponse:
     """The form, and its submission. `?study=`, `?preset=` and `?from=` (a run) prefill it."""
-    teams = _teams(request)
+    teams = require_writable_teams(request.user)
     current = capacity_now(database_now())
     if request.method != "POST":
         blank = _prefilled(request.GET)
@@ -56,7 +55,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
     team = next((team for team in teams if team.slug == named), teams[0])
     if named and team.slug != named:
         checked = CheckedStudy(errors={"team": NO_TEAM})
-    priority = _priority(request.POST)
+    priority = Run.Priority.named(request.POST.get("priority", "")) or Run.Priority.NORMAL
     require_may_prefer(request.user, team.pk, priority)
     if checked.spec is None or checked.plan is None:
         context = _context(request, request.POST.dict(), teams, current, checked)
@@ -85,17 +84,10 @@ def study_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 def study_check(request: HttpRequest) -> HttpResponse:
     """Problems of the form, or the number of runs and the estimated time."""
-    _teams(request)
+    require_writable_teams(request.user)
     current = capacity_now(database_now())
     checked = _check(request, request.POST.dict(), current)
     return render(request, "studies/_check.html", _facts(request, current, checked))
-
-
-def _teams(request: HttpRequest) -> list[Team]:
-    teams = writable_teams(request.user)
-    if not teams:
-        raise PermissionDenied(READ_ONLY)
-    return teams
 
 
 def _check(request: HttpRequest, values: dict[str, str], current: Capacity) -> CheckedStudy:
@@ -107,11 +99,6 @@ def _prefilled(query: QueryDict) -> dict[str, str]:
     values = {name: str(value) for name, value in query.items()}
     kind = "grid" if values.get("from") or values.get("preset") else "catalogue"
     return {"kind": kind, "study": "figure-9", "scale": "pocket", "preset": DEFAULT_PRESET, "metric": METRIC} | values
-
-
-def _priority(query: QueryDict) -> Run.Priority:
-    named = {choice.name.lower(): choice for choice in Run.Priority}
-    return named.get(query.get("priority", ""), Run.Priority.NORMAL)
 
 
 def _queues(current: Capacity) -> list[str]:
@@ -158,7 +145,7 @@ def _context(
         "metrics": sorted(name for name, spec in registry.METRICS.items() if spec.better != "none"),
         "rows": [(number, values.get(f"setting_{number}", ""), values.get(f"values_{number}", "")) for number in ROWS],
         "queues": _queues(current),
-        "priorities": [(choice.name.lower(), choice.label) for choice in Run.Priority],
+        "priorities": Run.Priority.options(),
         "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in teams),
         "most_runs": quota("RUNS_PER_STUDY"),
         "max_title": MAX_TITLE_LENGTH,

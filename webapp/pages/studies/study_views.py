@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from trainer.studies.tables import p_value, spread
 from webapp.core.quotas import QuotaExceeded
 from webapp.pages.link_previews import study_preview
 from webapp.pages.trajectory_page import NO_FORMS
@@ -25,8 +26,7 @@ from webapp.studies.actions import ACTIONS, do_control_study, do_share_study
 from webapp.studies.arm_charts import charts_of
 from webapp.studies.models import Study
 from webapp.studies.seen_study import SeenStudy, seen_by
-from webapp.studies.study_export import p_words, verdict_words
-from webapp.studies.study_results import spread_words
+from webapp.studies.study_export import verdict_words
 from webapp.studies.study_spec import CatalogueSpec, SearchSpec
 from webapp.teams.access import role_in_team, writable_teams
 from webapp.teams.decorators import account_optional
@@ -104,11 +104,11 @@ def _results(seen: SeenStudy) -> dict[str, Any]:
         "refresh": REFRESH_SECONDS,
         "readable": seen.readable,
         "charts": charts_of(results),
-        "rows": [(row, spread_words(row.successes) if row.successes else "–") for row in results.rows],
+        "rows": [(row, spread(row.successes)) for row in results.rows],
         "several_environments": several,
         "search": isinstance(results.spec, SearchSpec),
         "of_paper": isinstance(results.spec, CatalogueSpec),
-        "verdicts": [(one, verdict_words(one), p_words(one.corrected)) for one in results.verdicts],
+        "verdicts": [(one, verdict_words(one), p_value(one.corrected)) for one in results.verdicts],
         "suite_rows": results.suite_rows() if results.suites else [],
         "setting_arms": arms,
         "setting_groups": groups,

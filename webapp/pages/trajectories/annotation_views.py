@@ -1,4 +1,4 @@
-"""Stars, tags and comments on a trajectory's page, and the list of the user's mentions.
+"""Stars, tags and comments on a trajectory's page, and the links of mentions.
 
 Every change returns the panel to htmx and redirects to the page for browsers without JavaScript.
 """
@@ -9,7 +9,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,14 +17,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.annotations import actions
 from webapp.annotations.access import get_member_trajectory, get_own_comment
-from webapp.annotations.models import MAX_COMMENT_LENGTH, MailPreference, Mention
-from webapp.annotations.panel import panel_data, render_comment
-from webapp.core.mail import mail_is_configured
+from webapp.annotations.models import MAX_COMMENT_LENGTH, Mention
+from webapp.annotations.panel import panel_data
 from webapp.teams.access import require_writer
 from webapp.teams.models import Membership, User
 from webapp.trajectories.models import Trajectory
-
-MENTIONS_PER_PAGE = 50
 
 
 @login_required
@@ -123,31 +119,6 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_GET
 @never_cache
-def mentions(request: HttpRequest) -> HttpResponse:
-    """The user's mentions."""
-    queryset = Mention.objects.of(request.user).select_related(
-        "comment__author", "comment__trajectory__run", "comment__trajectory__group"
-    )
-    page = Paginator(queryset.prefetch_related("comment__mentions__user"), MENTIONS_PER_PAGE).get_page(
-        request.GET.get("page")
-    )
-    for mention in page.object_list:
-        render_comment(mention.comment)
-    preference = MailPreference.objects.filter(user=_user(request)).first()
-    context = {
-        "page": "mentions",
-        "page_obj": page,
-        "mentions": page.object_list,
-        "mail": preference is None or preference.mail,
-        "mail_configured": mail_is_configured(),
-        "address": _user(request).email,
-    }
-    return render(request, "annotations/mentions.html", context)
-
-
-@login_required
-@require_GET
-@never_cache
 def mention(request: HttpRequest, slug: str) -> HttpResponse:
     """Mark the mention as read and redirect to its comment."""
     record = Mention.objects.of(request.user).select_related("comment__trajectory").filter(slug=slug).first()
@@ -155,25 +126,6 @@ def mention(request: HttpRequest, slug: str) -> HttpResponse:
         raise Http404("This mention no longer exists: its comment was edited or deleted.")
     actions.do_read_mentions(_user(request), slug)
     return redirect(record.comment.address)
-
-
-@login_required
-@require_POST
-def mentions_read(request: HttpRequest) -> HttpResponse:
-    """Mark all mentions as read."""
-    actions.do_read_mentions(_user(request))
-    return redirect("mentions")
-
-
-@login_required
-@require_POST
-def mentions_mail(request: HttpRequest) -> HttpResponse:
-    """Switch e-mails about mentions on or off."""
-    enabled = request.POST.get("mail") == "1"
-    actions.do_set_mention_mail(_user(request), enabled)
-    message = "You will get an e-mail for each mention." if enabled else "You will get no more e-mails about mentions."
-    messages.success(request, message)
-    return redirect("mentions")
 
 
 def _user(request: HttpRequest) -> User:

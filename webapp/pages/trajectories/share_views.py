@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp.core.formatting import beginning
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer, signed_in
 from webapp.teams.undo_notice import offer_undo
@@ -101,8 +102,8 @@ def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tup
     """Metadata for previews of the link: title, a thought or response, the picture of the same position."""
     position = position_at(positions(data), *(start or key_position(data)))
     turn = position.turn_data or {}
-    thought = _shortened(turn.get("thought", ""))
-    response = _shortened(response_text(turn)) if data.get("recorded") else ""
+    thought = beginning(turn.get("thought", ""), MAX_DESCRIPTION_LENGTH)
+    response = beginning(response_text(turn), MAX_DESCRIPTION_LENGTH) if data.get("recorded") else ""
     title = link.trajectory.group.environment
     outcome = outcome_of(link.trajectory)
     address = link_address(request, link)
@@ -124,8 +125,3 @@ def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tup
         "alt": f"The board at turn {position.turn + 1} next to the {shown} of that turn. Outcome: {outcome}.",
         "oembed": f"{request.build_absolute_uri(reverse('oembed'))}?{oembed}",
     }
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_DESCRIPTION_LENGTH else text[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0] + " …"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainer.config.files import load_preset, preset_names
+from trainer.config.files import load_preset, preset_names, with_values
 from trainer.config.run import RunConfig
 from webapp.core import formatting
 from webapp.runs.launch.overrides import changes
@@ -132,15 +132,8 @@ def _name(config: RunConfig, label: str, seed: int | None) -> dict[str, Any]:
 
 
 def _changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
-    data = config.model_dump()
-    for name, value in settings.items():
-        *sections, last = name.split(".")
-        target = data
-        for section in sections:
-            target = target[section]
-        target[last] = value
     try:
-        return RunConfig.model_validate(data)
+        return with_values(config, settings)
     except ValidationError as error:
         first = error.errors()[0]
         raise ExperimentRefused(

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainer.config.files import with_values
 from trainer.config.run import RunConfig
 
 STARPO_S_KEEP = 0.25
@@ -61,14 +62,7 @@ def _changes(base: RunConfig) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def _variation(base: RunConfig, key: str, label: str, change: Mapping[str, Any]) -> Variation | None:
-    data = base.model_dump()
-    for name, value in change.items():
-        *sections, last = name.split(".")
-        target = data
-        for section in sections:
-            target = target[section]
-        target[last] = value
     try:
-        return Variation(key, label, RunConfig.model_validate(data))
+        return Variation(key, label, with_values(base, change))
     except ValidationError:
         return None

@@ -10,6 +10,7 @@ from datetime import datetime
 from trainer.config.catalogue import CatalogueModel, catalogue
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, RunConfig
+from trainer.models.listing import size_text
 from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs.launch import estimates
@@ -372,11 +373,6 @@ def _estimated(
 def parameters_text(number: int) -> str:
     """Return a number of parameters, e.g. “135 M” or “1.7 B”."""
     return f"{number / 1e9:.1f} B" if number >= 999_500_000 else f"{number / 1e6:.0f} M"
-
-
-def size_text(number: int) -> str:
-    """Return bytes, e.g. “93 MB” or “1.1 GB”."""
-    return f"{number / 1e9:.1f} GB" if number >= 999_500_000 else f"{number / 1e6:.0f} MB"
 
 
 def download_text(sizes: Sequence[int]) -> str:

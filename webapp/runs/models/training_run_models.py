@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from pydantic import ValidationError
 
 import envs
@@ -22,6 +22,9 @@ from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
+
+IMPORTED_WHOLE = timedelta(minutes=10)
+"""An imported run that ended within this time was over before its import, so its end is no event."""
 
 
 def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
@@ -68,6 +71,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Held by a worker that has not renewed its lease in time."""
         return self.filter(state__in=Run.HELD, lease_expires_at__lt=now)
 
+    def completed_after(self, after: datetime) -> RunQuerySet:
+        """Finished and failed since then, without imported ones that were over before their import."""
+        over_before = Q(imported=True, ended_at__lt=F("created_at") + IMPORTED_WHOLE)
+        return self.filter(~over_before, state__in=(Run.State.FAILED, Run.State.FINISHED), ended_at__gte=after)
+
 
 class Run(models.Model):
     """A training run."""
@@ -97,6 +105,16 @@ class Run(models.Model):
         LOW = 0, "Low"
         NORMAL = 1, "Normal"
         HIGH = 2, "High"
+
+        @classmethod
+        def named(cls, name: str) -> Run.Priority | None:
+            """The priority of that name, as in “high”; None if there is none."""
+            return cls.__members__.get(name.upper())
+
+        @classmethod
+        def options(cls) -> list[tuple[str, str]]:
+            """(name, label) of each, for forms."""
+            return [(choice.name.lower(), choice.label) for choice in cls]
 
     HELD = (State.STARTING, State.RUNNING)
     RESUMABLE = (State.PAUSED, State.STOPPED, State.FAILED)
@@ -298,6 +316,17 @@ class Run(models.Model):
         if iteration == 0:
             return self.start_words
         return f"after step {step} of the warm-up" if step > 0 else "before the warm-up"
+
+    @property
+    def end_key(self) -> str:
+        """Identity of its end, for alerts and notifications: a follower who also gets an alert is notified once."""
+        assert self.ended_at is not None
+        return f"end:{self.pk}:{self.ended_at.isoformat()}"
+
+    @property
+    def end_text(self) -> str:
+        """Why it ended, in words; may be empty."""
+        return self.failure if self.state == self.State.FAILED else self.end_message
 
     @property
     def needs(self) -> placement.ResourceRequest:

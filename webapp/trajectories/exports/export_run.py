@@ -19,6 +19,8 @@ from django.db.models import Avg, Count, Max, Min, Q, Sum, TextField
 from django.db.models.functions import Cast, Length
 
 from envs.claims.kinds import known_kind
+from trainer.publishing import columns
+from trainer.publishing.columns import Feature
 from webapp.core.formatting import no_formula
 from webapp.core.streaming import release_connection
 from webapp.runs.models import MetricPoint, Run
@@ -39,102 +41,47 @@ DOCUMENT_BYTES = 1_500
 """Fields of a document besides prompt and turns."""
 METRIC_BATCH_SIZE = 20_000
 
-CALL = pa.struct([("tool", pa.string()), ("arguments", pa.string()), ("result", pa.string()), ("failed", pa.bool_())])
-ACTION = pa.struct(
-    [
-        ("text", pa.string()),
-        ("status", pa.string()),
-        ("name", pa.string()),
-        ("reward", pa.float64()),
-        ("effective", pa.bool_()),
-        ("actual", pa.string()),
-        ("board", pa.string()),
-        ("hint", pa.string()),
-        ("call", CALL),
-    ]
-)
-MARK = pa.struct(
-    [
-        ("action", pa.int32()),
-        ("kind", pa.string()),
-        ("played", pa.string()),
-        ("better", pa.list_(pa.string())),
-        ("value", pa.float64()),
-        ("kept", pa.float64()),
-        ("loss", pa.float64()),
-    ]
-)
-CLAIM = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("true", pa.bool_()), ("kind", pa.string())])
-IMAGE = pa.struct(
-    [
-        ("sha256", pa.string()),
-        ("media_type", pa.string()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("bytes", pa.int32()),
-    ]
-)
-TURN = pa.struct(
-    [
-        ("turn", pa.int32()),
-        ("state", pa.string()),
-        ("images", pa.list_(IMAGE)),
-        ("response", pa.string()),
-        ("thought", pa.string()),
-        ("answer", pa.string()),
-        ("format_valid", pa.bool_()),
-        ("problem", pa.string()),
-        ("reward", pa.float64()),
-        ("terms", pa.map_(pa.string(), pa.float64())),
-        ("tokens", pa.int32()),
-        ("truncated", pa.bool_()),
-        ("entropy", pa.float64()),
-        ("logprob", pa.float64()),
-        ("actions", pa.list_(ACTION)),
-        ("claims", pa.list_(CLAIM)),
-        ("marks", pa.list_(MARK)),
-    ]
-)
-TRAJECTORIES = pa.schema(
-    [
-        ("run", pa.string()),
-        ("id", pa.string()),
-        ("key", pa.string()),
-        ("attempt", pa.int32()),
-        ("environment", pa.string()),
-        ("split", pa.string()),
-        ("suite", pa.string()),
-        ("iteration", pa.int32()),
-        ("group", pa.int32()),
-        ("member", pa.int32()),
-        ("seed", pa.int64()),
-        ("status", pa.string()),
-        ("success", pa.bool_()),
-        ("end", pa.string()),
-        ("total_reward", pa.float64()),
-        ("lost_turn", pa.int32()),
-        ("lost_action", pa.int32()),
-        ("lost_reason", pa.string()),
-        ("end_reason", pa.string()),
-        ("turn_count", pa.int32()),
-        ("action_count", pa.int32()),
-        ("token_count", pa.int32()),
-        ("format_error", pa.bool_()),
-        ("true_claims", pa.int32()),
-        ("false_claims", pa.int32()),
-        ("false_claim_kinds", pa.list_(pa.string())),
-        ("worst_mark", pa.string()),
-        ("first_mistake_turn", pa.int32()),
-        ("error", pa.string()),
-        ("group_mean", pa.float64()),
-        ("group_std", pa.float64()),
-        ("group_kept", pa.bool_()),
-        ("prompt", pa.string()),
-        ("board", pa.string()),
-        ("hint", pa.string()),
-        ("turns", pa.list_(TURN)),
-    ],
-    metadata={"format": FORMAT, "version": str(VERSION)},
+MARK: dict[str, Feature] = {
+    "action": "int32",
+    "kind": "string",
+    "played": "string",
+    "better": ["string"],
+    "value": "float64",
+    "kept": "float64",
+    "loss": "float64",
+}
+CLAIM: dict[str, Feature] = {"start": "int32", "end": "int32", "true": "bool", "kind": "string"}
+IMAGE: dict[str, Feature] = {
+    "sha256": "string",
+    "media_type": "string",
+    "width": "int32",
+    "height": "int32",
+    "bytes": "int32",
+}
+TURN: dict[str, Feature] = columns.TURN | {
+    "terms": ["string", "float64"],
+    "images": [IMAGE],
+    "claims": [CLAIM],
+    "marks": [MARK],
+}
+TRAJECTORIES = columns.arrow_schema(
+    {
+        "run": "string",
+        **columns.COLUMNS,
+        "key": "string",
+        "split": "string",
+        "status": "string",
+        "end_reason": "string",
+        "format_error": "bool",
+        "true_claims": "int32",
+        "false_claims": "int32",
+        "false_claim_kinds": ["string"],
+        "worst_mark": "string",
+        "first_mistake_turn": "int32",
+        "turns": [TURN],
+    },
+    format=FORMAT,
+    version=str(VERSION),
 )
 CSV_COLUMNS = [name for name in TRAJECTORIES.names if name not in ("prompt", "board", "hint", "turns")]
 METRICS = pa.schema(

@@ -5,9 +5,9 @@ import torch
 from transformers import GenerationConfig
 
 from tests.trainer import tiny
+from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import DivergedError, SamplingParams
-from trainer.engines.scripted import ScriptedSampler
 from trainer.engines.stop_text import StopText
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.learner.learner import Learner

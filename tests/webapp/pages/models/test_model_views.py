@@ -19,8 +19,9 @@ from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.catalogue import catalogue
 from trainer.config.files import load_preset
 from trainer.config.run import RunConfig
+from trainer.models.listing import size_text
 from webapp.pages.models import model_views
-from webapp.runs.model_cards import cards, real_model
+from webapp.runs.model_cards import real_model
 from webapp.runs.model_cards.fit import fits
 from webapp.runs.models import Run, StoredModel, Worker
 from webapp.runs.queue.order import queue_positions
@@ -268,4 +269,4 @@ def test_the_api_lists_downloads_and_deletes_models(here: Worker, callers: Calle
     assert callers.owner.call("DELETE", f"/api/models/{NAME}").status_code == 204
     assert StoredModel.objects.get().state == State.DELETING, "its worker deletes what it has"
     assert callers.owner.post("/api/models/chess/download").status_code == 404
-    assert cards.size_text(1_000_000_000) == "1.0 GB"
+    assert size_text(1_000_000_000) == "1.0 GB"

@@ -191,7 +191,7 @@ def test_a_report_counts_tasks(foreign: Run, people: People, who: Visitors) -> N
 def test_mentions_and_public_links_name_the_task(foreign: Run, people: People, who: Visitors) -> None:
     played = evaluated(foreign)
     do_comment(played, people.owner, "Look, @grace", turn=None)
-    assert "on task 1 · attempt 1, iteration 4 of GRPO on Wordle" in read(who.viewer, "/mentions")
+    assert "mentioned you on task 1 · attempt 1, iteration 4" in read(who.viewer, "/inbox?show=mentions")
     do_share_trajectory(played, people.owner)
     assert "GRPO on Wordle, iteration 4, task 1, attempt 1" in read(who.owner, f"/team/{people.team.slug}")
 

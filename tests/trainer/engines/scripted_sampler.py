@@ -1,4 +1,4 @@
-"""Sampler that replays scripted responses, for tests and recorded dialogues."""
+"""Sampler that replays scripted responses."""
 
 from __future__ import annotations
 
