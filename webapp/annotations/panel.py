@@ -10,8 +10,7 @@ from django.db.models import Exists, OuterRef, Prefetch
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import comment_html
 from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, AnnotationVersion, Comment, Mention, Star, Tag
-from webapp.teams.models import Membership, Removal, User
-from webapp.teams.removals import UNDO_MINUTES, is_undoable
+from webapp.teams.models import Membership, User
 from webapp.trajectories.models import Trajectory
 
 if TYPE_CHECKING:
@@ -53,18 +52,9 @@ def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Members
         "comment_count": sum(len(thread.comments) for thread in threads),
         "turns": range(1, trajectory.turn_count + 1),
         "writer": role in Membership.WRITERS,
-        "deleted": _deleted(user, trajectory),
-        "undo_minutes": UNDO_MINUTES,
         "longest_tag": MAX_TAG_LENGTH,
         "longest_comment": MAX_COMMENT_LENGTH,
     }
-
-
-def _deleted(user: User | AnonymousUser, trajectory: Trajectory) -> Removal | None:
-    """The comment that the user deleted last, as long as that can be undone."""
-    removals = Removal.objects.filter(kind=Removal.Kind.COMMENT, subject=trajectory.slug, author_id=user.pk)
-    last = removals.filter(undone_at=None).first()
-    return last if last is not None and is_undoable(last) else None
 
 
 def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> list[Thread]:

@@ -21,6 +21,7 @@ from webapp.annotations.models import MAX_COMMENT_LENGTH, Mention
 from webapp.annotations.panel import panel_data
 from webapp.teams.access import require_writer
 from webapp.teams.models import Membership, User
+from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.models import Trajectory
 
 
@@ -112,7 +113,7 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete a comment."""
     own = get_own_comment(request.user, slug)
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
-    actions.do_delete_comment(own, _user(request))
+    offer_undo(request, "Comment deleted.", actions.do_delete_comment(own, _user(request)))
     return _done(request, trajectory, role)
 
 
@@ -138,7 +139,7 @@ def _is_htmx(request: HttpRequest) -> bool:
 
 
 def _panel(request: HttpRequest, trajectory: Trajectory, role: Membership.Role, problem: str = "") -> HttpResponse:
-    context = {"annotations": panel_data(request.user, trajectory, role) | {"problem": problem}}
+    context = {"annotations": panel_data(request.user, trajectory, role) | {"problem": problem, "notices": True}}
     return render(request, "annotations/_state.html", context)
 
 
