@@ -21,7 +21,7 @@ from bootstrap.progress import LOG, ROOT, SetupError, Step, step
 REQUIREMENT = "uv==0.13.9"
 MINIMUM = (0, 13)
 FOLDER = ROOT / "build" / "uv"
-PIP = ROOT / "build" / "pip" / "bin" / "python"
+PIP = ROOT / "build" / "pip" / "bin" / "pip"
 FROM_PIP = {  # option of pip: variable of uv, and what separates several values
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
@@ -92,7 +92,7 @@ def variables() -> dict[str, str]:
 @functools.cache
 def _path() -> str | None:
     """Path of a uv that is new enough."""
-    for path in filter(None, (shutil.which("uv"), shutil.which(FOLDER / "bin" / "uv"))):
+    for path in filter(None, (shutil.which("uv"), shutil.which(str(FOLDER / "bin" / "uv")))):
         version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
         if tuple(map(int, re.findall(r"\d+", version)[:2])) >= MINIMUM:
             return path
@@ -101,8 +101,9 @@ def _path() -> str | None:
 
 def _pip() -> list[str]:
     """Command of this Python's pip, or of the one that `ensure` makes; empty if there is neither."""
-    python = sys.executable if importlib.util.find_spec("pip") else shutil.which(PIP)
-    return [python, "-m", "pip"] if python else []
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    return [str(PIP)] if PIP.exists() else []
 
 
 @functools.cache

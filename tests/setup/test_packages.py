@@ -134,6 +134,16 @@ def test_a_missing_version_an_unreachable_index_and_the_disk_end_set_up_with_a_s
         assert not list((checkout.folder / ".venv").glob(".installed*"))
 
 
+def test_where_neither_pip_nor_venv_can_fetch_uv_debians_package_is_named(checkout: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pip'] = None\n")
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "__init__.py").touch()
+    done = checkout.make("install", PATH=str(tmp_path), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in done.stderr, done.stdout
+    assert not checkout.python.exists()
+
+
 def test_packages_of_adapters_have_an_environment_with_those_for_tests(checkout: Checkout, index: Index) -> None:
     index.add("textarena", "3", "agent")
     checkout.lock(dev=f"torch=={VERSION}\nagent==1\n", adapters="agent==1\ntextarena==3\n")
