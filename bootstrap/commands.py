@@ -174,10 +174,10 @@ def _pytest(python: Path, *arguments: str) -> int:
 
 def clean(*arguments: str) -> int:
     """Remove the results of set-up and tests."""
-    patterns = ".venv* node_modules static/vendor test-artefacts build dist .*_cache .hypothesis *.egg-info"
-    for pattern in [*patterns.split(), "echoscope/build", "echoscope/*.egg-info"]:
-        for path in ROOT.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)
+    names = "node_modules static/vendor test-artefacts build dist .*_cache .hypothesis *.egg-info echoscope/*.egg-info"
+    found = [path for name in [*names.split(), "echoscope/build"] for path in ROOT.glob(name)]
+    for path in [*found, *(folder for folder, _ in packages.ENVIRONMENTS.values())]:
+        shutil.rmtree(path, ignore_errors=True)
     print("Removed the virtual environments, fetched libraries and caches. var/ with your runs and data is kept.")
     return 0
 
