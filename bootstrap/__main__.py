@@ -1,4 +1,4 @@
-"""`python -m bootstrap COMMAND`: checks the Python version, sets up and runs a command of `make`.
+"""`python -m bootstrap COMMAND`: checks the Python version, then runs a command of `make`.
 
 This file is valid for every Python since 2.7, so that old versions can still print what is needed.
 """
@@ -25,12 +25,10 @@ def find_newer():
     """Command of a sufficiently new Python on the PATH; None if there is none. Versions are checked by running it."""
     for name in NEWER:
         try:
-            process = subprocess.Popen(
-                [name, "-c", "import sys, venv; print(sys.version_info >= %r)" % (NEEDED,)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            if process.communicate()[0].strip() == b"True":
+            argv = [name, "-c", "import sys; sys.exit(sys.version_info < %r)" % (NEEDED,)]
+            process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process.communicate()
+            if process.returncode == 0:
                 return name
         except OSError:
             continue
@@ -39,19 +37,17 @@ def find_newer():
 
 def main(arguments):
     """Run the command, with a newer Python if this one is too old."""
-    command = arguments[0] if arguments else "help"
-    if sys.version_info < NEEDED:
-        newer = find_newer()
-        if newer is None:
-            sys.stderr.write(outdated_message(sys.version_info, command) + "\n")
-            return 1
-        sys.stdout.write("This Python is %d.%d, too old for Echoscope; using %s.\n" % (sys.version_info[:2] + (newer,)))
-        sys.stdout.flush()
-        os.execvp(newer, [newer, "-m", "bootstrap"] + arguments)
+    if sys.version_info >= NEEDED:
+        from bootstrap.commands import run
 
-    from bootstrap.commands import run
-
-    return run(arguments)
+        return run(arguments)
+    newer = find_newer()
+    if newer is None:
+        sys.stderr.write(outdated_message(sys.version_info, arguments[0] if arguments else "help") + "\n")
+        return 1
+    sys.stdout.write("This Python is %d.%d, too old for Echoscope; using %s.\n" % (sys.version_info[:2] + (newer,)))
+    sys.stdout.flush()
+    os.execvp(newer, [newer, "-m", "bootstrap"] + arguments)
 
 
 if __name__ == "__main__":

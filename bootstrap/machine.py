@@ -1,4 +1,4 @@
-"""Properties of this machine: disk space, GPU, system."""
+"""Properties of this machine: system, disk space, memory, GPUs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bootstrap.progress import SetupError
+from bootstrap.progress import SetupError, Step, run
 
 GIB = 1024**3
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def free_bytes(folder: Path) -> int:
@@ -23,8 +24,7 @@ def free_bytes(folder: Path) -> int:
 
 def require_space(folder: Path, needed: int, purpose: str) -> None:
     """Raises SetupError if the disk of `folder` has less than `needed` bytes free."""
-    free = free_bytes(folder)
-    if free < needed:
+    if (free := free_bytes(folder)) < needed:
         raise SetupError(
             f"Not enough disk space {purpose}: {folder} has {free / GIB:.1f} GB free, {needed / GIB:.1f} GB are "
             "needed. Nothing was changed. Free some space, or move the checkout to a larger disk, and run it again."
@@ -45,24 +45,19 @@ def has_nvidia_gpu() -> bool:
     if Path("/proc/driver/nvidia/version").exists():
         return True
     program = shutil.which("nvidia-smi")
-    if program is None:
-        return False
-    process = subprocess.run([program, "--list-gpus"], capture_output=True, text=True)
-    return process.returncode == 0 and "GPU" in process.stdout
+    return program is not None and b"GPU" in subprocess.run([program, "--list-gpus"], capture_output=True).stdout
 
 
-def nvidia_gpus(folder: Path = Path("/proc/driver/nvidia/gpus")) -> int:
+def nvidia_gpus() -> int:
     """Number of NVIDIA GPUs that the driver reports; 0 where it reports none, as under WSL."""
-    return len(list(folder.iterdir())) if folder.is_dir() else 0
+    return len(list(GPUS.iterdir())) if GPUS.is_dir() else 0
 
 
-def is_debian() -> bool:
-    """Whether packages are installed with apt."""
-    return shutil.which("apt-get") is not None
-
-
-def is_root() -> bool:
-    return hasattr(os, "geteuid") and os.geteuid() == 0
+def install_debian_packages(line: Step, *packages: str) -> None:
+    """Install packages of the system with apt, where that is possible: on Debian as root."""
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+            run(["apt-get", *words], line, env={"DEBIAN_FRONTEND": "noninteractive"})
 
 
 def cache_bytecode(folder: Path) -> None:

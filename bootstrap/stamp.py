@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,10 +18,12 @@ def digest(parts: Iterable[str | Path]) -> str:
 
 
 def is_current(stamp: Path, value: str) -> bool:
+    """Whether the step that wrote `stamp` has had the inputs of the digest `value`."""
     return stamp.exists() and stamp.read_text(encoding="utf-8") == value
 
 
 def write(stamp: Path, value: str) -> None:
+    """Record the digest of a finished step."""
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(value, encoding="utf-8")
 
@@ -30,6 +31,8 @@ def write(stamp: Path, value: str) -> None:
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
     """Lock against a concurrent set-up in the same checkout; waits for it."""
+    import fcntl  # Windows has none, and gets a sentence instead
+
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import machine, packages, torch_build
+from bootstrap import machine, uv
 from bootstrap.__main__ import outdated_message
 from bootstrap.progress import SetupError
 from tests import running_product
@@ -26,9 +26,6 @@ from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program, spawn
 from webapp.services.lock import AlreadyRunning, Lock
 from webapp.services.startup import StartupError
-
-CPU = {"install": [{"metadata": {"requires_dist": ["filelock", "sympy>=1.13.3"]}}]}
-CUDA = {"install": [{"metadata": {"requires_dist": ['nvidia-cublas==13.1; platform_system == "Linux"', "filelock"]}}]}
 
 
 def test_the_message_for_an_old_python_names_the_needed_version_and_a_working_command() -> None:
@@ -56,31 +53,29 @@ def test_the_entry_point_runs_under_old_pythons_and_names_the_problem(python: st
     assert "Traceback" not in done.stderr
 
 
-def test_an_unknown_target_lists_the_known_ones() -> None:
+def test_an_unknown_target_names_the_list_of_known_ones() -> None:
     done = subprocess.run([sys.executable, "-m", "bootstrap", "deploy"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "There is no `make deploy`" in done.stderr
-    assert "make demo" in done.stderr
-
-
-def test_a_missing_venv_module_names_debians_package() -> None:
-    message = packages.explain_venv(
-        "The virtual environment was not created successfully because ensurepip is not available."
-    )
-    assert f"apt-get install python3.{sys.version_info.minor}-venv" in message
+    assert "There is no `make deploy`. `make help` lists the commands." in done.stderr
 
 
 @pytest.mark.parametrize(
     ("output", "advice"),
     [
-        ("ERROR: Could not install: [Errno 28] No space left on device", "disk is full"),
+        (
+            "The virtual environment was not created: ensurepip is not available.",
+            f"python3.{sys.version_info.minor}-venv",
+        ),
+        ("error: failed to copy file: No space left on device (os error 28)", "disk is full"),
         ("NewConnectionError: Failed to establish a new connection: Name or service not known", "Check the network"),
-        ("ERROR: No matching distribution found for torch", "Try another Python: PYTHON=python3.12"),
+        ("ERROR: No matching distribution found for uv", "Try another Python: PYTHON=python3.12"),
+        ("pycosat.c:18:10: fatal error: Python.h: No such file or directory", "apt-get install gcc"),
+        ("error: command 'gcc' failed: No such file or directory", "apt-get install gcc"),
         ("an unknown error", "an unknown error"),
     ],
 )
-def test_failures_of_pip_are_explained(output: str, advice: str) -> None:
-    text = packages.explain_pip(output)
+def test_failures_of_uv_pip_and_venv_are_explained(output: str, advice: str) -> None:
+    text = uv.explain(output)
     assert advice in text
     assert "run the same command again" in text
 
@@ -271,80 +266,16 @@ def test_ports_and_passwords_are_reused_and_only_a_port_in_use_changes(tmp_path:
     assert (tmp_path / "services.json").stat().st_mode & 0o077 == 0
 
 
-class TestTheBuildOfTorch:
-    """No accidental download of CUDA, and a message when the right build is unavailable."""
-
-    @pytest.fixture(autouse=True)
-    def _no_torch_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("ECHOSCOPE_TORCH", raising=False)
-        monkeypatch.delenv("ECHOSCOPE_TORCH_INDEX", raising=False)
-        monkeypatch.setattr("platform.system", lambda: "Linux")
-
-    def test_with_a_gpu_the_default_build_is_chosen_without_a_query(self) -> None:
-        assert torch_build.arguments(self.never, gpu=True) == ["torch==2.13.0"]
-
-    def test_without_a_gpu_an_index_with_a_cpu_build_is_enough(self) -> None:
-        assert torch_build.arguments(lambda words: CPU, gpu=False) == ["torch==2.13.0"]
-
-    def test_without_a_gpu_a_cuda_build_falls_back_to_the_cpu_index(self) -> None:
-        chosen = torch_build.arguments(lambda words: CPU if "--index-url" in words else CUDA, gpu=False)
-        assert chosen == ["--index-url", torch_build.CPU_INDEX, "torch==2.13.0"]
-
-    def test_without_a_gpu_and_without_a_cpu_build_nothing_is_downloaded(self) -> None:
-        with pytest.raises(SetupError, match=r"Nothing was downloaded(.|\n)*ECHOSCOPE_TORCH=cuda make demo"):
-            torch_build.arguments(lambda words: None if "--index-url" in words else CUDA, gpu=False)
-
-    def test_without_an_index_network_and_proxy_are_mentioned(self) -> None:
-        with pytest.raises(SetupError, match="check network and proxy"):
-            torch_build.arguments(lambda words: None, gpu=False)
-
-    def test_cuda_and_a_mirror_can_be_requested(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("ECHOSCOPE_TORCH", "cuda")
-        assert torch_build.arguments(self.never, gpu=False) == ["torch==2.13.0"]
-        monkeypatch.setenv("ECHOSCOPE_TORCH_INDEX", "https://mirror.example/cpu")
-        assert torch_build.arguments(self.never, gpu=False)[:2] == ["--index-url", "https://mirror.example/cpu"]
-
-    @pytest.mark.parametrize(
-        ("variables", "gpu", "words"),
-        [
-            ({}, False, "CPU build, about 200 MB"),
-            ({}, True, "CUDA build, several gigabytes"),
-            ({"ECHOSCOPE_TORCH": "cuda"}, False, "CUDA build, several gigabytes"),
-            ({"ECHOSCOPE_TORCH": "cpu"}, True, "CPU build, about 200 MB"),
-            ({"ECHOSCOPE_TORCH_INDEX": "https://mirror.example/cpu"}, False, "from ECHOSCOPE_TORCH_INDEX"),
-        ],
-    )
-    def test_the_build_that_is_installed_is_named(
-        self, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], gpu: bool, words: str
-    ) -> None:
-        monkeypatch.setattr("bootstrap.machine.has_nvidia_gpu", lambda: gpu)
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        assert torch_build.description() == words
-
-    def test_an_unknown_build_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("ECHOSCOPE_TORCH", "tpu")
-        with pytest.raises(SetupError, match="must be cpu or cuda"):
-            torch_build.arguments(self.never, gpu=False)
-
-    @pytest.mark.parametrize(
-        ("requirement", "requires"),
-        [
-            ('nvidia-cudnn-cu13==9.2; platform_system == "Linux"', True),
-            ("cuda-bindings<14,>=13; sys_platform == 'linux'", sys.platform == "linux"),
-            ('nvidia-cudnn-cu13==9.2; platform_system == "Windows"', False),
-            ('nvidia-cudnn-cu13==9.2; extra == "cudnn"', False),
-            ('nvidia-nccl==2; platform_machine == "riscv128"', False),
-            ("networkx>=2.5.1", False),
-        ],
-    )
-    def test_only_nvidia_packages_for_this_platform_count(self, requirement: str, requires: bool) -> None:
-        report = {"install": [{"metadata": {"requires_dist": [requirement]}}]}
-        assert torch_build.requires_cuda(report) is requires
-
-    @staticmethod
-    def never(words: list[str]) -> torch_build.Report | None:
-        raise AssertionError(f"unexpected pip query: {words}")
+def test_an_intel_mac_and_windows_are_refused_before_anything_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    machine.require_supported_system()
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    with pytest.raises(SetupError, match=r"no build for Intel Macs(.|\n)*docker compose up"):
+        machine.require_supported_system()
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+    with pytest.raises(SetupError, match="On Windows use WSL"):
+        machine.require_supported_system()
 
 
 def test_bytecode_is_cached_in_a_separate_folder_where_writing_it_is_disabled(

@@ -1,18 +1,160 @@
-"""What set-up installs on which machine."""
+"""What set-up installs on which machine: the real set-up in small checkouts, from small package indexes."""
 
 from __future__ import annotations
 
+import fcntl
+import json
 import subprocess
 import sys
-import venv
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from zipfile import ZipFile
+from threading import Thread
 
 import pytest
 
-from bootstrap import machine, packages
-from bootstrap.progress import SetupError
-from bootstrap.test_environments import adapter_packages
+from bootstrap import locks, machine, node, packages, progress, uv
+from bootstrap.torch_build import VERSION
+from tests.setup.checkouts import UNREACHABLE, Checkout, Index
+
+CUDA = 'nvidia-cublas==13 ; platform_system == "Linux" or platform_system == "Darwin"'
+ELSEWHERE = 'nvidia-cublas==13 ; platform_system == "Windows"'
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    index = Index(tmp_path / "index")
+    index.add("agent", "1")
+    index.add("nvidia_cublas", "13")
+    index.add("torch", VERSION, ELSEWHERE, "agent")
+    return index
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, index: Index) -> Checkout:
+    return Checkout(tmp_path / "checkout", index)
+
+
+def test_set_up_installs_the_locked_versions_once_and_again_when_they_change(checkout: Checkout, index: Index) -> None:
+    first = checkout.make("install")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert f"✓ Installing PyTorch {VERSION} (CPU build, about 200 MB) and the other packages" in first.stdout
+    assert (checkout.version("torch"), checkout.version("agent"), checkout.version("pip")) == (VERSION, "1", "26.3")
+    again = checkout.make("install", PIP_INDEX_URL=UNREACHABLE)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", ""), "nothing changed: nothing is done or needed"
+    index.add("agent", "2")
+    checkout.lock(run=f"torch=={VERSION}\nagent==2\n")
+    changed = checkout.make("install")
+    assert changed.returncode == 0, changed.stdout + changed.stderr
+    assert checkout.version("agent") == "2"
+    checkout.lock(dev="agent==1\n")
+    assert checkout.make("install", "dev").returncode == 0
+    checkout.lock(run="")
+    assert checkout.make("install", PIP_INDEX_URL=UNREACHABLE).stdout == "", "packages for tests are enough to run"
+
+
+def test_a_virtual_environment_whose_python_is_gone_is_made_again(checkout: Checkout) -> None:
+    checkout.make("install")
+    checkout.python.unlink()
+    checkout.python.symlink_to("/nowhere/python")
+    done = checkout.make("install")
+    assert "instead of one whose Python is gone or too old" in done.stdout, done.stderr
+    assert checkout.version("agent") == "1"
+
+
+def test_two_set_ups_at_once_wait_for_each_other(checkout: Checkout) -> None:
+    (checkout.folder / "var").mkdir()
+    with (checkout.folder / "var/setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = subprocess.Popen(
+            checkout.argv("install"), cwd=checkout.folder, env=checkout.environment, stdout=subprocess.PIPE, text=True
+        )
+        assert second.stdout is not None
+        assert "another set-up is running" in second.stdout.readline()
+        assert not checkout.python.exists()
+    assert second.wait() == 0, second.stdout.read()
+    second.stdout.close()
+    assert checkout.version("agent") == "1"
+
+
+class TestTheBuildOfTorch:
+    """No accidental download of CUDA, and a message when the right build is unavailable."""
+
+    @pytest.fixture(autouse=True)
+    def _cuda_in_the_index(self, index: Index) -> None:
+        index.add("torch", VERSION, CUDA)
+
+    def test_without_a_cpu_build_nothing_is_downloaded(self, checkout: Checkout) -> None:
+        done = checkout.make("install")
+        assert done.returncode == 1
+        assert f"PyTorch {VERSION} without CUDA is not available" in done.stderr
+        assert "Nothing was downloaded" in done.stderr
+        assert "ECHOSCOPE_TORCH=cuda make demo" in done.stderr
+        assert not checkout.version("torch")
+
+    def test_cuda_can_be_requested(self, checkout: Checkout) -> None:
+        done = checkout.make("install", ECHOSCOPE_TORCH="cuda")
+        assert f"Installing PyTorch {VERSION} (CUDA build, several gigabytes) and" in done.stdout, done.stderr
+        assert checkout.version("nvidia_cublas") == "13"
+
+    def test_a_mirror_of_the_cpu_builds_is_used_for_torch_alone(self, checkout: Checkout, tmp_path: Path) -> None:
+        mirror = Index(tmp_path / "mirror")
+        mirror.add("torch", f"{VERSION}+cpu", "agent==1")
+        mirror.add("agent", "0")
+        done = checkout.make("install", ECHOSCOPE_TORCH_INDEX=mirror.url)
+        assert f"✓ Installing PyTorch {VERSION} (from ECHOSCOPE_TORCH_INDEX)" in done.stdout, done.stderr
+        assert (checkout.version("torch"), checkout.version("agent")) == (f"{VERSION}+cpu", "1")
+        assert not checkout.version("nvidia_cublas")
+
+    def test_a_build_among_the_links_of_pip_comes_first(self, checkout: Checkout, tmp_path: Path) -> None:
+        links = Index(tmp_path / "links")
+        links.add("torch", f"{VERSION}+cpu")
+        configuration = tmp_path / "pip.conf"
+        configuration.write_text(f"[global]\nfind-links = {links.folder / 'simple' / 'torch'}\n")
+        done = checkout.make("install", PIP_CONFIG_FILE=str(configuration))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert checkout.version("torch") == f"{VERSION}+cpu"
+
+    def test_an_unknown_build_is_rejected(self, checkout: Checkout) -> None:
+        done = checkout.make("install", ECHOSCOPE_TORCH="tpu")
+        assert "ECHOSCOPE_TORCH must be cpu or cuda (or not set), not 'tpu'" in done.stderr
+
+
+def test_a_missing_version_an_unreachable_index_and_the_disk_end_set_up_with_a_sentence(checkout: Checkout) -> None:
+    unreachable = checkout.make("install", PIP_INDEX_URL=UNREACHABLE)
+    assert "The package index is unreachable. Check the network" in unreachable.stderr
+    checkout.lock(run="agent==7\n")
+    missing = checkout.make("install")
+    assert "A package has no version for Python 3." in missing.stderr
+    assert "agent==7" in missing.stderr
+    for done in (unreachable, missing):
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "run the same command again" in done.stderr
+        assert not list((checkout.folder / ".venv").glob(".installed*"))
+
+
+def test_where_neither_pip_nor_venv_can_fetch_uv_debians_package_is_named(checkout: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pip'] = None\n")
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "__init__.py").touch()
+    done = checkout.make("install", PATH=str(tmp_path), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in done.stderr, done.stdout
+    assert not checkout.python.exists()
+
+
+def test_packages_of_adapters_have_an_environment_with_those_for_tests(checkout: Checkout, index: Index) -> None:
+    index.add("textarena", "3", "agent")
+    checkout.lock(dev=f"torch=={VERSION}\nagent==1\n", adapters="agent==1\ntextarena==3\n")
+    code = "from bootstrap import packages; print(packages.ensure('adapters'))"
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, cwd=checkout.folder, env=checkout.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checkout.python = Path(done.stdout.splitlines()[-1])
+    assert checkout.python.parents[1].name == ".venv-adapters"
+    assert [checkout.version(name) for name in ("torch", "agent", "textarena")] == [VERSION, "1", "3"]
+    assert not (checkout.folder / ".venv").exists()
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2, 8])
@@ -21,110 +163,121 @@ def test_ray_is_installed_where_a_run_can_use_several_gpus(
 ) -> None:
     for number in range(gpus):
         (tmp_path / "gpus" / f"0000:0{number}:00.0").mkdir(parents=True)
-    count = machine.nvidia_gpus(tmp_path / "gpus")
-    assert count == gpus
     installed: list[str] = []
-    monkeypatch.setattr(machine, "nvidia_gpus", lambda: count)
-    monkeypatch.setattr(packages, "_pip", lambda line, *words: installed.append(words[-1]))
-    packages.ensure_ray()
-    assert installed == (["ray"] if gpus > 1 else [])
+    monkeypatch.setattr(machine, "GPUS", tmp_path / "gpus")
+    monkeypatch.setitem(packages.ENVIRONMENTS, "run", (tmp_path / ".venv", ["run"]))
+    monkeypatch.setattr(packages, "install", lambda folder, requirements: installed.extend(requirements))
+    packages.ensure("run")
+    assert ("ray" in installed) is (gpus > 1)
 
 
-def wheel(folder: Path, name: str, value: str) -> Path:
-    """A wheel of one module, without an index."""
-    record = f"{name}-1.dist-info"
-    files = {
-        f"{name}.py": f"VALUE = {value!r}\n",
-        f"{record}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
-        f"{record}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    path = folder / f"{name}-1-py3-none-any.whl"
-    with ZipFile(path, "w") as archive:
-        for file, text in files.items():
-            archive.writestr(file, text)
-        archive.writestr(f"{record}/RECORD", "".join(f"{file},,\n" for file in [*files, f"{record}/RECORD"]))
-    return path
+def test_vllm_is_refused_where_it_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(packages.SetupError, match="They did NOT run"):
+        packages.ensure("vllm")
 
 
-@pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a virtual environment like Echoscope's, which has two packages."""
-    folder = tmp_path_factory.mktemp("beside")
-    venv.create(folder / ".venv", with_pip=True)
-    wheels = [str(wheel(folder, name, "beside")) for name in ("torch", "pytest")]
-    subprocess.run([folder / ".venv/bin/python", "-m", "pip", "install", "--quiet", "--no-index", *wheels], check=True)
-    return folder
+def test_pips_configuration_reaches_uv_and_its_variables_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://one.example/simple\nfind-links = /a\n    /b\nno-index = true\ncert = /c.pem\n"
+        "extra-index-url = https://two.example/simple https://three.example/simple\n"
+        "[install]\ntrusted-host = one.example\n"
+    )
+    for name in (*uv.LIKE_PIP, *(variable for variable, _ in uv.FROM_PIP.values())):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_FIND_LINKS", "/d /e")
+    monkeypatch.setenv("SSL_CERT_FILE", "/chosen.pem")
+    uv._pip_options.cache_clear()
+    try:
+        variables = uv.variables()
+        assert variables["UV_DEFAULT_INDEX"] == "https://one.example/simple"
+        assert variables["UV_INDEX"] == "https://two.example/simple https://three.example/simple"
+        assert variables["UV_FIND_LINKS"] == "/d,/e"
+        assert variables["UV_INSECURE_HOST"] == "one.example"
+        assert "SSL_CERT_FILE" not in variables, "uv's own variable is kept"
+        assert uv.argv("pip", "install")[-1] == "--no-index"
+    finally:
+        uv._pip_options.cache_clear()
+
+
+class Advisories(BaseHTTPRequestHandler):
+    """npm's advisory service with one advisory, about uPlot."""
+
+    advisory = {"id": 1, "url": "https://example.org/1", "title": "Draws too much", "severity": "high"}
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        data = json.dumps({"uplot": [self.advisory | {"vulnerable_versions": "<99"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 @pytest.fixture
-def checkout(beside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with requirements of adapters, which that environment has in part."""
-    adapter = wheel(tmp_path, "textarena", "adapter")
-    (tmp_path / "adapters.txt").write_text(f"torch==1\n{adapter.as_uri()}\n")
-    for name, value in {
-        "ROOT": tmp_path,
-        "PYTHON": beside / ".venv" / "bin" / "python",
-        "VENV": tmp_path / ".venv-adapters",
-        "VENV_PYTHON": tmp_path / ".venv-adapters" / "bin" / "python",
-        "REQUIREMENTS": tmp_path / "adapters.txt",
-        "BESIDE": tmp_path / "dev.txt",
-        "LOG": tmp_path / "setup.log",
-    }.items():
-        monkeypatch.setattr(adapter_packages, name, value)
-    return tmp_path
+def advisories() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Advisories)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
-@pytest.mark.nightly
-def test_packages_of_adapters_are_installed_beside_those_of_echoscope(beside: Path, checkout: Path) -> None:
-    adapter_packages.ensure()
-    code = "import textarena, torch; print(textarena.VALUE, torch.VALUE, torch.__file__)"
-    done = subprocess.run([str(checkout / ".venv-adapters/bin/python"), "-c", code], capture_output=True, text=True)
-    adapter, there, place = done.stdout.split()
-    assert (adapter, there) == ("adapter", "beside")
-    assert Path(place).is_relative_to(beside), "what Echoscope has is not installed a second time"
-    lacking = subprocess.run([str(beside / ".venv/bin/python"), "-c", "import textarena"], capture_output=True)
-    assert lacking.returncode, "its own environment stays as it was"
-    stamp = (checkout / ".venv-adapters/.installed").stat().st_mtime_ns
-    adapter_packages.ensure()
-    assert (checkout / ".venv-adapters/.installed").stat().st_mtime_ns == stamp, "nothing is installed twice"
-    (checkout / "dev.txt").write_text("a==1\n")
-    adapter_packages.ensure()
-    assert (checkout / ".venv-adapters/.installed").stat().st_mtime_ns > stamp, "other versions beside it: a new one"
+class TestLockFiles:
+    @pytest.fixture(autouse=True)
+    def _small_locks(self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "run.txt").write_text("# note\nagent==1\nchess==1\n")
+        monkeypatch.setattr(locks, "LOCKS", tmp_path)
+        monkeypatch.setattr(node, "NODE_WHEEL", "agent==1")
+        monkeypatch.setattr(uv, "_pip_options", lambda: {"index-url": index.url})
+        monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+        monkeypatch.delenv("UV_DEFAULT_INDEX", raising=False)
 
+    def test_a_package_without_a_wheel_for_a_platform_is_named(
+        self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(locks, "LOCKED", {"run": [], "vllm": []})
+        monkeypatch.setattr(locks, "PYTHONS", ("3.11", "3.12"))
+        assert locks.check_platforms() == 0
+        index.add("fast", "1", tag="cp311-cp311-manylinux_2_28_x86_64")
+        (tmp_path / "run.txt").write_text("agent==1\nfast==1\n")
+        with pytest.raises(locks.SetupError, match=r"Python 3\.12: (.|\n)*fast"):
+            locks.check_platforms()
 
-def test_a_package_of_an_adapter_that_is_unavailable_ends_set_up_with_a_sentence(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    (checkout / "adapters.txt").write_text("no-such-package==1\n")
-    with pytest.raises(SetupError, match="A package has no version for Python"):
-        adapter_packages.ensure()
-    assert not (checkout / ".venv-adapters/.installed").exists()
+    def test_source_only_packages_are_those_of_the_lock_file(self) -> None:
+        lines = (packages.LOCKS / "adapters.txt").read_text().splitlines()
+        assert all(any(line.startswith(name) for line in lines) for name in locks.SOURCE_ONLY)
 
-
-def test_without_a_compiler_it_is_installed_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(adapter_packages, "PYTHON", Path(sys.executable))
-    with pytest.raises(SetupError, match=r"They did NOT run.*gcc libc6-dev python3\.12-dev"):
-        adapter_packages.ensure_compiler("3.12.4")
-    for name in ("apt-get", "gcc"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
-    (tmp_path / "apt-get").chmod(0o755)
-    installed: list[str] = []
-
-    def run(argv: list[str], *rest: object, **options: object) -> tuple[int, str]:
-        installed.extend(argv[2:])
-        (tmp_path / "gcc").chmod(0o755)
-        return 0, ""
-
-    monkeypatch.setattr(adapter_packages, "run", run)
-    monkeypatch.setattr(machine, "is_root", lambda: True)
-    adapter_packages.ensure_compiler("3.12.4")
-    assert {"gcc", "libc6-dev", "python3.12-dev"} <= set(installed)
-
-
-def test_an_environment_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter_packages, "PYTHON", Path("/bin/false"))
-    with pytest.raises(SetupError, match="/bin/false does not run: remove its folder"):
-        adapter_packages.ensure()
+    @pytest.mark.parametrize("answers", [True, False])
+    def test_findings_and_a_service_that_does_not_answer_have_different_exit_codes(
+        self,
+        answers: bool,
+        index: Index,
+        advisories: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        words = tmp_path / "words"
+        main = f"import json, sys\ndef main(): open({str(words)!r}, 'w').write(json.dumps(sys.argv))\n"
+        entry = "[console_scripts]\npip-audit = pip_audit:main\n"
+        name, version = locks.PIP_AUDIT.replace("-", "_").split("==")
+        index.add(name, version, files={"pip_audit.py": main, "{about}/entry_points.txt": entry})
+        monkeypatch.setenv("npm_config_registry", advisories if answers else UNREACHABLE)
+        assert locks.audit("--ignore-vuln", "PYSEC-1") == (1 if answers else locks.UNAVAILABLE)
+        output = capsys.readouterr().out
+        assert ("Draws too much" in output) is answers
+        assert ("no answer from an advisory service" in output) is not answers
+        given = json.loads(words.read_text())
+        written = {str(path.relative_to(progress.ROOT)) for path in packages.LOCKS.glob("*.txt")}
+        assert {word for word in given if word.startswith("requirements/")} == written
+        assert {"--no-deps", "--disable-pip", "PYSEC-1"} <= set(given)

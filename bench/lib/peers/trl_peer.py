@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.lib.peers.env_peers import REQUEST_TIMEOUT, NotInstallable, clean_environment, run
-from bootstrap import torch_build
+from bench.lib.peers.env_peers import NotInstallable
+from bootstrap import packages
 from bootstrap.progress import SetupError
 
 TRL = "trl==1.16.0"
@@ -28,18 +27,9 @@ def interpreter(folder: Path | None) -> Path:
     home = folder / "TRL"
     python, filled = home / "bin" / "python", home / "installed"
     if not filled.exists():
-        run(sys.executable, "-m", "venv", str(home))
         try:
-            torch = torch_build.arguments(lambda words: _ask(python, words), pip=f"{python} -m pip")
+            packages.install(home, [f"transformers=={version('transformers')}", TRL])
         except SetupError as error:
             raise NotInstallable(f"not installable: {str(error).splitlines()[0]}") from None
-        run(str(python), "-m", "pip", "install", "--quiet", *torch)
-        run(str(python), "-m", "pip", "install", "--quiet", f"transformers=={version('transformers')}", TRL)
         filled.touch()
     return python.absolute()
-
-
-def _ask(python: Path, words: list[str]) -> torch_build.Report | None:
-    command = [str(python), "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--report", "-", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=REQUEST_TIMEOUT, env=clean_environment())
-    return torch_build.parse_report(done.stdout)

@@ -1,1 +1,0 @@
-"""Separate environments of tests that need packages besides the locked ones."""

@@ -1,0 +1,129 @@
+"""uv, which resolves and installs packages: the machine's own, or its wheel from the package index.
+
+uv does not read pip's configuration, where companies and machines without internet name their index: it is passed on.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+from bootstrap import progress
+from bootstrap.progress import LOG, ROOT, SetupError, Step, step
+
+REQUIREMENT = "uv==0.13.9"
+MINIMUM = (0, 13)
+FOLDER = ROOT / "build" / "uv"
+PIP = ROOT / "build" / "pip" / "bin" / "pip"
+FROM_PIP = {  # option of pip: variable of uv, and what separates several values
+    "index-url": ("UV_DEFAULT_INDEX", " "),
+    "extra-index-url": ("UV_INDEX", " "),
+    "find-links": ("UV_FIND_LINKS", ","),
+    "trusted-host": ("UV_INSECURE_HOST", " "),
+    "cert": ("SSL_CERT_FILE", " "),
+    "proxy": ("ALL_PROXY", " "),
+}
+LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+"""All indexes are equal, which is safe because versions are pinned; the system's certificates; no other Python."""
+RETRY = "Packages installed so far are kept; run the same command again to continue."
+FAILURES = {
+    "ensurepip|No module named venv": (
+        "This Python has no venv module: on Debian and Ubuntu it is a separate package. Install it with `sudo apt-get "
+        f"install python3.{sys.version_info.minor}-venv` (or python3-venv) and run the same command again."
+    ),
+    "No space left on device": (
+        f"The disk is full (uv also needs space in its cache, UV_CACHE_DIR, and in TMPDIR). Free some. {RETRY}"
+    ),
+    "Failed to fetch|error sending request|ConnectionError|Temporary failure|Name or service|timed out": (
+        f"The package index is unreachable. Check the network (or set HTTPS_PROXY). {RETRY}"
+    ),
+    r"Python\.h|command '\S*(cc|clang)' failed": (
+        "A package exists as source only and could not be compiled. Install a C compiler and the header files of "
+        "Python (Debian, Ubuntu: sudo apt-get install gcc libc6-dev python3-dev; macOS: xcode-select --install). Only "
+        f"`make test-adapters` needs them: its tests did NOT run. {RETRY}"
+    ),
+    "No matching distribution|No solution found": (
+        f"A package has no version for Python {platform.python_version()} on {platform.system()} {platform.machine()}. "
+        f"Try another Python: PYTHON=python3.12. {RETRY}"
+    ),
+    "": f"A package could not be installed; the complete log is {LOG}. {RETRY}",
+}
+"""Pattern in the output of uv, pip or venv → explanation."""
+
+
+def ensure() -> None:
+    """Install uv into build/uv, unless this machine has a recent one. Raises SetupError."""
+    if _path():
+        return
+    with step("Fetching uv, which installs the packages") as line:
+        if not _pip():
+            _checked(*progress.run([sys.executable, "-m", "venv", "--clear", str(PIP.parents[1])], line))
+        words = ("install", "--no-compile", "--disable-pip-version-check", "--upgrade", "--target", str(FOLDER))
+        _checked(*progress.run([*_pip(), *words, REQUIREMENT], line))
+        _path.cache_clear()
+
+
+def run(line: Step, *words: str) -> str:
+    """Run uv and return its last lines of output. Raises SetupError with an explanation."""
+    return _checked(*progress.run(argv(*words), line, env=variables()))
+
+
+def argv(*words: str) -> list[str]:
+    """Command line of uv, after `ensure`."""
+    return [_path() or "uv", *words, *(["--no-index"] if words[0] == "pip" and "no-index" in _pip_options() else [])]
+
+
+def variables() -> dict[str, str]:
+    """Environment variables of uv for pip's configuration and its ways, except those that are set already."""
+    found = dict(LIKE_PIP)
+    for option in FROM_PIP.keys() & _pip_options():
+        variable, separator = FROM_PIP[option]
+        found[variable] = separator.join(_pip_options()[option].split())
+    return {name: value for name, value in found.items() if name not in os.environ}
+
+
+@functools.cache
+def _path() -> str | None:
+    """Path of a uv that is new enough."""
+    for path in filter(None, (shutil.which("uv"), shutil.which(str(FOLDER / "bin" / "uv")))):
+        version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) >= MINIMUM:
+            return path
+    return None
+
+
+def _pip() -> list[str]:
+    """Command of this Python's pip, or of the one that `ensure` makes; empty if there is neither."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    return [str(PIP)] if PIP.exists() else []
+
+
+@functools.cache
+def _pip_options() -> dict[str, str]:
+    """pip's configuration: variables before files, and the section of its installer before the one for all commands."""
+    output = subprocess.run([*_pip(), "config", "list"], capture_output=True, text=True).stdout if _pip() else ""
+    options: dict[str, str] = {}
+    for section in (":env:", "install", "global"):
+        for option, value in re.findall(rf"^{section}\.([\w-]+)=(.*)$", output, re.MULTILINE):
+            options.setdefault(option, str(ast.literal_eval(value)))
+    return options
+
+
+def explain(output: str) -> str:
+    """Message for a failure of uv, pip or venv, with the end of its output."""
+    message = next(message for pattern, message in FAILURES.items() if re.search(pattern, output))
+    return "\n".join([message, *("  " + line for line in output.splitlines()[-8:])])
+
+
+def _checked(code: int, output: str) -> str:
+    if code:
+        raise SetupError(explain(output))
+    return output
