@@ -1,5 +1,7 @@
 """Servers for the tests: each test process starts its own PostgreSQL and Redis on first use.
 
+PostgreSQL's data is a copy of a folder that was migrated once (`migrated_database.py`).
+
 Workers of xdist therefore share no database, queue or channel. Both servers end with the test process, even when it
 is killed. `running_product.py` runs the whole product as one process group.
 """
@@ -16,9 +18,13 @@ from typing import TypeVar
 
 import django
 import pytest
+from django.db import connection
+from django.test import TransactionTestCase
 from hypothesis import settings
+from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from tests import migrated_database
 from tests.chromium import browser
 from tests.patience import SECONDS
 from tests.running_product import live_stack
@@ -32,14 +38,15 @@ __all__ = ["browser", "live_stack"]
 Server = TypeVar("Server", Postgres, Redis)
 
 HOME = Path(tempfile.mkdtemp(prefix="echoscope-test-"))
-POSTGRES = Postgres(HOME / "postgres", free_port(), secrets.token_urlsafe(8), durable=False)
+POSTGRES = Postgres(HOME / "postgres", free_port(), migrated_database.password(), durable=False)
 REDIS = Redis(HOME / "redis", free_port(), secrets.token_urlsafe(8))
 
 # Before Django reads its settings. An external URL would make the tests destroy real data.
 os.environ.update(
     DJANGO_SETTINGS_MODULE="webapp.settings",
     ECHOSCOPE_DATA_DIR=str(HOME),
-    DATABASE_URL=f"{POSTGRES.url()}?options=-c%20lock_timeout%3D60s",  # a test is one transaction, however long
+    # a test is one transaction, however long
+    DATABASE_URL=f"{POSTGRES.url(migrated_database.NAME)}?options=-c%20lock_timeout%3D60s",
     REDIS_URL=REDIS.url(),
 )
 
@@ -50,6 +57,7 @@ def pytest_configure() -> None:
     The variable is removed afterwards: an inheriting xdist worker would read this process's URLs, too early.
     """
     django.setup()
+    TransactionTestCase._fixture_teardown = migrated_database.delete_rows
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
@@ -59,15 +67,23 @@ settings.register_profile("ci", deadline=None, max_examples=20, derandomize=True
 settings.register_profile("nightly", deadline=None, max_examples=200)
 settings.load_profile("ci")
 
+SLOWEST = {
+    *("setup/test_wheel.py", "trainer/cluster/test_learner_actors.py", "trainer/cluster/test_rollout_actors.py"),
+    *("trainer/distributed/test_rank_group.py", "trainer/studies/test_studies.py", "webapp/test_permissions.py"),
+    *("webapp/services/backup/test_preview_conversion.py", "webapp/worker/test_ray_cluster.py"),
+}
+"""Files that begin first: at the end, one process would work on them while the others have nothing left to do."""
 WHOLE_PRODUCT = ("browser", "system")
 """Tests with the whole running product: the only ones with a second try."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repeat a failure of a test of the whole product once; the summary lists it as RERUN with its failure.
+    """Begin with the slowest files, and repeat a failure of a test of the whole product once.
 
-    The time of their steps depends on the machine's load. All other tests count at once.
+    The summary lists it as RERUN with its failure. The time of the steps of these tests depends on the machine's load;
+    all other tests count at once.
     """
+    items.sort(key=lambda item: item.path.relative_to(ROOT / "tests").as_posix() not in SLOWEST)
     if not config.pluginmanager.hasplugin("rerunfailures"):  # in vLLM's environment
         return
     for item in items:
@@ -88,8 +104,8 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    """This process's PostgreSQL, empty and fast (no fsync)."""
-    POSTGRES.initialise()
+    """This process's PostgreSQL, with all tables of the site, empty and fast (no fsync)."""
+    migrated_database.copy_to(POSTGRES.folder)
     yield from _running(POSTGRES.program(HOME / "log" / "postgres.log"), POSTGRES)
 
 
@@ -118,8 +134,13 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(postgres_server: Postgres, django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """Start the server: pytest-django requests this fixture before it creates the test database."""
+def django_db_setup(
+    postgres_server: Postgres, django_test_environment: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """Replaces pytest-django's fixture, which creates and migrates a database: this one is migrated already."""
+    yield
+    with django_db_blocker.unblock():
+        connection.close()
 
 
 def _running(program: Program, server: Server) -> Iterator[Server]:

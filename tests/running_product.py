@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests import migrated_database
 from tests.patience import SECONDS
 from webapp.services.addresses import ROOT, free_port
 
@@ -140,6 +141,8 @@ def wait_for(look: Callable[[], T], what: str, explain: Callable[[], str] = str,
 @pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
     """One running Echoscope for all tests that only use it. Tests that kill its processes start their own."""
-    stack = start(tmp_path_factory.mktemp("live"))
+    home = tmp_path_factory.mktemp("live")
+    migrated_database.prepare(home)
+    stack = start(home)
     yield stack
     stop(stack)

@@ -51,6 +51,7 @@ def test_hundreds_of_requests_find_nothing_and_change_nothing(site: Site) -> Non
     assert Run.objects.count() == runs + 1, "only the import outside a unit stays"
 
 
+@pytest.mark.nightly
 def test_errors_broken_answers_and_leaks_are_found(site: Site, settings: Settings) -> None:
     settings.ROOT_URLCONF = "tests.bench.broken_routes"
     [error] = sent(site, "/fails?q=why", "member").findings

@@ -43,6 +43,7 @@ def rows_of(part: str, tmp_path: Path, **changed: Any) -> dict[str, dict[str, An
     return {row["what"]: row["figures"] for row in rows}
 
 
+@pytest.mark.nightly
 def test_it_runs_without_the_packages_of_the_site() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
@@ -85,6 +86,7 @@ def test_a_variant_changes_the_update_only_while_it_runs(tmp_path: Path) -> None
         assert updates.computed_tokens() == 768 > shared
 
 
+@pytest.mark.nightly
 def test_agreement_of_devices_and_of_sampler_and_trainer(tmp_path: Path) -> None:
     rows = rows_of("agreement", tmp_path)
     exact = [row for name, row in rows.items() if name.startswith("float32")]

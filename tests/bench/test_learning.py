@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tarfile
 
+import pytest
+
 from bench.learning import curves, side_by_side
 from bench.learning.__main__ import planned
 from trainer.journal import events, reader
@@ -14,6 +16,7 @@ from trainer.journal import events, reader
 SMALL = ["rollout.groups=2", "rollout.group_size=2", "evaluation.prompts=4", "policy.threads=1"]
 
 
+@pytest.mark.nightly
 def test_seeds_of_presets_run_side_by_side_and_are_archived(tmp_path):
     command = [sys.executable, "-m", "bench.learning", "--preset", "bandit-pocket", "--preset", "bandit-starpo-pocket"]
     command += ["--seeds", "1", "--jobs", "2", "--out", str(tmp_path / "runs"), "--archive", str(tmp_path / "archive")]

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests import running_product
+from tests import migrated_database, running_product
 from tests.browser.conftest import sign_in
 from tests.browser.launching import SMALL
 from tests.envs.plugins import install_example
@@ -35,6 +35,7 @@ def environment(tmp_path: Path) -> Path:
 @pytest.fixture
 def stack(environment: Path, tmp_path: Path) -> Iterator[LiveStack]:
     """A running Echoscope beside which that package is installed."""
+    migrated_database.prepare(tmp_path / "home")
     stack = running_product.start(tmp_path / "home", extra={"PYTHONPATH": str(environment.parent)})
     yield stack
     running_product.stop(stack)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import running_product
+from tests import migrated_database, running_product
 from tests.running_product import LiveStack
 
 
 @pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
     """A running Echoscope of this test alone."""
-    stack = running_product.start(tmp_path_factory.mktemp("broken"))
+    home = tmp_path_factory.mktemp("broken")
+    migrated_database.prepare(home)
+    stack = running_product.start(home)
     yield stack
     running_product.stop(stack)

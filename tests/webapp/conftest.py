@@ -1,14 +1,24 @@
-"""People, teams and runs for the tests of the site."""
+"""People, teams and runs for the tests of the site.
+
+Tests of a module that only read one played run share it: a fixture of the module that requests `module_run` plays it
+once, in a transaction around all tests of the module, and `run` is that run for each test that requests the fixture.
+What a test changes in the database is rolled back after it; one that changes files requests `own_files`.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 
 import django
 import pytest
 from django.conf import settings as django_settings
-from pytest_django import Settings
+from django.db import transaction
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker, Settings
 
 django.setup()  # pytest loads this file before it configures anything; models can be imported only after it
 
@@ -29,9 +39,19 @@ class People:
     outsider: User
 
 
+FAST_HASHER = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+"""The real one is slow on purpose."""
+SHARED = pytest.StashKey[People]()
+
+
 @pytest.fixture
-def people(db: None, settings: Settings) -> People:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one is slow on purpose
+def people(request: pytest.FixtureRequest, db: None, settings: Settings) -> People:
+    settings.PASSWORD_HASHERS = FAST_HASHER
+    shared = request.node.getparent(pytest.Module).stash.get(SHARED, None)
+    return deepcopy(shared) if shared else _create_people()
+
+
+def _create_people() -> People:
     owner = do_create_user("ada", "a long secret")
     viewer = do_create_user("grace", "a long secret")
     outsider = do_create_user("mallory", "a long secret")
@@ -42,8 +62,14 @@ def people(db: None, settings: Settings) -> People:
 
 
 @pytest.fixture
-def run(people: People) -> Run:
-    """A queued run without a message to the workers."""
+def run(request: pytest.FixtureRequest, people: People) -> Run:
+    """A queued run without a message to the workers, or the module's if the test requests a fixture with it."""
+    if "module_run" in request.fixturenames:
+        return Run.objects.get(pk=request.getfixturevalue("module_run").pk)
+    return _create_run(people)
+
+
+def _create_run(people: People) -> Run:
     config = RunConfig(iterations=4)
     config.rollout.groups, config.rollout.group_size = 2, 2
     return Run.objects.create(
@@ -54,6 +80,35 @@ def run(people: People) -> Run:
         environment="Sokoban",
         iterations=4,
     )
+
+
+@pytest.fixture(scope="module")
+def module_people(
+    request: pytest.FixtureRequest,
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[People]:
+    """The people of a module, in a transaction that ends with the module, and its own data folder."""
+    folder = tmp_path_factory.mktemp("module")
+    with django_db_blocker.unblock(), override_settings(ECHOSCOPE_DATA_DIR=folder), transaction.atomic():
+        with override_settings(PASSWORD_HASHERS=FAST_HASHER):
+            request.node.stash[SHARED] = people = _create_people()
+        yield people
+        del request.node.stash[SHARED]
+        transaction.set_rollback(True)
+
+
+@pytest.fixture(scope="module")
+def module_run(module_people: People) -> Run:
+    """A queued run of a module."""
+    return _create_run(module_people)
+
+
+@pytest.fixture
+def own_files(module_run: Run, tmp_path: Path, settings: Settings) -> None:
+    """Copies the module's data folder for a test that changes files."""
+    settings.ECHOSCOPE_DATA_DIR = shutil.copytree(settings.ECHOSCOPE_DATA_DIR, tmp_path / "data")
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,11 @@ Operations under /api/ are tested in tests/webapp/api/test_permissions.py.
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 from django.db import transaction
 from django.http import HttpResponseBase
 from django.test import Client
-from pytest_django import Settings
 
 from tests.webapp.addresses import ADDRESSES, EXPECTED, LOGIN, MISSING, OK, REFUSED, Address, patterns
 from tests.webapp.conftest import People
@@ -25,10 +23,14 @@ ALL = [(name, arguments) for name, arguments in patterns() if name in ADDRESSES]
 OF_A_TEAM = ("team", "alert", "delivery", "token", "comment", "report", "study")
 
 
+@pytest.fixture(scope="module")
+def site(module_people: People, module_run: Run) -> FullSite:
+    return create_full_site(module_people, module_run)
+
+
 @pytest.fixture
-def full_site(people: People, run: Run, tmp_path: Path, settings: Settings) -> FullSite:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return create_full_site(people, run)
+def full_site(site: FullSite, db: None) -> FullSite:
+    return deepcopy(site)
 
 
 def outcome(response: HttpResponseBase) -> str:

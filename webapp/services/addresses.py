@@ -69,7 +69,7 @@ def choose(home: Path) -> Addresses:
     chosen = replace(stored, postgres_port=usable_port(stored.postgres_port), redis_port=usable_port(stored.redis_port))
     if chosen != stored or not (home / FILE).exists():
         try:
-            _store(home, chosen)
+            store(home, chosen)
         except OSError as error:
             if not (home / FILE).exists():
                 raise DataFolderError(home, error) from error
@@ -77,7 +77,8 @@ def choose(home: Path) -> Addresses:
     return chosen
 
 
-def _store(home: Path, addresses: Addresses) -> None:
+def store(home: Path, addresses: Addresses) -> None:
+    """Write services.json, readable for its owner only. Raises OSError."""
     home.mkdir(parents=True, exist_ok=True)
     new = (home / FILE).with_suffix(".new")
     new.touch(mode=0o600)

@@ -17,9 +17,14 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    ("kind", "dtype"), [("train", "bfloat16"), pytest.param("ppo", "float32", marks=pytest.mark.nightly)]
+    ("size", "kind", "dtype"),
+    [
+        ("wide vocabulary", "train", "bfloat16"),
+        pytest.param("deep", "train", "bfloat16", marks=pytest.mark.nightly),
+        pytest.param("wide vocabulary", "ppo", "float32", marks=pytest.mark.nightly),
+        pytest.param("deep", "ppo", "float32", marks=pytest.mark.nightly),
+    ],
 )
 def test_the_peak_of_a_run_is_within_a_fifth_of_its_estimate(size: str, kind: str, dtype: str, tmp_path: Path) -> None:
     """The peak includes the process, as the estimate does; in a test it takes more than in `python -m trainer`."""

@@ -83,8 +83,7 @@ def test_settings_reach_it() -> None:
     open_sandbox.close()
 
 
-@pytest.mark.parametrize("how", ["loop", "sleep", "search"])
-@pytest.mark.parametrize("when", ["reset", "step"])
+@pytest.mark.parametrize(("when", "how"), [("reset", "loop"), ("step", "sleep"), ("step", "search")])
 def test_a_hung_environment_is_killed_in_time_and_the_others_continue(
     open_sandbox: Opener, when: str, how: str
 ) -> None:

@@ -84,6 +84,7 @@ def test_rooms_are_rarely_repeated(name):
     assert len(made) - len(set(made)) <= 0.01 * len(made)
 
 
+@pytest.mark.nightly
 def test_rooms_are_reproducible_across_processes():
     here = {name: hashlib.sha256("\n\n".join(make_rooms(name)).encode()).hexdigest() for name in ROOMS}
     again = {name: hashlib.sha256("\n\n".join(make_rooms(name)).encode()).hexdigest() for name in ROOMS}

@@ -237,14 +237,15 @@ def test_the_format_that_reads_and_writes_what_a_template_has_written_fits(call_
     assert fitting_format(NATIVE, "price: lamp", calls, [PRICE]) is None
 
 
-@pytest.mark.parametrize("call_format", NATIVE)
-@pytest.mark.parametrize("repeated", ["<function=", "<arg_key>", " ", "price(", "<tool_call>", "{", "<parameter="])
-def test_a_long_text_is_read_in_a_moment(call_format, repeated):
-    """A policy that repeats itself must not hold up the run."""
+@pytest.mark.parametrize("number", range(len(NATIVE)), ids=NATIVE)
+def test_a_long_text_is_read_in_a_moment(number):
+    """A policy that repeats itself must not hold up the run. Formats take turns with the openings of the texts."""
+    openings = ("<tool_call>price<arg_key>", "<function=", "<minimax:tool_call><invoke name=", "<function_calls>")
     started = time.process_time()
-    for opening in ("<tool_call>price<arg_key>", "<function=", "<minimax:tool_call><invoke name=", "<function_calls>"):
-        parse_calls(opening + repeated * (60_000 // len(repeated)), call_format)
-    assert time.process_time() - started < 2
+    for place, repeated in enumerate(("<function=", "<arg_key>", " ", "price(", "<tool_call>", "{", "<parameter=")):
+        opening = openings[(number + place) % len(openings)]
+        parse_calls(opening + repeated * (60_000 // len(repeated)), NATIVE[number])
+    assert time.process_time() - started < 4
 
 
 def test_tools_as_text_are_lines_with_the_arguments_or_their_schemas():

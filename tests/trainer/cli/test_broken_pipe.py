@@ -12,10 +12,10 @@ from trainer.cli.broken_pipe import until_reader_gone
 @pytest.mark.parametrize(
     "command",
     [
-        ["-m", "trainer", "presets"],
+        pytest.param(["-m", "trainer", "presets"], marks=pytest.mark.nightly),
         ["-m", "trainer", "study", "--list"],
-        ["-m", "trainer", "--help"],
-        ["manage.py", "help"],
+        pytest.param(["-m", "trainer", "--help"], marks=pytest.mark.nightly),
+        pytest.param(["manage.py", "help"], marks=pytest.mark.nightly),
         ["-c", "from trainer.cli.broken_pipe import *; until_reader_gone(lambda: print('line\\n' * 100_000) or 0)"],
     ],
     ids=["presets", "studies", "help", "site", "more than a pipe holds"],

@@ -154,6 +154,7 @@ def test_overrides_take_precedence_over_the_preset():
     assert config.algorithm.estimator == load_preset("sokoban-pocket").algorithm.estimator
 
 
+@pytest.mark.nightly
 def test_the_module_runs_on_its_own(tmp_path, pocket_folder):
     """From a shell, with real signals and without the site."""
     command = [sys.executable, "-m", "trainer", "train", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run")]

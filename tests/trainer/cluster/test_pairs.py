@@ -17,6 +17,7 @@ from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
 
 
+@pytest.mark.nightly
 def test_each_pair_has_a_gpu_of_its_own():
     script = [sys.executable, "-m", "tests.trainer.cluster.shared_gpus", "3", "3"]
     done = subprocess.run(script, capture_output=True, text=True, timeout=600)
@@ -26,6 +27,7 @@ def test_each_pair_has_a_gpu_of_its_own():
     assert sorted(given[:3]) == [[0], [1], [2]], "and no other pair has it"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("cluster")
 def test_a_run_of_two_processes_takes_the_steps_of_one(llama_folder, tmp_path):
     config = small(llama_folder, algorithm=REINFORCE)

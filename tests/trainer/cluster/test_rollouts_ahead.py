@@ -74,6 +74,7 @@ def test_a_stop_closes_what_was_played_ahead_and_the_run_resumes(llama_folder, t
     check_trajectories(tmp_path)
 
 
+@pytest.mark.nightly
 def test_no_rollout_beyond_the_last_iteration_is_played(llama_folder, tmp_path):
     assert run(ahead(llama_folder, 3, iterations=2), tmp_path).reason == "completed"
     check_trajectories(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tiers import nightly_but
 from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.metrics.test_registry import STABLE
@@ -37,7 +38,7 @@ def with_valid_format(response, *, think, max_actions):
     return parse_response(response, think=True, max_actions=max_actions)
 
 
-@pytest.mark.parametrize("estimator", ["gae", "grpo"])
+@pytest.mark.parametrize("estimator", nightly_but(["gae", "grpo"], ["gae"]))
 def test_every_name_of_the_table_is_measured(pocket_folder, tmp_path, monkeypatch, estimator) -> None:
     monkeypatch.setattr("trainer.rollout.episode.parse_response", with_valid_format)
     config = tiny.config(

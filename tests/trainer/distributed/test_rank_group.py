@@ -27,7 +27,11 @@ ALONE = Family(9, 5, [[4, 4]])
 NEAR = {"half": 5e-3, "muon": 1e-4}
 """Tolerance of sums in another order, rounded to bfloat16: in every layer, and inside Muon."""
 SPLIT = [name for name in SECTIONS if name != "adapters"]
-CASES = [(name, "none") for name in SECTIONS] + [(name, "full") for name in SPLIT]
+EVERY_COMMIT = [("grpo", "none"), ("gae", "full"), ("adapters", "none")]
+CASES = [
+    pytest.param(name, sharding, marks=() if (name, sharding) in EVERY_COMMIT else pytest.mark.nightly)
+    for name, sharding in [*((name, "none") for name in SECTIONS), *((name, "full") for name in SPLIT)]
+]
 
 
 def case(folder, name, sharding="none"):
@@ -56,11 +60,20 @@ def torchrun(*command, processes=2):
     )
 
 
+def chosen(request):
+    """Name and sharding of the cases in this session, in order."""
+    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    return (
+        list(dict.fromkeys((item.callspec.params["name"], item.callspec.params["sharding"]) for item in items))
+        or EVERY_COMMIT
+    )
+
+
 @pytest.fixture(scope="module")
-def two(llama_folder, tmp_path_factory):
+def two(request, llama_folder, tmp_path_factory):
     """Results of two processes for every case: name, sharding → results."""
     folder = tmp_path_factory.mktemp("two")
-    cases = {f"{name}-{sharding}": case(llama_folder, name, sharding) for name, sharding in CASES}
+    cases = {f"{name}-{sharding}": case(llama_folder, name, sharding) for name, sharding in chosen(request)}
     torch.save(cases, folder / "cases.pt")
     child = torchrun("-m", "tests.trainer.rank_script", str(folder))
     out, _ = child.communicate(timeout=900)
@@ -69,9 +82,10 @@ def two(llama_folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one(llama_folder):
+def one(request, llama_folder):
     """Results of one process for every case."""
-    return {name: rank_script.learn(*case(llama_folder, name), None) for name in SECTIONS}
+    names = {name for name, _ in chosen(request)}
+    return {name: rank_script.learn(*case(llama_folder, name), None) for name in names}
 
 
 def furthest(some, others):

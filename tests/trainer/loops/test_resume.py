@@ -157,7 +157,7 @@ def same_state(one: Any, other: Any) -> None:
         assert one == other
 
 
-@pytest.mark.parametrize("share", [0.08, 0.55, 0.97])
+@pytest.mark.parametrize("share", nightly_but([0.08, 0.55, 0.97], [0.55]))
 def test_a_run_resumed_after_any_stop_is_identical(whole, tmp_path, share) -> None:
     config, unbroken, questions = whole
     assert play(config, tmp_path, StopCounter(share * questions)).reason == "interrupted"
@@ -166,6 +166,7 @@ def test_a_run_resumed_after_any_stop_is_identical(whole, tmp_path, share) -> No
     same_files(tmp_path, unbroken)
 
 
+@pytest.mark.nightly
 def test_a_run_stopped_repeatedly_is_identical(whole, tmp_path) -> None:
     config, unbroken, questions = whole
     for _ in range(20):
@@ -177,6 +178,7 @@ def test_a_run_stopped_repeatedly_is_identical(whole, tmp_path) -> None:
     same_files(tmp_path, unbroken)
 
 
+@pytest.mark.nightly
 def test_the_comparison_detects_another_seed(whole, tmp_path) -> None:
     config, unbroken, _ = whole
     play(config.model_copy(update={"seed": 1}), tmp_path)
@@ -204,6 +206,7 @@ def test_resume_falls_back_to_the_newest_sound_checkpoint(whole, tmp_path) -> No
     same_files(tmp_path, unbroken, same_settings=False)
 
 
+@pytest.mark.nightly
 def test_resume_reports_that_no_checkpoint_is_sound_and_can_then_start_over(whole, tmp_path) -> None:
     config, unbroken, polls = whole
     assert play(config, tmp_path, StopCounter(0.97 * polls)).reason == "interrupted"
@@ -215,6 +218,7 @@ def test_resume_reports_that_no_checkpoint_is_sound_and_can_then_start_over(whol
     same_files(tmp_path, unbroken)
 
 
+@pytest.mark.nightly
 def test_time_of_the_last_checkpoint_is_reported_after_a_resume(whole, tmp_path) -> None:
     config, _, polls = whole
     config = config.model_copy(update={"checkpoint": config.checkpoint.model_copy(update={"every": 1})})

@@ -154,6 +154,7 @@ def test_pruning_keeps_the_last_sound_checkpoint(pocket_folder, tmp_path):
     assert checkpoints.checkpoint_iterations(tmp_path) == [2, 5, 6]
 
 
+@pytest.mark.nightly
 def test_a_run_stopped_after_a_rewind_resumes_identically(pocket_folder, tmp_path):
     config = configuration(pocket_folder, limit=1)
     for name in ("whole", "halves"):
@@ -194,6 +195,7 @@ def test_a_kill_between_deleting_and_renewing_repeats_the_rewind(pocket_folder, 
     assert [e.number for e in events(tmp_path, Rewound)] == [1]
 
 
+@pytest.mark.nightly
 def test_rewind_settings_do_not_affect_a_run_without_collapse(pocket_folder, tmp_path):
     play(configuration(pocket_folder), tmp_path / "rewind")
     run_factory.run(configuration(pocket_folder, echo_trap={"action": "none"}), tmp_path / "none", tmp_path / "cache")

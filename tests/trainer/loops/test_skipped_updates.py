@@ -142,6 +142,7 @@ def test_a_run_that_stops_for_want_of_updates_is_evaluated_once_more(pocket_fold
     assert checkpoints.load_progress(tmp_path, 1).evaluated == 1
 
 
+@pytest.mark.nightly
 def test_a_resumed_run_skips_and_stops_at_the_same_iterations(pocket_folder, tmp_path, rewards) -> None:
     rewards(only_in(1, 3))
     config = tiny.config(

@@ -296,6 +296,7 @@ def test_settings_name_only_existing_trackers(tmp_path):
         tiny.config(Path("x"), trackers=["printer"])
 
 
+@pytest.mark.nightly
 def test_only_configured_libraries_are_imported():
     libraries = {"wandb", "mlflow", "trackio", "tensorboard", "opentelemetry.sdk"}
     code = f"import sys, trainer.loops.train; print({libraries} & set(sys.modules))"

@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.tiers import nightly_but
 from tests.trainer import tiny
 from tests.trainer.loops.test_resume import StopCounter, history, play, same_files
 from tests.trainer.loops.test_train import events
@@ -38,7 +39,7 @@ SETTINGS = {
 VARIANTS = {"all weights": {}, "LoRA": {"lora": {"rank": 2, "alpha": 4}}}
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
+@pytest.fixture(scope="module", params=nightly_but(VARIANTS, ["all weights"]), ids=lambda name: name.replace(" ", "-"))
 def whole(request, pocket_folder, tmp_path_factory):
     """The settings of a run, the folder of its uninterrupted run, and the number of its stop checks."""
     config, counter = tiny.config(pocket_folder, **SETTINGS, **VARIANTS[request.param]), StopCounter()

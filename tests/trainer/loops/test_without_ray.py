@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.trainer import tiny
@@ -35,6 +36,7 @@ except ModelError as error:
 """
 
 
+@pytest.mark.nightly
 def test_a_run_without_ray_completes_and_one_with_actors_names_what_to_install(pocket_folder, tmp_path):
     given = tmp_path / "given.yaml"
     given.write_text(yaml.safe_dump(tiny.config(pocket_folder, iterations=1).model_dump(mode="json")))

@@ -104,6 +104,10 @@ class Architecture:
         return folder
 
 
+KINDS = {"Llama 2, 3", "Qwen2, Qwen2.5", "OLMo 3 (window)", "Qwen3-MoE", "DeepSeek V3, R1"}
+"""One architecture of each kind: dense, tied embeddings, window, mixture of experts, latent attention with experts."""
+
+
 def documented() -> dict[str, list[str]]:
     """The rows of the documentation's table: name → its other cells, in the order of COLUMNS."""
     rows = [

@@ -7,9 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from tests.tiers import nightly_but
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, learner_for, weights
-from tests.trainer.policy.architectures import ARCHITECTURES, COLUMNS, WINDOW, Architecture, documented
+from tests.trainer.policy.architectures import ARCHITECTURES, COLUMNS, KINDS, WINDOW, Architecture, documented
 from trainer.config.run import LoraConfig, PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.cache_check import check_cache
@@ -20,6 +21,7 @@ from trainer.policy.load import ModelError, load
 from trainer.policy.packing import attention
 
 SUPPORTED = [one for one in ARCHITECTURES if not one.refused]
+OF_EACH_KIND = nightly_but(SUPPORTED, [one for one in SUPPORTED if one.name in KINDS])
 REFUSED = [one for one in ARCHITECTURES if one.refused]
 PROMPTS = [list(range(3, 3 + WINDOW + 5)), [30, 31, 32]]
 LATER = [[40, 41], list(range(50, 50 + WINDOW))]
@@ -65,12 +67,12 @@ def test_the_update_computes_the_probabilities_that_were_sampled(architecture: A
     assert attention.prepared(policy.model) is architecture.packing
 
 
-@named(SUPPORTED)
+@named(OF_EACH_KIND)
 def test_half_precision_is_sampled_as_it_is_computed(architecture: Architecture, folder):
     check_cache(load(folder, PolicyConfig(dtype="bfloat16")).model)
 
 
-@named(SUPPORTED)
+@named(OF_EACH_KIND)
 def test_adapters_are_merged_as_peft_merges_them(architecture: Architecture, folder, tmp_path):
     settings = LoraConfig(rank=2, alpha=4, targets=["all-linear"])
     model = load(folder, PolicyConfig()).model

@@ -37,8 +37,7 @@ def play(chat, settings, sizes, actions=("Go", "Go")):
         runner.close()
 
 
-@pytest.mark.parametrize("how", ["loop", "sleep", "leave"])
-@pytest.mark.parametrize("when", ["step", "hint"])
+@pytest.mark.parametrize(("when", "how"), [("step", "loop"), ("hint", "sleep"), ("step", "leave")])
 def test_a_step_that_never_ends_ends_its_own_trajectory_only(chat, when, how):
     played, emitted = play(chat, {"when": when, "how": how, "every": 2}, [3])
     assert [t.end for t in played] == ["truncated", "terminated", "truncated"]

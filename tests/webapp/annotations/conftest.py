@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
+from tests.webapp.trajectories.shared_trajectory import longest
 from webapp.runs.models import Run
 from webapp.teams.actions import do_create_user, do_set_role
 from webapp.teams.models import Membership, User
@@ -34,10 +33,11 @@ def member(people: People) -> Member:
     return Member(user, client)
 
 
+@pytest.fixture(scope="module")
+def played(module_run: Run) -> None:
+    play(module_run)
+
+
 @pytest.fixture
-def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    play(run)
-    found = Trajectory.objects.filter(run=run).order_by("-turn_count", "pk").first()
-    assert found is not None
-    return found
+def trajectory(played: None, run: Run) -> Trajectory:
+    return longest(run)

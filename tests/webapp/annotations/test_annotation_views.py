@@ -15,7 +15,7 @@ from tests.webapp import journal_builder
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
-from tests.webapp.page_requests import Visitors, assert_private, who
+from tests.webapp.page_requests import Visitors, who
 from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import AnnotationVersion, Comment, Star, Tag, Tagging
 from webapp.annotations.queries import commented, is_annotated, starred, tagged
@@ -83,19 +83,6 @@ def test_a_viewer_comments_but_neither_stars_nor_tags(trajectory: Trajectory, wh
     assert "/star" not in page
     assert "Add a tag" not in page
     assert 'name="text"' in page
-
-
-def test_outsiders_and_anonymous_users_see_no_annotations(
-    trajectory: Trajectory, who: Visitors, people: People
-) -> None:
-    comment = do_comment(trajectory, people.owner, "Only for us.")
-    assert_private(f"/t/{trajectory.slug}/annotations", who)
-    assert_private(f"/comments/{comment.slug}/edit", who)
-    for address in ("star", "tag", "untag", "comment"):
-        assert_private(f"/t/{trajectory.slug}/{address}", who, post=True)
-    assert_private(f"/comments/{comment.slug}/delete", who, post=True)
-    assert Comment.objects.count() == 1
-    assert not Star.objects.exists()
 
 
 def test_a_share_link_shows_the_trajectory_without_annotations(

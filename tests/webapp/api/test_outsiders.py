@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.webapp.annotations.conftest import trajectory
+from tests.webapp.annotations.conftest import played, trajectory
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from webapp.annotations.actions import do_star, do_tag
@@ -14,7 +14,7 @@ from webapp.teams.models import Team
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
-__all__ = ["trajectory", "who"]
+__all__ = ["played", "trajectory", "who"]
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.studies.played import finish, runs_of
@@ -21,11 +19,6 @@ GRID: dict[str, Any] = {
     "axes": [{"setting": "algorithm.kl_coef", "values": [0, 0.01]}],
     "seeds": 3,
 }
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def launch(callers: Callers, body: dict[str, Any]) -> Study:

@@ -21,9 +21,14 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.pagination import SORTS
 
 
+@pytest.fixture(scope="module")
+def story(module_run: Run) -> None:
+    play(module_run, 3)
+
+
 @pytest.fixture
-def played(run: Run) -> Run:
-    return play(run, 3)
+def played(story: None, run: Run) -> Run:
+    return run
 
 
 def test_every_filter_and_order_of_the_explorer_is_supported() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
-from pathlib import Path
 
 import pytest
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
@@ -20,11 +19,6 @@ from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def another(people: People, run: Run, title: str = "Other", **changes: float) -> Run:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.explorer.scripted_run import write_story
 from webapp.explorer.filmstrip import MAX_ANSWER, MAX_FRAMES, choose, choose_frames, film_data, make_film
@@ -17,10 +16,14 @@ from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 
 
+@pytest.fixture(scope="module")
+def story(module_run: Run) -> None:
+    write_story(module_run)
+
+
 @pytest.fixture
-def story_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return write_story(run)
+def story_run(story: None, run: Run) -> Run:
+    return run
 
 
 def one(run: Run, key: str) -> Trajectory:

@@ -7,10 +7,9 @@ import json
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, callers
@@ -26,11 +25,6 @@ __all__ = ["callers", "who"]
 
 BEFORE = "+++--------+"
 AFTER_ = "++-++++++--+"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def evaluation(iteration: int, success: float = 0.5, suite: str = "Sokoban", **fields: int) -> Evaluation:

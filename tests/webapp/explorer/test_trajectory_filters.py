@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from django.db import connection
 from django.http import QueryDict
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_django import Settings
 
 from envs.claims.kinds import CLAIM_KINDS
 from tests.webapp.explorer.scripted_run import mark_some, write_story
@@ -27,10 +24,14 @@ from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import Trajectory, Turn
 
 
+@pytest.fixture(scope="module")
+def story(module_run: Run) -> None:
+    mark_some(write_story(module_run))
+
+
 @pytest.fixture
-def played_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return mark_some(write_story(run))
+def played_run(story: None, run: Run) -> Run:
+    return run
 
 
 def parse_filters(query: str) -> Filters:

@@ -13,7 +13,6 @@ from django.core.management import call_command
 from django.db import connection
 from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
-from pytest_django import Settings
 
 import echoscope
 from tests.webapp.conftest import People
@@ -33,11 +32,6 @@ Attempt = tuple[bool | None, float | None]
 """Its success and its reward."""
 PAIR: list[Attempt] = [(None, 0.7), (True, None)]
 MIXED: list[Attempt] = [(True, 2.0), (False, -1.0), (None, 0.5), (True, None), (False, None), (None, None)]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
 
 
 def record(folder: Path, people: People, attempts: Iterable[Attempt]) -> Run:
@@ -89,22 +83,20 @@ def test_all_counts_are_the_same(people: People, tmp_path: Path) -> None:
     assert survey(run, Filters()).totals == wanted
 
 
-@pytest.mark.parametrize("query, found", [("reward_min=0", 2), ("reward_max=1", 2), ("reward_min=-5&reward_max=5", 3)])
-def test_a_range_of_rewards_leaves_out_unknown_ones(query: str, found: int, people: People, tmp_path: Path) -> None:
+def test_a_range_of_rewards_leaves_out_unknown_ones(people: People, tmp_path: Path) -> None:
     run = record(tmp_path / "run", people, MIXED)
-    filters = parsed(query)
-    totals = survey(run, filters).totals
-    assert totals is not None
-    assert filter_trajectories(run, filters).filter(rewarded=False).count() == 0
-    assert (totals.found, totals.rewarded) == (found, found)
-    assert facts(run, filters) == totals
-
-
-def test_other_facets_count_within_a_range_of_rewards(people: People, tmp_path: Path) -> None:
-    run = record(tmp_path / "run", people, MIXED)
-    surveyed = survey(run, parsed("reward_min=0"))
-    numbers = {choice.label: choice.number for facet in surveyed.facets for choice in facet.choices if choice.number}
-    assert sum(numbers.values()) == 2
+    for query, found in (("reward_min=0", 2), ("reward_max=1", 2), ("reward_min=-5&reward_max=5", 3)):
+        filters = parsed(query)
+        with CaptureQueriesContext(connection) as queries:
+            surveyed = survey(run, filters)
+        assert len(queries) == 2, "as without a range"
+        totals = surveyed.totals
+        assert totals is not None
+        assert filter_trajectories(run, filters).filter(rewarded=False).count() == 0
+        assert (totals.found, totals.rewarded) == (found, found)
+        assert facts(run, filters) == totals
+        choices = [choice for facet in surveyed.facets for choice in facet.choices]
+        assert sum({choice.label: choice.number for choice in choices if choice.number}.values()) == found
 
 
 def test_the_distribution_has_no_bar_of_unknown_rewards(people: People, tmp_path: Path) -> None:
@@ -119,13 +111,6 @@ def test_the_distribution_has_no_bar_of_unknown_rewards(people: People, tmp_path
 def test_without_two_rewards_there_is_no_distribution(attempts: list[Attempt], people: People, tmp_path: Path) -> None:
     run = record(tmp_path / "run", people, attempts)
     assert survey(run, Filters()).rewards is None
-
-
-def test_facets_still_take_two_statements(people: People, tmp_path: Path) -> None:
-    run = record(tmp_path / "run", people, MIXED)
-    with CaptureQueriesContext(connection) as queries:
-        survey(run, parsed("reward_min=0"))
-    assert len(queries) == 2
 
 
 def test_a_group_of_the_same_prompt_has_the_mean_of_its_recorded_rewards(people: People, tmp_path: Path) -> None:
@@ -169,27 +154,20 @@ def order(run: Run, sort: str, size: int) -> tuple[list[str], list[str]]:
     return there, back
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 50])
-@pytest.mark.parametrize("sort, wanted", [("reward", [0, 5, 3, 2, 1, 4, 6]), ("-reward", [2, 3, 0, 5, 1, 4, 6])])
-def test_unknown_rewards_stand_last_in_both_directions(
-    sort: str, wanted: list[int], size: int, people: People, tmp_path: Path
-) -> None:
+def test_unknown_rewards_stand_last_in_both_directions(people: People, tmp_path: Path) -> None:
     run = record(tmp_path / "run", people, SORTED)
     names = list(run.trajectories.order_by("pk").values_list("key", flat=True))
-    there, back = order(run, sort, size)
-    assert there == [names[number] for number in wanted]
-    assert back == there
-
-
-@pytest.mark.parametrize("sort", ["reward", "-reward"])
-def test_the_player_walks_in_the_same_order(sort: str, people: People, tmp_path: Path) -> None:
-    run = record(tmp_path / "run", people, SORTED)
-    rows = list(page(filter_trajectories(run, Filters()), sort).items)
-    places = [find_place(row, Filters(sort=sort)) for row in rows]
-    assert [place and place.number for place in places] == [1, 2, 3, 4, 5, 6, 7]
-    slugs = [row.slug for row in rows]
-    assert [place.next[3:].partition("?")[0] for place in places if place and place.next] == slugs[1:]
-    assert [place.previous[3:].partition("?")[0] for place in places if place and place.previous] == slugs[:-1]
+    for sort, wanted in (("reward", [0, 5, 3, 2, 1, 4, 6]), ("-reward", [2, 3, 0, 5, 1, 4, 6])):
+        for size in (1, 2, 3, 4, 5, 7, 50):
+            there, back = order(run, sort, size)
+            assert there == [names[number] for number in wanted], (sort, size)
+            assert back == there
+        rows = list(page(filter_trajectories(run, Filters()), sort).items)
+        places = [find_place(row, Filters(sort=sort)) for row in rows]
+        assert [place and place.number for place in places] == [1, 2, 3, 4, 5, 6, 7], "the player walks in this order"
+        slugs = [row.slug for row in rows]
+        assert [place.next[3:].partition("?")[0] for place in places if place and place.next] == slugs[1:]
+        assert [place.previous[3:].partition("?")[0] for place in places if place and place.previous] == slugs[:-1]
 
 
 def test_only_sorts_with_unknown_values_have_places_without_one(people: People, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
-from pytest_django import Settings
 
 import echoscope
+from tests.tiers import nightly_but
 from tests.webapp import journal_builder
 from tests.webapp.alerts.conftest import Make, make_rule
 from tests.webapp.api.api_clients import Callers, callers
@@ -43,11 +43,6 @@ from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
 __all__ = ["callers", "make_rule", "who"]
 
 Values = dict[str, float]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
 
 
 def signals(falls: bool, iterations: int = 80) -> Iterator[tuple[int, Values]]:
@@ -238,7 +233,7 @@ def test_pieces_and_restarts_give_the_same_verdict(
     assert Delivery.objects.filter(run=run).count() == len(whole["alarms"]), "a repeated judgement is no new alarm"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", nightly_but([1, 2], [1]))
 def test_late_and_repeated_metrics_give_the_same_verdict(seed: int, people: People, tmp_path: Path) -> None:
     """Each metric comes in an event of its own, up to four iterations late, and one in ten twice."""
     record(tmp_path / "ordered", signals(falls=True, iterations=150))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_django import Settings
 
 from tests.webapp import journal_builder
 from tests.webapp.fragments import compact
@@ -20,11 +18,6 @@ from webapp.trajectories.models import Trajectory
 __all__ = ["who"]
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def played(suite: str, *, ended: bool = True, **facts: Any) -> Iterator[events.Event]:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from pytest_django import Settings
-
 from tests.webapp import journal_builder
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
@@ -19,11 +14,6 @@ from webapp.runs.models import LogLine, Run
 __all__ = ["who"]
 
 MESSAGE = "Stopped after iteration 2: no group had a learning signal in 2 iterations in a row."
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def write(run: Run) -> None:

@@ -1,5 +1,13 @@
-"""Fixtures of the websocket tests."""
+"""Fixtures of the websocket tests, which need real transactions."""
 
-from tests.webapp.annotations.conftest import trajectory
+import pytest
 
-__all__ = ["trajectory"]
+from tests.webapp.page_requests import play
+from tests.webapp.trajectories.shared_trajectory import longest
+from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory
+
+
+@pytest.fixture
+def trajectory(run: Run) -> Trajectory:
+    return longest(play(run))

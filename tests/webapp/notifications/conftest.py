@@ -1,5 +1,5 @@
 """A played trajectory for the tests of notifications."""
 
-from tests.webapp.annotations.conftest import member, trajectory
+from tests.webapp.annotations.conftest import member, played, trajectory
 
-__all__ = ["member", "trajectory"]
+__all__ = ["member", "played", "trajectory"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
@@ -26,11 +25,6 @@ from webapp.teams.models import Membership, User
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def end(run: Run, state: Run.State = Run.State.FINISHED) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 
-import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
@@ -20,11 +17,6 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def metadata(client: Client, address: str) -> dict[str, str]:

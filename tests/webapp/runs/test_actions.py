@@ -17,7 +17,6 @@ from trainer.config.run import RunConfig
 from webapp.core.publisher import publisher
 from webapp.core.soft_delete import UNDO_TIME
 from webapp.runs import actions
-from webapp.runs.access import get_run
 from webapp.runs.actions import RequestRefused, do_release_run, do_renew_lease, do_request
 from webapp.runs.launch.creation import do_create_run
 from webapp.runs.models import Run, Worker
@@ -229,17 +228,6 @@ def test_a_returning_worker_keeps_its_start_time(db: None) -> None:
     first = actions.do_record_heartbeat("w", now, device="CPU")
     again = actions.do_record_heartbeat("w", now + timedelta(seconds=5), device="CPU", stopping=True)
     assert (again.pk, again.started_at, again.stopping) == (first.pk, now, True)
-
-
-def test_runs_are_visible_to_the_team_only(run: Run, people: People) -> None:
-    from django.contrib.auth.models import AnonymousUser
-    from django.http import Http404
-
-    assert get_run(people.owner, run.slug) == run
-    assert get_run(people.viewer, run.slug) == run
-    for stranger in (people.outsider, AnonymousUser()):
-        with pytest.raises(Http404):
-            get_run(stranger, run.slug)
 
 
 def test_a_form_sent_twice_launches_one_run(people: People) -> None:

@@ -6,18 +6,17 @@ import csv
 import io
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as how
 from hypothesis import strategies as st
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.fragments import contains
 from tests.webapp.javascript import evaluate
-from tests.webapp.page_requests import Visitors, assert_private, play, who
+from tests.webapp.page_requests import Visitors, play, who
 from webapp.runs import curves
 from webapp.runs.curves import Point
 from webapp.runs.models import MetricPoint, Run
@@ -25,11 +24,6 @@ from webapp.runs.models import MetricPoint, Run
 __all__ = ["who"]
 
 WAVE = "reward/mean"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def fill(run: Run, values: list[float], name: str = WAVE) -> None:
@@ -162,7 +156,6 @@ def test_all_values_can_be_downloaded_as_csv(run: Run, who: Visitors) -> None:
     ]
     one = who.viewer.get(f"/runs/{run.slug}/curves.csv?names=entropy/mean")
     assert f'{run.slug}-entropy-mean.csv"' in one["Content-Disposition"]
-    assert_private(f"/runs/{run.slug}/curves.csv", who)
 
 
 def test_the_page_shows_best_and_last_values_and_events(run: Run, who: Visitors) -> None:

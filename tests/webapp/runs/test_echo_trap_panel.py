@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_django import Settings
 
 from tests.webapp import journal_builder
 from tests.webapp.fragments import contains
@@ -21,11 +19,6 @@ from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, Run
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def metrics(iteration: int, spread: float) -> events.Metrics:

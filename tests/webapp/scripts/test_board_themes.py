@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from envs.base import MAX_GLYPH, Tone
 from tests.webapp.javascript import evaluate
 from webapp.trajectories.render.board import GLYPH_SIZES, TONES
@@ -20,13 +18,13 @@ STYLES = STATIC / "css" / "base.css"
 PIECES = {"piece", "player"}
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_a_character_means_the_same_on_the_page_and_in_pictures(theme: str) -> None:
-    for character, (ground, piece) in THEMES[theme].items():
-        board = {"kind": "grid", "theme": theme, "rows": [character]}
-        parsed = evaluate("board/board.js", "parseGrid(data)", board)
-        pieces = ["box"] * len(parsed["boxes"]) + ["player"] * len(parsed["players"])
-        assert (parsed["ground"], pieces) == ([[ground]], [piece] if piece else []), character
+def test_a_character_means_the_same_on_the_page_and_in_pictures() -> None:
+    known = [(theme, character, *meaning) for theme, all in THEMES.items() for character, meaning in all.items()]
+    boards = [{"kind": "grid", "theme": theme, "rows": [character]} for theme, character, *_ in known]
+    parsed = evaluate("board/board.js", "data.map(parseGrid)", boards)
+    for (theme, character, ground, piece), board in zip(known, parsed, strict=True):
+        pieces = ["box"] * len(board["boxes"]) + ["player"] * len(board["players"])
+        assert (board["ground"], pieces) == ([[ground]], [piece] if piece else []), (theme, character)
 
 
 def test_pictures_have_the_colours_of_the_light_theme() -> None:
@@ -35,14 +33,14 @@ def test_pictures_have_the_colours_of_the_light_theme() -> None:
     assert styles["ink"] == INK
 
 
-@pytest.mark.parametrize("tone", sorted(set(get_args(Tone)) - {"floor", "wall"} - PIECES))
-def test_a_tone_of_the_ground_has_a_colour_on_pages_in_pictures_and_in_small_boards(tone: str) -> None:
-    for sheet, selector in (("player.css", f".grid .tone.{tone}"), ("mini_board.css", f".mini .{tone}")):
-        assert re.search(rf"{re.escape(selector)}\b", (STATIC / "css" / sheet).read_text(encoding="utf-8")), sheet
-    assert tone in TONES
-    legend = {"x": {"name": "thing", "tone": tone}}
-    drawn = str(mini_board({"kind": "grid", "theme": "other", "rows": ["x "], "legend": legend}))
-    assert f'class="{tone}"' in drawn
+def test_a_tone_of_the_ground_has_a_colour_on_pages_in_pictures_and_in_small_boards() -> None:
+    for tone in set(get_args(Tone)) - {"floor", "wall"} - PIECES:
+        for sheet, selector in (("player.css", f".grid .tone.{tone}"), ("mini_board.css", f".mini .{tone}")):
+            assert re.search(rf"{re.escape(selector)}\b", (STATIC / "css" / sheet).read_text(encoding="utf-8")), sheet
+        assert tone in TONES
+        legend = {"x": {"name": "thing", "tone": tone}}
+        drawn = str(mini_board({"kind": "grid", "theme": "other", "rows": ["x "], "legend": legend}))
+        assert f'class="{tone}"' in drawn
 
 
 def test_the_scripts_know_every_tone_and_length_of_a_glyph() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ __all__ = ["who"]
 
 RATE = {"setting": "optimizer.policy_lr", "low": 1e-5, "high": 1e-2, "log": True}
 HALVING = {"min_iterations": 2, "reduction": 2}
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def config() -> dict[str, Any]:

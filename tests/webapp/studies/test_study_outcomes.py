@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
-from pytest_django import Settings
 
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
@@ -28,11 +26,6 @@ from webapp.studies.study_plan import planned
 from webapp.studies.study_results import results_of
 from webapp.studies.study_spec import CatalogueSpec
 from webapp.worker.claims import do_claim_run
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def evaluation(iteration: int, suite: str, success: float) -> journal.Evaluation:

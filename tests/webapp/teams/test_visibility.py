@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
@@ -21,11 +18,6 @@ from webapp.trajectories.models import Trajectory
 __all__ = ["who"]
 
 OPEN_TABS = ["", "snapshot.json", "trajectories", "curves", "curves.json", "evaluation", "configuration"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def see(run: Run, visibility: str) -> Run:
@@ -84,16 +76,11 @@ def test_an_admin_of_two_teams_sees_a_private_run_once(run: Run, people: People)
     assert Run.objects.of_teams_of(people.outsider).count() == 1
 
 
-@pytest.mark.parametrize("tab", OPEN_TABS)
-def test_a_public_run_is_readable_without_an_account(tab: str, run: Run, who: Visitors) -> None:
-    play(run)
-    address = f"/runs/{see(run, 'link').slug}/{tab}"
-    response = who.anonymous.get(address)
-    assert response.status_code == 200
-    assert "noindex" in response["X-Robots-Tag"]
-    assert who.outsider.get(address).status_code == 200
-    see(run, "team")
-    assert_private(address, who)
+def test_a_public_run_is_not_found_by_search_engines(run: Run, who: Visitors) -> None:
+    for tab in OPEN_TABS:
+        response = who.anonymous.get(f"/runs/{see(run, 'link').slug}/{tab}")
+        assert response.status_code == 200
+        assert "noindex" in response["X-Robots-Tag"]
 
 
 def test_trajectories_of_a_public_run_are_public_without_its_links(run: Run, people: People, who: Visitors) -> None:
@@ -114,7 +101,8 @@ def test_trajectories_of_a_public_run_are_public_without_its_links(run: Run, peo
 
 def test_the_log_is_visible_to_the_team_only(run: Run, who: Visitors) -> None:
     Run.objects.filter(pk=see(run, "link").pk).update(state="failed", failure="It broke.", log_tail="/home/ada/secret")
-    assert_private(f"/runs/{run.slug}/log", who)
+    for path in ("log", "log.json", "log.txt"):
+        assert_private(f"/runs/{run.slug}/{path}", who)
     page = who.anonymous.get(f"/runs/{run.slug}/").content.decode()
     assert "It broke." not in page
     assert "/home/ada/secret" not in page

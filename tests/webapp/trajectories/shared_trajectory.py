@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.webapp.page_requests import Visitors, play, who
 from webapp.runs.models import Run
 from webapp.trajectories.models import ShareLink, Trajectory
 
-__all__ = ["PERSON", "link", "share", "trajectory", "who"]
+__all__ = ["PERSON", "link", "share", "story", "trajectory", "who"]
 
 PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
+@pytest.fixture(scope="module")
+def story(module_run: Run) -> None:
+    play(module_run)
+
+
 @pytest.fixture
-def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    play(run)
-    found = Trajectory.objects.filter(run=run).order_by("-turn_count").first()
-    assert found is not None
-    return found
+def trajectory(story: None, run: Run) -> Trajectory:
+    return longest(run)
+
+
+def longest(run: Run) -> Trajectory:
+    """Its trajectory with the most turns."""
+    return Trajectory.objects.filter(run=run).order_by("-turn_count", "pk")[0]
 
 
 def share(client: Client, trajectory: Trajectory, **form: Any) -> ShareLink:

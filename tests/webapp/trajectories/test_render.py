@@ -10,8 +10,8 @@ from PIL import Image, ImageChops, ImageColor
 
 import envs
 from envs.registry import BUILT_IN
-from tests.webapp.page_requests import Visitors, assert_private
-from tests.webapp.trajectories.shared_trajectory import link, trajectory, who
+from tests.webapp.page_requests import Visitors
+from tests.webapp.trajectories.shared_trajectory import link, story, trajectory, who
 from webapp.play.environment_info import STARTS
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.positions import (
@@ -30,7 +30,7 @@ from webapp.trajectories.render.palette import LIGHT
 from webapp.trajectories.render.text import fitted, width, wrapped
 from webapp.trajectories.serialize import trajectory_data
 
-__all__ = ["link", "trajectory", "who"]
+__all__ = ["link", "story", "trajectory", "who"]
 
 SIDE = 240
 FRAME_SIDE = 360
@@ -237,12 +237,6 @@ def test_the_image_of_a_link_shows_its_position_and_is_cached(link: ShareLink, w
     assert (again.status_code, again.content) == (304, b"")
     assert "max-age" in first["Cache-Control"]
     assert first.cookies == {}
-
-
-def test_the_team_gets_the_image_without_a_link(trajectory: Trajectory, who: Visitors) -> None:
-    address = f"/t/{trajectory.slug}/picture.png"
-    assert who.viewer.get(address)["Content-Type"] == "image/png"
-    assert_private(address, who)
 
 
 def test_every_position_has_one_image_however_it_is_named(trajectory: Trajectory, who: Visitors) -> None:

@@ -28,6 +28,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.nightly
 def test_a_run_with_two_gpus_is_trained_by_two_learners_in_the_sandbox(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
-from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
@@ -18,11 +16,6 @@ from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def add(people: People, run: Run | None, number: int = 0, **fields: object) -> Notification:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from pytest_django import Settings
@@ -15,11 +14,6 @@ from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def test_title_tags_and_notes_are_edited_and_shown(run: Run, who: Visitors) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp import journal_builder, recorded_journal
 from tests.webapp.fragments import compact, contains
@@ -17,11 +14,6 @@ from webapp.pages.runs.evaluation_views import across
 from webapp.runs.models import GeneralizationMatrix, Run
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def large(number: int, success: float) -> events.Evaluation:

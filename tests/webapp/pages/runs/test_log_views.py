@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
-from tests.webapp.page_requests import Visitors, assert_private, play, who
+from tests.webapp.page_requests import Visitors, play, who
 from webapp.ingest.rebuild import do_rebuild
 from webapp.pages.runs import log_views
 from webapp.pages.runs.log_views import MAX_OUTPUT_BYTES
@@ -16,11 +14,6 @@ from webapp.runs.models import Alarm, LogLine, Run
 
 pytestmark = pytest.mark.django_db
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
 
 
 def write_output(run: Run, text: str) -> None:
@@ -67,12 +60,6 @@ def test_only_the_end_of_a_long_output_is_shown_and_all_is_downloaded(run: Run, 
     whole = b"".join(who.owner.get(f"/runs/{run.slug}/log.txt").streaming_content).decode()  # type: ignore[attr-defined]
     assert "the very first line" in whole
     assert "Iteration 1 done" in whole
-
-
-def test_outsiders_read_no_log_of_a_public_run(run: Run, who: Visitors) -> None:
-    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
-    for path in ("log", "log.json", "log.txt"):
-        assert_private(f"/runs/{run.slug}/{path}", who)
 
 
 def test_queries_are_bounded(run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from pytest_django import Settings
 
 import echoscope
 from tests.webapp.api.api_clients import Callers, callers
@@ -23,11 +22,6 @@ from webapp.runs.models import LogLine, Run
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["callers", "who"]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
 
 
 def imported(folder: Path, people: People) -> Run:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 import echoscope
 from echoscope.importers.importing import import_files
@@ -22,11 +22,6 @@ from webapp.runs.models import Run
 __all__ = ["who"]
 
 NOTHING = "Neither evaluations nor rewards of iterations were recorded."
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
 
 
 def imported(folder: Path, people: People, *attempts: dict[str, Any]) -> Run:

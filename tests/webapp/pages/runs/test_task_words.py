@@ -10,7 +10,6 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
-from pytest_django import Settings
 
 import echoscope
 from echoscope.importers.importing import import_files
@@ -31,11 +30,6 @@ OUTCOMES = {0: (False, False, True), 4: (True, False, False)}
 """Iteration of an evaluation → success of its three tasks; each is tried three times, and solved by the first try."""
 NOT_READ = re.compile(r"<script\b.*?</script>|<style\b.*?</style>|class=\"puzzles |[?;]puzzle=\d|name=\"puzzle\"", re.S)
 """Parts of a page that hold the word as the name of something in the program."""
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
 
 
 def recorded(folder: Path, people: People, title: str = "GRPO on Wordle") -> Run:

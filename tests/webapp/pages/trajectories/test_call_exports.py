@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 
 from tests.webapp.page_requests import Visitors
 from tests.webapp.pages.trajectories.test_export_views import download
-from tests.webapp.trajectories.shared_trajectory import trajectory, who
+from tests.webapp.trajectories.shared_trajectory import story, trajectory, who
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 
-__all__ = ["trajectory", "who"]
+__all__ = ["story", "trajectory", "who"]
 
 
 def test_calls_of_tools_and_their_results_are_exported(run: Run, trajectory: Trajectory, who: Visitors) -> None:

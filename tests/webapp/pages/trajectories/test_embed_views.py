@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors
-from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
+from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, story, trajectory, who
 from webapp.trajectories.models import ShareLink, Trajectory
 
-__all__ = ["link", "trajectory", "who"]
+__all__ = ["link", "story", "trajectory", "who"]
 
 
 def test_only_the_embedded_player_may_be_framed(link: ShareLink, who: Visitors) -> None:

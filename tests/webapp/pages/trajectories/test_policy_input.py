@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.trainer import tiny
-from tests.webapp.page_requests import Visitors, assert_private, play, who
+from tests.webapp.page_requests import Visitors, play, who
 from trainer.config.run import RunConfig
 from trainer.policy.chat_format import ChatFormat
 from webapp.pages.trajectories.policy_input import policy_input
@@ -59,7 +59,6 @@ def test_the_page_shows_template_and_response_to_readers_of_the_run(trajectory: 
     assert '<span class="from-template">&lt;|im_start|&gt;system\nBe brief.' in page
     assert "assistant\n&lt;think&gt;</span></pre>" in page
     assert f'href="{address}"' in who.viewer.get(f"/t/{trajectory.slug}").content.decode()
-    assert_private(address, who)
     assert who.viewer.get(f"/t/{trajectory.slug}/input/99").status_code == 404
     link = do_share_trajectory(trajectory, trajectory.run.author)  # type: ignore[arg-type]
     shared = who.anonymous.get(f"/s/{link.token}").content.decode()

