@@ -80,8 +80,8 @@ def points(difference: float) -> str:
 
 
 def whole(value: float) -> str:
-    """A whole number with thousands separators, e.g. “3,072”."""
-    return f"{value:,.0f}"
+    """A whole number with thousands separators and a minus sign, e.g. “3,072”, “−16”."""
+    return f"{value:,.0f}".replace("-", "−")
 
 
 def plural(count: int, one: str, many: str = "") -> str:

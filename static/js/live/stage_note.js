@@ -2,6 +2,7 @@
 /** Line above the stage: whether its attempt is live, a replay of the reel, or chosen, and why the reel shows it. */
 
 import { need, setText } from "../ui/dom.js";
+import { evaluatedWhen } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Highlight} Highlight */
 
@@ -28,7 +29,7 @@ export function showStageNote({ reel, over, pinned, running }) {
 function words({ highlight, number, count }) {
   const origin =
     highlight.split === "eval"
-      ? `evaluation after iteration ${highlight.iteration}`
+      ? `evaluation ${evaluatedWhen(highlight.iteration)}`
       : `iteration ${highlight.iteration}`;
   return `${origin} · ${number} of ${count}`;
 }

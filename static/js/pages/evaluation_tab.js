@@ -4,7 +4,7 @@
  */
 
 import { need, setText } from "../ui/dom.js";
-import { percent } from "../ui/formatting.js";
+import { evaluatedWhen, percent } from "../ui/formatting.js";
 
 /** The suites of one evaluation arrive one after the other and are reloaded together. */
 const FETCH_DELAY = 400;
@@ -25,7 +25,7 @@ document.addEventListener("runevents", (message) => {
   setText(
     announcement,
     results
-      .map((result) => `${result.suite}: ${percent(result.success)} after iteration ${result.iteration}.`)
+      .map((result) => `${result.suite}: ${percent(result.success)} ${evaluatedWhen(result.iteration)}.`)
       .join(" "),
   );
   draw(FETCH_DELAY);

@@ -40,7 +40,7 @@ export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
       ...(slug && !recorded
         ? [
             html("p", {}, [
-              html("a", { href: `/t/${slug}/input/${turn.turn + 1}`, target: "_top" }, ["All that the policy read"]),
+              html("a", { href: `/t/${slug}/input/${turn.turn + 1}`, target: "_top" }, ["Full input of the policy"]),
             ]),
           ]
         : []),

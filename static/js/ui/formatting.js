@@ -132,6 +132,15 @@ export function warmupProgress(phase, { iteration, warmup_steps: steps }) {
 }
 
 /**
+ * When an evaluation took place, in short; pages of the server count the steps of a warm-up as well.
+ * @param {number} iteration
+ */
+export function evaluatedWhen(iteration) {
+  if (iteration > 0) return `after iteration ${iteration}`;
+  return iteration < 0 ? "in the warm-up" : "before the first iteration";
+}
+
+/**
  * Status of a run that is not being trained, as webapp/runs/summaries.py writes it; "" where the page is reloaded.
  * @param {string} state
  * @param {{iteration: number, iterations: number}} run

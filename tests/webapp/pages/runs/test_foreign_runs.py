@@ -269,7 +269,7 @@ def test_attempts_of_our_own_trainer_are_judged_by_its_format(run: Run, people: 
     }
     Turn.objects.create(trajectory=own, number=0, seq=1, reward=0.0, format_valid=True, event=event)
     page = who.owner.get(f"/t/{own.slug}").content.decode()
-    for words in ("No thought.", "The answer “sing” contains no action.", "0 tokens", "All that the policy read"):
+    for words in ("No thought.", "The answer “sing” contains no action.", "0 tokens", "Full input of the policy"):
         assert words in page
     assert "response-text" not in page
     assert who.owner.get(f"/t/{own.slug}.json").json()["turns"][0]["reward"] is None, "none was recorded"
