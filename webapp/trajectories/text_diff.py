@@ -146,7 +146,7 @@ class _LimitedMatcher(SequenceMatcher[str]):
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
         """As SequenceMatcher does, which asks for parts of the texts again and again."""
-        self.rest -= self._steps[len(self.a) if ahi is None else ahi] - self._steps[alo]
+        self.rest -= self._steps[-1 if ahi is None else ahi] - self._steps[alo]
         if self.rest < 0:
             raise _TooDifferent
         return super().find_longest_match(alo, ahi, blo, bhi)

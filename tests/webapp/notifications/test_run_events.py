@@ -115,9 +115,10 @@ def test_comments_reach_the_author_followers_and_earlier_commenters(
     second = do_comment(trajectory, people.viewer, "Second, @ada.")
     assert detected() == [("ada", "comment"), ("linus", "comment")]
     assert titles(member.user) == ["Comment by grace"]
-    assert sorted(titles(people.owner)) == ["Comment by linus", "grace mentioned you"], (
-        "a mention is not also a comment"
-    )
+    assert sorted(titles(people.owner)) == [
+        "Comment by linus",
+        "grace mentioned you on group 1 · attempt 1, iteration 1",
+    ], "a mention is not also a comment"
     assert entries(member.user, limit=1)[0].message == "Second, @ada."
     do_delete_comment(second)
     assert titles(member.user) == []
