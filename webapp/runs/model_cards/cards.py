@@ -365,7 +365,7 @@ def _estimated(
     """Return the card with its memory on each worker and its time."""
     policy = config.policy.model_copy(update={"model": card.value, "revision": ""})
     own = config.model_copy(update={"policy": policy})
-    seconds = estimates.seconds_given(recorded, [own])
+    seconds = estimates.seconds_given(recorded, [own], gpu=any(worker.gpus for worker in workers))
     return replace(card, fits=tuple(fits(own, workers)), seconds=seconds)
 
 

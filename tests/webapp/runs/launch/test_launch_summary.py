@@ -183,7 +183,10 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
     config = load_preset(DEMO)
     unknown = {figure.title: figure for figure in estimates.figures(people.owner, config)}
     assert "From the demo on two idle CPU cores" in unknown["Time"].how
-    assert unknown["Sampled tokens"].value.startswith("at most")
+    assert unknown["Sampled tokens"].value.startswith("about ")
+    assert estimates.figures(people.owner, load_preset("bandit-starpo_s-paper"), gpu=True)[1].value.startswith(
+        "unknown"
+    )
     Run.objects.filter(pk=run.pk).update(
         config=config.model_dump(mode="json"), device="CPU, 2 threads", iteration=10, parameters=900_000
     )
