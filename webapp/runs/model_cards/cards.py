@@ -159,7 +159,9 @@ class StoreListing:
 
     @property
     def size(self) -> str:
-        return size_text(sum(row.stored.bytes for row in self.rows if row.installed))
+        """Size of the installed models together; empty without one."""
+        total = sum(row.stored.bytes for row in self.rows if row.installed)
+        return size_text(total) if total else ""
 
 
 @dataclass(frozen=True)
