@@ -60,7 +60,8 @@ def fetch(
             break
         else:
             kind = ResumableError if any(isinstance(error, ResumableError) for error in problems) else ModelStoreError
-            raise kind(f"{name} could not be installed. " + ". ".join(f"From {error}" for error in problems) + ".")
+            label = entry.label if entry else name
+            raise kind(f"{label} could not be installed. " + ". ".join(f"From {error}" for error in problems) + ".")
     return store.describe(name)
 
 

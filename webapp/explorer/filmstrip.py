@@ -56,7 +56,7 @@ class Chosen:
         iterations = formatting.plural(self.total, "iteration")
         if self.first_success is None:
             return f"Same {self.noun} at {iterations} · not solved yet"
-        return f"Same {self.noun} at {iterations} · first solved at iteration {self.first_success}"
+        return f"Same {self.noun} at {iterations} · first solved at iteration {formatting.whole(self.first_success)}"
 
 
 def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -32,8 +32,20 @@ On CPUs from the pocket policy and SmolLM2-135M, on GPUs from the shapes of Qwen
 GIB = 2**30
 HOSTED_TRAINER_BYTES = GIB
 """Memory of a trainer that uses a hosted model."""
-DEMO_ITERATION, DEMO_TRAJECTORIES, DEMO_EVALUATION, DEMO_PROMPTS = 8.1, 128, 4.4, 256
-"""Seconds of an iteration and of an evaluation of the pocket policy on two idle cores (docs/performance.md)."""
+DEMO = RecordedWork(
+    model=POCKET,
+    environment="Sokoban",
+    device="CPU",
+    parameters=960_896,
+    sampled=15_752,
+    sampling_seconds=4.4,
+    learned=15_752,
+    learning_seconds=6.5,
+    per_trajectory=123,
+    per_demonstration=0,
+    allowed=480,
+)
+"""An iteration of the demo on two idle cores without AMX (docs/performance.md), where no run is recorded."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class RecordedPace:
     """Pace of a model on a device, from the recorded runs of models of one size.
 
     Attributes:
-        runs: number of those runs.
+        runs: number of those runs; 0 = the demo instead.
         sampling, learning: seconds per sampled token, and per token of an update. What no run has recorded follows from
             the other one by `LEARNING_BY_SAMPLING`.
         parameters: of the models of those runs; 0 = the same model.
@@ -73,16 +85,24 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
     """
     if config.hosted.url:
         return _hosted(config)
-    recorded = recorded_work(user)
+    recorded = _or_demo(recorded_work(user), config, gpu=gpu)
     parameters = max((work.parameters for work in recorded if work.model == config.policy.model), default=0)
     shape = model_shape(config.policy.model, config.policy.revision)
     paces = _paces(recorded, config.policy.model, shape.parameters if shape else parameters)
     lengths = token_lengths(recorded, config)
+    if DEMO in recorded:
+        lengths = replace(lengths, basis="the share of the limit that the demo uses")
     return [
         _tokens(config, lengths),
         *_times(config, paces, lengths),
         _memory(config, parameters, gpu=gpu),
     ]
+
+
+def _or_demo(recorded: Sequence[RecordedWork], config: RunConfig, *, gpu: bool) -> Sequence[RecordedWork]:
+    """The recorded work, or that of the demo; a GPU has nothing in common with it but the pocket policy's overheads."""
+    on_gpu = gpu or config.policy.device == "cuda"
+    return recorded or ([] if on_gpu and config.policy.model != POCKET else [DEMO])
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
@@ -137,7 +157,8 @@ def _pace(works: Sequence[RecordedWork], model: str, parameters: int) -> Recorde
         factor = max(factor, MIN_RANGE)
     sampled = median(sampling) if sampling else median(learning) / LEARNING_BY_SAMPLING
     learned = median(learning) if learning else sampled * LEARNING_BY_SAMPLING
-    return RecordedPace(device, len(works), scales[0] * sampled, scales[1] * learned, 0 if own else size, factor)
+    runs = 0 if works[0] is DEMO else len(works)
+    return RecordedPace(device, runs, scales[0] * sampled, scales[1] * learned, 0 if own else size, factor)
 
 
 def evaluations(config: RunConfig) -> int:
@@ -196,18 +217,12 @@ def _times(config: RunConfig, paces: Sequence[RecordedPace], lengths: TokenLengt
         warmup = f" Includes {formatting.plural(steps, 'step')} on demonstrations." if steps else ""
         return [
             Figure(
-                f"Time on {pace.device}",
+                f"Time on {pace.device}" if pace.runs else "Time",
                 _duration(_seconds(config, pace, lengths), pace.range),
                 _basis(pace) + warmup,
             )
             for pace in paces[:3]
         ]
-    if config.policy.model == POCKET and config.kind != "sft":
-        how = (
-            f"From the demo on two idle CPU cores: {DEMO_ITERATION} s for {DEMO_TRAJECTORIES} trajectories with two "
-            f"updates, {DEMO_EVALUATION} s for {DEMO_PROMPTS} prompts. There are no recorded runs here yet."
-        )
-        return [Figure("Time", f"about {formatting.duration(_demo_seconds(config))}", how)]
     return [Figure("Time", "unknown on this device", "There are no recorded runs here yet.")]
 
 
@@ -224,6 +239,9 @@ def _basis(pace: RecordedPace) -> str:
     speeds = f"{1 / pace.sampling:,.0f} tokens/s sampled"
     if pace.learning:
         speeds += f", {1 / pace.learning:,.0f} tokens/s learned"
+    if not pace.runs:
+        scaled = ", scaled to the size of this model" if pace.parameters else ""
+        return f"From the demo on two idle CPU cores{scaled}: {speeds}. There are no recorded runs here yet."
     if not pace.parameters:
         return f"Median of {runs}: {speeds}."
     size = f"{formatting.large(pace.parameters)} parameters"
@@ -238,23 +256,25 @@ def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
     return seconds_given(recorded_work(user), configs)
 
 
-def seconds_given(recorded: Sequence[RecordedWork], configs: Sequence[RunConfig]) -> float | None:
-    """Time of these runs one after the other, given recorded work; None if one is unknown."""
+def seconds_given(recorded: Sequence[RecordedWork], configs: Sequence[RunConfig], *, gpu: bool = False) -> float | None:
+    """Time of these runs one after the other, given recorded work; None if one is unknown.
+
+    Args:
+        gpu: whether the runs would get a GPU.
+    """
     paces: dict[str, list[RecordedPace]] = {}
     total = 0.0
     for config in configs:
         model = config.policy.model
         if config.hosted.url:
             return None
+        work = _or_demo(recorded, config, gpu=gpu)
         if model not in paces:
             shape = model_shape(model, config.policy.revision)
-            paces[model] = _paces(recorded, model, shape.parameters if shape else 0)
-        if paces[model]:
-            total += _seconds(config, paces[model][0], token_lengths(recorded, config))
-        elif model == POCKET and config.kind != "sft":
-            total += _demo_seconds(config)
-        else:
+            paces[model] = _paces(work, model, shape.parameters if shape else 0)
+        if not paces[model]:
             return None
+        total += _seconds(config, paces[model][0], token_lengths(work, config))
     return total
 
 
@@ -271,11 +291,6 @@ def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> fl
     steps = config.iterations if config.kind == "sft" else config.warmup_steps
     learned = played * trained * config.algorithm.passes + shown * steps * config.sft.mean_batch
     return played * (trained + evaluated) * pace.sampling + learned * pace.learning
-
-
-def _demo_seconds(config: RunConfig) -> float:
-    trained, evaluated = _trajectories(config)
-    return trained * DEMO_ITERATION / DEMO_TRAJECTORIES + evaluated * DEMO_EVALUATION / DEMO_PROMPTS
 
 
 def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:

@@ -160,7 +160,9 @@ class StoreListing:
 
     @property
     def size(self) -> str:
-        return size_text(sum(row.stored.bytes for row in self.rows if row.installed))
+        """Size of the installed models together; empty without one."""
+        total = sum(row.stored.bytes for row in self.rows if row.installed)
+        return size_text(total) if total else ""
 
 
 @dataclass(frozen=True)
@@ -366,7 +368,7 @@ def _estimated(
     """Return the card with its memory on each worker and its time."""
     policy = config.policy.model_copy(update={"model": card.value, "revision": ""})
     own = config.model_copy(update={"policy": policy})
-    seconds = estimates.seconds_given(recorded, [own])
+    seconds = estimates.seconds_given(recorded, [own], gpu=any(worker.gpus for worker in workers))
     return replace(card, fits=tuple(fits(own, workers)), seconds=seconds)
 
 

@@ -183,7 +183,10 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
     config = load_preset(DEMO)
     unknown = {figure.title: figure for figure in estimates.figures(people.owner, config)}
     assert "From the demo on two idle CPU cores" in unknown["Time"].how
-    assert unknown["Sampled tokens"].value.startswith("at most")
+    assert unknown["Sampled tokens"].value.startswith("about ")
+    assert estimates.figures(people.owner, load_preset("bandit-starpo_s-paper"), gpu=True)[1].value.startswith(
+        "unknown"
+    )
     Run.objects.filter(pk=run.pk).update(
         config=config.model_dump(mode="json"), device="CPU, 2 threads", iteration=10, parameters=900_000
     )
@@ -242,6 +245,30 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     assert estimates.expected_seconds(people.owner, [other]) == pytest.approx(expected), "the same share of the limit"
     imitation = training.model_copy(update={"kind": "sft"})
     assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
+
+
+def test_the_pocket_policy_predicts_a_model_of_another_size_within_the_range(people: People, run: Run) -> None:
+    """Figures of docs/performance.md and docs/real-models.md: the demo and the preset on idle cores of one machine."""
+    demo, preset = load_preset(DEMO), load_preset("bandit-starpo_s-smollm2")
+    iterations, sampled, minutes = 8, 15_752, 4
+    Run.objects.filter(pk=run.pk).update(
+        config=demo.model_dump(mode="json"), environment="Sokoban", device="CPU, 2 threads", parameters=960_896
+    )
+    for name, value in (("time/rollout", 4.4), ("time/update", 6.5)):
+        for number in range(1, iterations + 1):
+            MetricPoint.objects.create(
+                run=run, name=name, iteration=number, value=value, tokens=number * sampled, seconds=11 * number
+            )
+    expected = estimates.expected_seconds(people.owner, [preset])
+    assert expected is not None
+    assert 0.5 < expected / (60 * minutes) < 2
+    tokens, time = estimates.figures(people.owner, preset)[:2]
+    assert "the share of the limit that runs with other models used" in tokens.how
+    assert time.value.startswith(f"about {formatting.duration(expected)} (")
+    sentence = estimates.size_sentence(preset)
+    assert sentence.startswith("16 steps on demonstrations, then 12 iterations of 4 × 8 trajectories: 384 trajectories")
+    assert sentence.endswith(" and 256 in evaluations, at most 31 thousand sampled tokens")
+    assert tokens.how.startswith("640 trajectories of ")
 
 
 def test_the_warm_up_of_a_run_is_counted_and_its_recorded_steps_predict_others(people: People, run: Run) -> None:
