@@ -1,4 +1,4 @@
-"""Template context of the annotations panel."""
+"""Template context of the annotations panel, and the count of unread mentions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, Prefetch
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import comment_html
 from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, AnnotationVersion, Comment, Mention, Star, Tag
-from webapp.teams.models import Membership, User
+from webapp.teams.models import Membership, Removal, User
 from webapp.trajectories.models import Trajectory
 
 if TYPE_CHECKING:
@@ -52,17 +55,43 @@ def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Members
         "comment_count": sum(len(thread.comments) for thread in threads),
         "turns": range(1, trajectory.turn_count + 1),
         "writer": role in Membership.WRITERS,
+        "deleted": _deleted(user, trajectory),
         "longest_tag": MAX_TAG_LENGTH,
         "longest_comment": MAX_COMMENT_LENGTH,
     }
+
+
+def _deleted(user: User | AnonymousUser, trajectory: Trajectory) -> Removal | None:
+    """What undoes the user's last deletion of a comment, if that was on this trajectory and can be undone."""
+    label = Comment._meta.label
+    last = Removal.objects.filter(
+        author_id=user.pk, until__gt=timezone.now(), undone_at=None, rows__has_key=label
+    ).first()
+    here = last and Comment._base_manager.filter(pk__in=last.rows[label], trajectory=trajectory).exists()
+    return last if here else None
 
 
 def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> list[Thread]:
     mentions = Prefetch("mentions", Mention.objects.select_related("user"))
     threads: dict[int | None, Thread] = {}
     for comment in trajectory.comments.select_related("author").prefetch_related(mentions):
-        people = [mention.user.username for mention in comment.mentions.all()]
-        comment.html = comment_html(comment.text, people)  # type: ignore[attr-defined]
+        render_comment(comment)
         comment.changeable = may_change(user, role, comment)  # type: ignore[attr-defined]
         threads.setdefault(comment.turn, Thread(comment.turn)).comments.append(comment)
     return sorted(threads.values(), key=lambda thread: -1 if thread.turn is None else thread.turn)
+
+
+def render_comment(comment: Comment) -> None:
+    """Set the comment's safe HTML, with its mentions marked."""
+    people = [mention.user.username for mention in comment.mentions.all()]
+    comment.html = comment_html(comment.text, people)  # type: ignore[attr-defined]
+
+
+def unread_mentions(request: HttpRequest) -> dict[str, object]:
+    """Context processor: the user's unread mentions, counted only where a template shows them."""
+    return {"unread_mentions": SimpleLazyObject(lambda: unread_count(request.user))}
+
+
+def unread_count(user: User | AnonymousUser) -> int:
+    """Number of the user's unread mentions."""
+    return Mention.objects.of(user).unread().count()
