@@ -29,6 +29,7 @@ from trainer.config.run import RunConfig  # noqa: E402
 from webapp.core import publisher  # noqa: E402
 from webapp.runs.models import Run  # noqa: E402
 from webapp.teams.models import Membership, Team, User  # noqa: E402
+from webapp.trajectories.render.drawing_queue import DRAWINGS  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -143,3 +144,9 @@ def _flush_messages() -> Iterator[None]:
     """Keeps messages of one test from reaching the next."""
     yield
     publisher.publisher().flush()
+
+
+@pytest.fixture(autouse=True)
+def _draw_anew() -> None:
+    """Keeps pictures of one test from the next, which may have changed what they show."""
+    DRAWINGS.files.clear()
