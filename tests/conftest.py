@@ -38,6 +38,7 @@ __all__ = ["browser", "live_stack"]
 Server = TypeVar("Server", Postgres, Redis)
 
 HOME = Path(tempfile.mkdtemp(prefix="echoscope-test-"))
+(HOME / "static").mkdir()  # WhiteNoise warns without it
 POSTGRES = Postgres(HOME / "postgres", free_port(), migrated_database.password(), durable=False)
 REDIS = Redis(HOME / "redis", free_port(), secrets.token_urlsafe(8))
 

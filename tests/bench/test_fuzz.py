@@ -66,6 +66,7 @@ def test_errors_broken_answers_and_leaks_are_found(site: Site, settings: Setting
     assert sent(site, f"/shows?q={site.canary}", "member").findings == []
 
 
+@pytest.mark.nightly
 def test_members_see_the_canary_where_others_do_not(site: Site) -> None:
     page = f"/runs/{site.secret['slug']}/"
     assert sent(site, page, "member").statuses == {200: 1}

@@ -34,6 +34,7 @@ def test_seeds_of_presets_run_side_by_side_and_are_archived(tmp_path):
     assert isinstance(reader.parse_line(lines[-1], len(lines)), events.RunFinished)
 
 
+@pytest.mark.nightly
 def test_runs_at_the_deadline_end_with_a_checkpoint_and_failures_are_named(tmp_path):
     endless = planned(["bandit-pocket"], 1, [*SMALL, "iterations=100000"], tmp_path)
     assert side_by_side.run(endless, 2, 0.0, 1) == []

@@ -190,8 +190,7 @@ def test_nothing_moves_when_images_arrive(observed: Run, people: People, browser
         assert page.evaluate(places) == pytest.approx(before, abs=0.5), "sizes are rounded to whole pixels"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (390, "dark")])
 def test_images_fit_the_page_in_both_themes_on_a_desk_and_a_phone(
     observed: Run, opened: Open, people: People, width: int, scheme: str
 ) -> None:

@@ -11,11 +11,14 @@ import shutil
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker, Settings
@@ -25,8 +28,8 @@ django.setup()  # pytest loads this file before it configures anything; models c
 from trainer.config.run import RunConfig  # noqa: E402
 from webapp.core import publisher  # noqa: E402
 from webapp.runs.models import Run  # noqa: E402
-from webapp.teams.actions import do_create_team, do_create_user, do_set_role  # noqa: E402
 from webapp.teams.models import Membership, Team, User  # noqa: E402
+from webapp.trajectories.render.drawing_queue import DRAWINGS  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,20 @@ def people(request: pytest.FixtureRequest, db: None, settings: Settings) -> Peop
 
 
 def _create_people() -> People:
-    owner = do_create_user("ada", "a long secret")
-    viewer = do_create_user("grace", "a long secret")
-    outsider = do_create_user("mallory", "a long secret")
-    team = do_create_team("Agents", owner)
-    do_set_role(team, viewer, Membership.Role.VIEWER)
-    do_create_team("Elsewhere", outsider)
+    password = make_password("a long secret")
+    names = ("ada", "grace", "mallory")
+    owner, viewer, outsider = User.objects.bulk_create(User(username=name, password=password) for name in names)
+    team, elsewhere = Team.objects.bulk_create(
+        [Team(name="Agents", creator=owner), Team(name="Elsewhere", creator=outsider)]
+    )
+    Membership.objects.bulk_create(
+        Membership(team=where, user=user, role=role)
+        for where, user, role in (
+            (team, owner, Membership.Role.ADMIN),
+            (team, viewer, Membership.Role.VIEWER),
+            (elsewhere, outsider, Membership.Role.ADMIN),
+        )
+    )
     return People(team, owner, viewer, outsider)
 
 
@@ -69,14 +80,19 @@ def run(request: pytest.FixtureRequest, people: People) -> Run:
     return _create_run(people)
 
 
-def _create_run(people: People) -> Run:
+@cache
+def _config() -> dict[str, Any]:
     config = RunConfig(iterations=4)
     config.rollout.groups, config.rollout.group_size = 2, 2
+    return config.model_dump(mode="json")
+
+
+def _create_run(people: People) -> Run:
     return Run.objects.create(
         team=people.team,
         author=people.owner,
         title="Trial",
-        config=config.model_dump(mode="json"),
+        config=deepcopy(_config()),
         environment="Sokoban",
         iterations=4,
     )
@@ -128,3 +144,9 @@ def _flush_messages() -> Iterator[None]:
     """Keeps messages of one test from reaching the next."""
     yield
     publisher.publisher().flush()
+
+
+@pytest.fixture(autouse=True)
+def _draw_anew() -> None:
+    """Keeps pictures of one test from the next, which may have changed what they show."""
+    DRAWINGS.files.clear()

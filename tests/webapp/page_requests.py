@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
 from tests.webapp import recorded_journal
 from tests.webapp.conftest import People
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
+from webapp.teams.models import User
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,19 @@ class Visitors:
 
 
 def visitors(people: People) -> Visitors:
-    clients = []
-    for user in (people.owner, people.viewer, people.outsider):
-        client = Client()
-        client.force_login(user)
-        clients.append(client)
-    return Visitors(*clients, Client())
+    return Visitors(*map(logged_in, (people.owner, people.viewer, people.outsider)), Client())
+
+
+def logged_in(user: User) -> Client:
+    """A client with a session of the user, without the five queries of a login."""
+    session = SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.create()
+    client = Client()
+    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    return client
 
 
 def play(run: Run, finished: int = 1, playing_rounds: int | None = None) -> Run:

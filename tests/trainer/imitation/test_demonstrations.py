@@ -15,6 +15,7 @@ from envs.demonstrators import (
 )
 from envs.registry import BUILT_IN
 from tests.envs.plugins import offering
+from tests.tiers import nightly_but
 from trainer.cli import main
 from trainer.config.rollout import SYSTEM
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
@@ -24,6 +25,8 @@ from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.response_parser import parse_response
 
 ENVIRONMENTS = list(BUILT_IN)
+QUICK = set(ENVIRONMENTS) - {"Boxoban", "ToolPython", "ToolMCP"}
+"""Without those that read many levels or start a process for each game."""
 PINNED = {
     "Sokoban": "d7368db1e50522bc",
     "FrozenLake": "69a559962a183e51",
@@ -107,7 +110,7 @@ def test_the_plan_of_a_verbalised_hint_is_optimal(environment):
         assert env.hint().distance == hint.distance - len(plan.actions)
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("environment", nightly_but(ENVIRONMENTS, QUICK))
 def test_mistakes_are_actions_the_environment_reads_and_rarely_the_best(environment):
     rng, good, tries = np.random.default_rng(0), 0, 0
     for seed in range(30):
@@ -135,7 +138,7 @@ def test_noise_and_mistakes_apply_to_free_text_too(chat, environment):
     assert all(d.taught == frozenset() for d in mistaken)
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("environment", nightly_but(ENVIRONMENTS, QUICK))
 def test_a_single_state_demonstration_exists_for_every_environment(chat, environment):
     taught = [single_state_demonstration(config(environment), chat, seed) for seed in range(6)]
     assert any(d.taught for d in taught)
@@ -184,7 +187,7 @@ def test_noise_makes_trained_answers_contradict_the_thought(chat):
     assert all(d.taught for d in noisy)
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("environment", nightly_but(ENVIRONMENTS, QUICK))
 def test_a_demonstration_is_the_same_for_the_same_seed(chat, environment):
     one, other = (demonstrated(chat, environment, 5, noise=0.3, mistake_rate=0.3) for _ in range(2))
     assert one.trajectory.ids == other.trajectory.ids

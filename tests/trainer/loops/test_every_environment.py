@@ -3,6 +3,7 @@
 import pytest
 
 from tests.envs.playable_names import PLAYABLE
+from tests.tiers import nightly_but
 from tests.trainer import tiny
 from trainer.journal import reader
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, Turn
@@ -10,8 +11,11 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import run_factory
 from trainer.loops.stages import checkpoints
 
+EVERY_COMMIT = {"FrozenLake", "Countdown", "ToolCalculator", "Gymnasium"}
+"""Named actions, free text, tools, and an adapter; tests/envs plays each environment for every commit."""
 
-@pytest.mark.parametrize("name", PLAYABLE)
+
+@pytest.mark.parametrize("name", nightly_but(PLAYABLE, EVERY_COMMIT))
 def test_a_policy_plays_and_learns_for_one_iteration(name, pocket_folder, tmp_path):
     config = tiny.config(
         pocket_folder,

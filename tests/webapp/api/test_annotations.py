@@ -56,11 +56,3 @@ def test_invalid_annotations_are_explained(callers: Callers, path: str) -> None:
     empty = callers.owner.call("PUT", f"{path}/tags/%23")
     assert (empty.status_code, problem(empty)["message"]) == (422, "A tag needs at least one letter or digit.")
     assert callers.owner.post(f"{path}/comments", {"text": " "}).status_code == 422
-
-
-def test_a_run_visible_by_link_shows_its_annotations_to_its_team_only(callers: Callers, run: Run, path: str) -> None:
-    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
-    comment = callers.owner.post(f"{path}/comments", {"text": "Ours."}).json()
-    assert callers.outsider.get(f"{path}/annotations").status_code == 404
-    assert callers.outsider.post(f"{path}/comments", {"text": "Theirs."}).status_code == 404
-    assert callers.outsider.call("PATCH", f"/api/comments/{comment['slug']}", {"text": "x"}).status_code == 404

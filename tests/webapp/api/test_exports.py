@@ -40,14 +40,6 @@ def test_trajectories_and_metrics_are_exported_as_on_the_page(callers: Callers, 
     assert file(callers.viewer, f"{path}/journal") == (played.folder / "journal.jsonl").read_bytes()
 
 
-def test_a_run_visible_by_link_exports_no_journal_to_others(callers: Callers, played: Run) -> None:
-    Run.objects.filter(pk=played.pk).update(visibility=Run.Visibility.LINK)
-    path = f"/api/runs/{played.slug}/export"
-    assert len(file(callers.owner, f"{path}/jsonl?starred=true")) == 0
-    assert callers.outsider.get(f"{path}/jsonl").status_code == 404, "its token is of another team"
-    assert callers.anonymous.get(f"{path}/jsonl").status_code == 401
-
-
 def test_one_trajectory_is_a_document_a_transcript_or_an_animation(callers: Callers, played: Run) -> None:
     trajectory = Trajectory.objects.filter(run=played)[0]
     path = f"/api/trajectories/{trajectory.slug}/export"

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.webapp.annotations.conftest import played, trajectory
+from tests.webapp.api.api_clients import Callers
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from webapp.annotations.actions import do_star, do_tag
@@ -49,7 +50,13 @@ def test_team_and_author_are_left_out_for_outsiders(public: Run, who: Visitors) 
     assert (inside["team"]["name"], inside["author"]) == ("Secret project", "ada")
 
 
-@pytest.mark.parametrize("part", ["checkpoints", "journal", "log"])
-def test_checkpoints_journal_and_log_are_for_the_team(public: Run, who: Visitors, part: str) -> None:
-    assert who.outsider.get(f"/api/runs/{public.slug}/{part}").status_code == 404
-    assert who.viewer.get(f"/api/runs/{public.slug}/{part}").status_code == 200
+def test_checkpoints_journal_and_log_are_for_the_team(public: Run, who: Visitors) -> None:
+    for part in ("checkpoints", "journal", "log", "export/journal"):
+        assert who.outsider.get(f"/api/runs/{public.slug}/{part}").status_code == 404, part
+        assert who.viewer.get(f"/api/runs/{public.slug}/{part}").status_code == 200, part
+
+
+def test_a_token_sees_its_team_only(public: Run, callers: Callers) -> None:
+    assert callers.outsider.get(f"/api/runs/{public.slug}").status_code == 404
+    slug = public.trajectories.all()[0].slug
+    assert callers.outsider.post(f"/api/trajectories/{slug}/comments", {"text": "Theirs."}).status_code == 404

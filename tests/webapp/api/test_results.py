@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from django.test import Client
 
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.page_requests import play
 from webapp.runs.models import MetricPoint, Run
 from webapp.runs.run_files import RunFiles
-from webapp.teams.models import User
 
 
 @pytest.fixture
@@ -82,12 +80,3 @@ def test_evaluations_checkpoints_alarms_and_log_belong_to_the_run(callers: Calle
     assert callers.viewer.get(f"{base}/alarms").json()[0]["message"] == "It falls."
     assert callers.viewer.get(f"{base}/checkpoints").json()[0]["path"] == "checkpoints/000001"
     assert callers.viewer.get(f"{base}/log").json() == {"text": "first line\nlast line\n"}
-
-
-def test_the_log_is_not_readable_by_link(callers: Callers, run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(visibility="link")
-    stranger = Client()
-    stranger.force_login(User.objects.get(username="mallory"))
-    assert stranger.get(f"/api/runs/{run.slug}").status_code == 200
-    assert stranger.get(f"/api/runs/{run.slug}/log").status_code == 404
-    assert callers.outsider.get(f"/api/runs/{run.slug}").status_code == 404, "a token sees its team only"

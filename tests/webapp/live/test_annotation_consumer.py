@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from channels.routing import URLRouter
-from django.contrib.auth.models import AnonymousUser
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.live.test_run_consumer import Browser, _close_connections
 from tests.webapp.live.test_without_redis import Switch, switch
 from webapp.annotations.actions import do_comment, do_star, do_tag
-from webapp.live import annotation_consumer, consumer_base
+from webapp.live import annotation_consumer
 from webapp.live.routing import websocket_urlpatterns
-from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,16 +56,6 @@ async def test_an_up_to_date_page_gets_no_report(trajectory: Trajectory, people:
     async with page(trajectory.slug, people.owner, after=1) as browser:
         await browser.send('{"type":"ping"}')
         assert (await browser.frame())["type"] == "pong"
-
-
-async def test_outsiders_are_refused_even_where_the_run_has_a_link(trajectory: Trajectory, people: People) -> None:
-    await Run.objects.filter(pk=trajectory.run_id).aupdate(visibility=Run.Visibility.LINK)
-    async with page(trajectory.slug, AnonymousUser()) as browser:
-        assert await browser.closed() == consumer_base.LOG_IN
-    async with page(trajectory.slug, people.outsider) as browser:
-        assert await browser.closed() == consumer_base.NOT_FOUND
-    async with page("nosuchtrajectory", people.owner) as browser:
-        assert await browser.closed() == consumer_base.NOT_FOUND
 
 
 async def test_without_redis_pages_poll(

@@ -23,7 +23,6 @@ TEXT = {"kind": "text", "text": "You see a square."}
 @pytest.fixture
 def trajectory(run: Run) -> Trajectory:
     """A trajectory whose states are texts."""
-    DRAWINGS.files.clear()
     play(run)
     played = Trajectory.objects.filter(run=run).select_related("group").order_by("-turn_count", "pk")[0]
     played.group.board = TEXT

@@ -118,7 +118,6 @@ def test_an_animation_that_has_to_wait_too_long_is_refused(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DRAWINGS, "timeout", 0.01)
-    DRAWINGS.files.clear()
     with DRAWINGS._slot:
         response = who.viewer.get(f"/t/{trajectory.slug}/export/webp")
         picture = who.viewer.get(f"/t/{trajectory.slug}/picture.png")

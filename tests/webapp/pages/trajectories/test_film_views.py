@@ -88,7 +88,6 @@ def test_an_unchanged_film_is_not_sent_again(trajectory: Trajectory, who: Visito
 def test_a_busy_queue_refuses_for_some_seconds(
     trajectory: Trajectory, who: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    DRAWINGS.files.clear()
     monkeypatch.setattr(DRAWINGS, "timeout", 0.0)
     with DRAWINGS._slot:
         response = who.viewer.get(f"/t/{trajectory.slug}/film.png")
@@ -141,7 +140,6 @@ def test_the_number_of_queries_does_not_grow_with_the_frames(
     trajectory: Trajectory, who: Visitors, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     few, many = (Trajectory.objects.get(run=trajectory.run_id, key=key) for key in ("fixed-4-1-0", "train-3-1-2"))
-    DRAWINGS.files.clear()
     for current in (few, many):
         with django_assert_num_queries(6):
             who.viewer.get(f"/t/{current.slug}/film.png")
