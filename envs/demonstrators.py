@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 import envs
 from envs.base import ArmsBoard, GridBoard, PageBoard, TextEnv
+from envs.countdown import Countdown
 from envs.puzzles.game_2048 import Game2048
 from envs.puzzles.sudoku import Sudoku
 
@@ -122,12 +123,31 @@ def plan_bandit(env: TextEnv, limit: int) -> TurnPlan:
 
 
 def plan_countdown(env: TextEnv, limit: int) -> TurnPlan:
-    """Repeats the task, and gives the equation that solves it."""
-    best = best_action(env)
+    """Repeats the task, and works out equations until one solves it; of more than two numbers, gives only that one."""
+    assert isinstance(env, Countdown)
+    problem, best = env.problem, best_action(env)
     task = env.render().replace("\n", " ")
     if best is None:
         return TurnPlan(f"{task}. Nothing fits.", [])
-    return TurnPlan(f"{task}. Each number once: {best}.", [best])
+    if len(problem.numbers) != 2:
+        return TurnPlan(f"{task}. Each number once: {best}.", [best])
+    tried: list[str] = []
+    for equation, value in _equations(*problem.numbers):
+        solved = value == problem.target
+        tried.append(f"{equation} = {value}, {'yes' if solved else 'no'}.")
+        if solved:
+            return TurnPlan(f"{task}. {' '.join(tried)}", [equation])
+    return TurnPlan(f"{task}. {' '.join(tried)}", [best])
+
+
+def _equations(first: int, second: int) -> Iterator[tuple[str, int]]:
+    """The equations of two numbers whose values are natural numbers, each with its value: + - * /."""
+    large, small = max(first, second), min(first, second)
+    yield f"{first} + {second}", first + second
+    yield f"{large} - {small}", large - small
+    yield f"{first} * {second}", first * second
+    if large % small == 0:
+        yield f"{large} / {small}", large // small
 
 
 _SEARCH = re.compile(r"search\[(.*)\]", re.DOTALL)
