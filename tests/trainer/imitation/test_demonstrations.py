@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from envs.demonstrators import (
     plan_from_hint,
 )
 from envs.registry import BUILT_IN
+from envs.support.arithmetic import evaluate
 from tests.envs.plugins import offering
 from tests.tiers import nightly_but
 from trainer.cli import main
@@ -158,6 +161,23 @@ def test_the_facts_of_a_sokoban_thought_match_the_board():
         thought = DEMONSTRATORS["Sokoban"].plan(env, 5).thought
         assert f"I am at {(places.get('@') or places.get('+'))[0]}." in thought
         assert f"Box {places['$'][0]}." in thought
+
+
+def test_thoughts_on_two_numbers_try_operations_until_one_is_right():
+    env = envs.make("Countdown", {"min_numbers": 2, "max_numbers": 2, "largest": 12, "min_target": 2})
+    tries = Counter()
+    for seed in range(60):
+        env.reset(seed=seed)
+        plan = DEMONSTRATORS["Countdown"].plan(env, 1)
+        tried = re.findall(r"(\d+ [-+*/] \d+) = (\d+), (yes|no)\.", plan.thought)
+        results = [evaluate(equation) for equation, _, _ in tried]
+        assert results == [int(value) for _, value, _ in tried]
+        assert [verdict == "yes" for _, _, verdict in tried] == [value == env.problem.target for value in results]
+        assert [verdict for _, _, verdict in tried].count("yes") == 1
+        assert tried[-1][0] == plan.actions[0]
+        assert env.step(plan.actions[0])[1] == 1.0
+        tries[len(tried)] += 1
+    assert {1, 2, 3} <= tries.keys()
 
 
 def test_a_demonstration_of_sokoban_without_mistakes_succeeds_and_is_taught_completely(chat):
