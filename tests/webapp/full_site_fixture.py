@@ -155,9 +155,9 @@ def create_full_site(people: People, run: Run) -> FullSite:
     report = do_create_report(people.team, people.owner, "Where it broke", body, frozenset())
     deleted = do_create_report(people.team, people.owner, "Gone", "", frozenset())
     do_delete_report(deleted)
-    of_report = ("", "-blocks", "-picture", "-edit", "-visibility", "-archive", "-delete", "-history", "-revision")
-    known |= {f"slug of report{name}": report.slug for name in (*of_report, "-restore", "-export")}
-    known |= {"slug of report-undelete": deleted.slug, "number": 1, "kind of report-export": "html"}
+    of_report = ("", "-edit", "-delete", "-history", "-revision", "-restore")
+    known |= {f"slug of report{name}": report.slug for name in of_report}
+    known |= {"slug of report-undelete": deleted.slug, "number": 1}
     spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
     study = do_create_study(people.team, people.owner, spec, planned(spec))
     known |= {f"slug of study{name}": study.slug for name in ("", "-export", "-visibility", "-request")}

@@ -26,7 +26,7 @@ def get_report(user: User | AnonymousUser, slug: str) -> Report:
 
 
 def get_report_of_team(user: User | AnonymousUser, slug: str) -> Report:
-    """As get_report, but for members of its team only: a public report shows no revisions. Raises Http404."""
+    """As get_report, but for members of its team only: a public report shows no versions. Raises Http404."""
     report = get_report(user, slug)
     if role_in_team(user, report.team_id) is None:
         raise Http404(MISSING)
@@ -46,16 +46,11 @@ def may_delete(user: User | AnonymousUser, report: Report) -> bool:
     return role == Membership.Role.ADMIN or (role in Membership.WRITERS and report.author_id == user.pk)
 
 
-def require_may_delete(user: User | AnonymousUser, report: Report) -> None:
-    """Raise PermissionDenied for all others than may_delete."""
-    if not may_delete(user, report):
-        raise PermissionDenied("Only the author of this report and the admins of its team may delete it. Archive it.")
-
-
-def get_deleted_report(user: User | AnonymousUser, slug: str) -> Report:
-    """A deleted report that the user may bring back. Raises Http404 or PermissionDenied."""
-    report = Report.objects.filter(slug=slug, deleted_at__isnull=False).select_related("team").first()
+def get_report_to_delete(user: User | AnonymousUser, slug: str, *, deleted: bool = False) -> Report:
+    """The report, to delete it or, with `deleted`, to bring it back. Raises Http404 or PermissionDenied."""
+    report = Report.objects.filter(slug=slug, deleted_at__isnull=not deleted).select_related("team").first()
     if report is None or role_in_team(user, report.team_id) is None:
         raise Http404(MISSING)
-    require_may_delete(user, report)
+    if not may_delete(user, report):
+        raise PermissionDenied("Only the author of this report and the admins of its team may delete it.")
     return report

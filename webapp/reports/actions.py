@@ -13,7 +13,7 @@ from webapp.core import formatting
 from webapp.core.quotas import QuotaExceeded, is_reached, quota
 from webapp.reports.blocks import references
 from webapp.reports.models import MAX_TITLE_LENGTH, Report, Revision
-from webapp.reports.references import Reference
+from webapp.reports.references import Reference, targets_of
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import ShareLink, Trajectory
@@ -31,15 +31,12 @@ class ReportRefused(ValueError):
 
 
 class EditConflict(Exception):
-    """Another save came first, and nothing was changed. `current` is the report as it is now."""
+    """Another save came first, and nothing was changed. `version` is the one that was saved meanwhile."""
 
-    def __init__(self, current: Report) -> None:
-        last = current.revisions.select_related("author").first()
-        self.current = current
-        self.editor = last.author.username if last and last.author else "A former member"
-        super().__init__(
-            f"{self.editor} saved version {current.version} while you were writing. Nothing was overwritten."
-        )
+    def __init__(self, last: Revision) -> None:
+        self.version = last.number
+        editor = last.author.username if last.author else "A former member"
+        super().__init__(f"{editor} saved version {last.number} while you were writing. Nothing was overwritten.")
 
 
 @transaction.atomic
@@ -53,18 +50,14 @@ def do_create_report(
 ) -> Report:
     """Create a report. Raises ReportRefused or QuotaExceeded."""
     title, body, found = _checked(title, body, hosts)
-    _require_room(team.pk, "Delete one first.")
-    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team, deleted_at__isnull=False).count()):
+    Team.objects.select_for_update().only("pk").get(pk=team.pk)
+    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team).count()):
         raise QuotaExceeded(
-            f"This team deleted {quota('REPORTS_PER_TEAM'):,} reports within {UNDO_TIME.days} days, and they can still "
-            "be brought back. Wait until the oldest of them are gone."
+            f"This team has {quota('REPORTS_PER_TEAM'):,} reports, the most that a team may have. Deleted ones count "
+            f"until they can no longer be brought back, {UNDO_TIME.days} days later."
         )
-    now = timezone.now()
-    report = Report.objects.create(
-        team=team, author=author, title=title, body=body, visibility=visibility, edited_at=now
-    )
-    Revision.objects.create(report=report, number=1, title=title, body=body, author=author, created_at=now)
-    _update_mentions(report, author, found)
+    report = Report(team=team, author=author, visibility=visibility)
+    _save(report, author, title, body, found)
     return report
 
 
@@ -74,55 +67,34 @@ def do_edit_report(
     editor: User,
     title: str,
     body: str,
-    version: int,
     hosts: Collection[str],
     *,
+    version: int,
+    visibility: Report.Visibility | None = None,
     restored: int | None = None,
 ) -> Report:
-    """Save title and body, written from `version`. Raises EditConflict, ReportRefused or QuotaExceeded."""
+    """Save title and body, written from `version`, and who may read it. The same text again makes no revision.
+
+    Raises EditConflict, ReportRefused or QuotaExceeded.
+    """
     title, body, found = _checked(title, body, hosts)
     current = Report.objects.select_for_update().get(pk=report.pk)
-    if (title, body) == (current.title, current.body):
-        return current
-    if current.version != version:
-        raise EditConflict(current)
-    now = timezone.now()
-    current.title, current.body, current.version, current.edited_at = title, body, version + 1, now
-    current.save(update_fields=["title", "body", "version", "edited_at"])
-    Revision.objects.create(
-        report=current,
-        number=current.version,
-        title=title,
-        body=body,
-        author=editor,
-        restored=restored,
-        created_at=now,
-    )
-    kept = quota("REVISIONS_PER_REPORT")
-    if kept:
-        Revision.objects.filter(report=current, number__lte=current.version - kept).delete()
-    _update_mentions(current, editor, found)
+    changed = (title, body) != (current.title, current.body)
+    if changed and current.version != version:
+        raise EditConflict(current.revisions.select_related("author")[0])
+    if visibility is not None and visibility != current.visibility:
+        current.visibility = visibility
+        current.save(update_fields=["visibility"])
+    if changed:
+        current.version += 1
+        _save(current, editor, title, body, found, restored)
     return current
 
 
 def do_restore_revision(report: Report, editor: User, number: int, hosts: Collection[str]) -> Report:
     """Save an earlier revision again as the newest one. Raises Revision.DoesNotExist, EditConflict, QuotaExceeded."""
-    revision = report.revisions.get(number=number)
-    return do_edit_report(
-        report, editor, revision.title, revision.body, report.version, hosts, restored=revision.number
-    )
-
-
-def do_set_visibility(report: Report, visibility: Report.Visibility) -> None:
-    """Set who can read it."""
-    Report.objects.filter(pk=report.pk).update(visibility=visibility)
-    report.visibility = visibility
-
-
-def do_archive_report(report: Report, archived: bool) -> None:
-    """Archive it, or put it back into the list."""
-    report.archived_at = timezone.now() if archived else None
-    Report.objects.filter(pk=report.pk).update(archived_at=report.archived_at)
+    old = report.revisions.get(number=number)
+    return do_edit_report(report, editor, old.title, old.body, hosts, version=report.version, restored=old.number)
 
 
 def do_delete_report(report: Report) -> None:
@@ -130,28 +102,14 @@ def do_delete_report(report: Report) -> None:
     Report.objects.filter(pk=report.pk).update(deleted_at=timezone.now())
 
 
-@transaction.atomic
 def do_undelete_report(report: Report) -> None:
-    """Bring a deleted report back. Raises QuotaExceeded."""
-    _require_room(report.team_id, "Delete another one first, then bring this one back.")
+    """Bring a deleted report back."""
     Report.objects.filter(pk=report.pk).update(deleted_at=None)
 
 
-def do_purge() -> int:
-    """Delete for good what was deleted longer than UNDO_TIME ago. Returns the number of reports."""
-    gone = Report.objects.filter(deleted_at__lt=timezone.now() - UNDO_TIME)
-    count = gone.count()
-    gone.delete()
-    return count
-
-
-def _require_room(team_id: int, remedy: str) -> None:
-    """Lock the team. Raises QuotaExceeded if it has no room for another report."""
-    Team.objects.select_for_update().only("pk").get(pk=team_id)
-    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team_id, deleted_at=None).count()):
-        raise QuotaExceeded(
-            f"This team has {quota('REPORTS_PER_TEAM'):,} reports, the most that a team may have. {remedy}"
-        )
+def do_purge() -> None:
+    """Delete for good what was deleted longer than UNDO_TIME ago."""
+    Report.objects.filter(deleted_at__lt=timezone.now() - UNDO_TIME).delete()
 
 
 def _checked(title: str, body: str, hosts: Collection[str]) -> tuple[str, str, list[Reference]]:
@@ -182,14 +140,33 @@ def check_length(body: str) -> None:
         )
 
 
+def _save(
+    report: Report, editor: User, title: str, body: str, found: Collection[Reference], restored: int | None = None
+) -> None:
+    """Save title and body as the revision with the report's number, and what they embed."""
+    now = timezone.now()
+    report.title, report.body, report.edited_at = title, body, now
+    report.save()
+    Revision.objects.create(
+        report=report,
+        number=report.version,
+        title=title,
+        body=body,
+        author=editor,
+        restored=restored,
+        created_at=now,
+    )
+    if kept := quota("REVISIONS_PER_REPORT"):
+        Revision.objects.filter(report=report, number__lte=report.version - kept).delete()
+    _update_mentions(report, editor, found)
+
+
 def _update_mentions(report: Report, editor: User, found: Collection[Reference]) -> None:
     """Record the runs and trajectories that it embeds: those of its team in any case, and retention keeps them.
 
     Of other teams, runs that its editor may see or that an earlier editor saw.
     """
-    slugs = {slug for one in found if one.kind in ("run", "result", "curves") for slug in one.slugs}
-    played = {one.slugs[0] for one in found if one.kind in ("trajectory", "film")}
-    tokens = [one.slugs[0] for one in found if one.kind == "share"]
+    slugs, played, tokens = targets_of(found)
     before = set(report.runs.values_list("pk", flat=True))
     known = Run.objects.filter(readable_by(editor) | Q(team=report.team_id) | Q(pk__in=before))
     runs = set(known.filter(slug__in=slugs).values_list("pk", flat=True))

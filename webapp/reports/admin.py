@@ -3,28 +3,19 @@
 from django.contrib import admin
 from django.http import HttpRequest
 
-from webapp.reports.models import Report, Revision
-
-
-class WrittenOnPages(admin.ModelAdmin):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
+from webapp.reports.models import Report
 
 
 @admin.register(Report)
-class ReportAdmin(WrittenOnPages):
+class ReportAdmin(admin.ModelAdmin):
     list_display = ("title", "slug", "team", "author", "visibility", "version", "edited_at", "deleted_at")
     list_filter = ("visibility", "team")
     list_select_related = ("team", "author")
     search_fields = ("title", "slug")
     exclude = ("runs", "trajectories")
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
 
-@admin.register(Revision)
-class RevisionAdmin(WrittenOnPages):
-    list_display = ("report", "number", "author", "created_at", "restored")
-    list_select_related = ("report", "author")
-    search_fields = ("report__slug", "report__title")
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING
 
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
+from django.utils.html import strip_tags
+from django.utils.text import Truncator
 
-from webapp.core import ids
+from webapp.core import ids, markdown
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, Team, User
 from webapp.trajectories.models import Trajectory
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
 MAX_TITLE_LENGTH = 200
+MAX_NUMBER = 2**31 - 1
+"""Of a revision: the largest integer of its column."""
 
 
 class ReportQuerySet(models.QuerySet["Report"]):
@@ -50,7 +55,6 @@ class Report(models.Model):
     version = models.PositiveIntegerField(default=1, help_text="Number of its newest revision.")
     created_at = models.DateTimeField(auto_now_add=True)
     edited_at = models.DateTimeField()
-    archived_at = models.DateTimeField(null=True, blank=True, help_text="Since when lists leave it out.")
     deleted_at = models.DateTimeField(null=True, blank=True, help_text="Deleted; kept for a while to undo it.")
     runs = models.ManyToManyField(Run, related_name="reports", blank=True, help_text="Runs that it embeds.")
     trajectories = models.ManyToManyField(
@@ -81,6 +85,13 @@ class Report(models.Model):
     def is_open(self) -> bool:
         """Whether it can be read without an account."""
         return self.visibility in self.OPEN
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of its text, without headings, addresses and markup."""
+        lines = (line for line in self.body[:2000].splitlines() if not line.startswith(("#", "/", "http")))
+        text = " ".join(html.unescape(strip_tags(markdown.render("\n".join(lines)))).split())
+        return Truncator(text).chars(180, truncate=" …")
 
 
 class Revision(models.Model):

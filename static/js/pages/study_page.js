@@ -2,7 +2,7 @@
 /** A study: read-outs of its charts, and keys for its buttons. */
 
 import "../ui/copy_buttons.js";
-import { readings } from "../reports/report_blocks.js";
+import { readings } from "../curves/chart_readings.js";
 import { describe, onKey } from "../ui/shortcuts.js";
 
 readings(document);

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from tests.webapp.core.test_markdown import HOSTILE
 from trainer.metrics.spec import MetricSpec, Unit
 from webapp.reports.blocks import MAX_ADDRESSES, blocks, references
-from webapp.reports.excerpt import excerpt
-from webapp.reports.line_diff import line_diff
-from webapp.reports.references import KINDS, PLACES, Reference, reference_of
+from webapp.reports.models import Report
+from webapp.reports.references import KINDS, MAX_ROWS, PLACES, Reference
 from webapp.reports.report_charts import chart_of, scale
 from webapp.runs.curves import Point
 from webapp.runs.models import Run
@@ -26,9 +25,9 @@ HOSTS = frozenset({"echo.example"})
 @pytest.mark.parametrize(
     ("line", "kind", "slugs"),
     [
-        ("/runs/abc234/", "run", ("abc234",)),
-        ("https://echo.example/runs/abc234/", "run", ("abc234",)),
-        ("  <https://ECHO.example/runs/abc234/evaluation>  ", "result", ("abc234",)),
+        ("/runs/abc234/", "runs", ("abc234",)),
+        ("https://echo.example/runs/abc234/", "runs", ("abc234",)),
+        ("  <https://ECHO.example/runs/abc234/evaluation>  ", "runs", ("abc234",)),
         ("[Success](/runs/abc234/curves?names=reward/mean)", "curves", ("abc234",)),
         ("/compare?runs=abc234,def567", "curves", ("abc234", "def567")),
         ("/t/abc234?turn=2&action=3", "trajectory", ("abc234",)),
@@ -38,17 +37,14 @@ HOSTS = frozenset({"echo.example"})
     ],
 )
 def test_an_address_alone_on_a_line_is_a_reference(line: str, kind: str, slugs: tuple[str, ...]) -> None:
-    found = reference_of(line, HOSTS)
-    assert found is not None
+    (found,) = references(line, HOSTS)
     assert (found.kind, found.slugs) == (kind, slugs)
 
 
 def test_a_reference_keeps_position_metrics_and_caption() -> None:
-    player = reference_of("[The move](/t/abc234?turn=2&action=3)", HOSTS)
-    assert player is not None
+    body = "[The move](/t/abc234?turn=2&action=3)\n/runs/abc234/curves?names=reward/mean,success/rate"
+    player, curve = references(body, HOSTS)
     assert (player.position, player.caption) == ((1, 2), "The move")
-    curve = reference_of("/runs/abc234/curves?names=reward/mean,success/rate", HOSTS)
-    assert curve is not None
     assert curve.names == ("reward/mean", "success/rate")
 
 
@@ -69,7 +65,20 @@ def test_a_reference_keeps_position_metrics_and_caption() -> None:
     ],
 )
 def test_other_lines_stay_text(line: str) -> None:
-    assert reference_of(line, HOSTS) is None
+    assert references(line, HOSTS) == []
+
+
+def test_runs_that_follow_each_other_are_rows_of_one_table() -> None:
+    body = "/runs/a/\n/runs/b/evaluation\n\n/runs/a/\n\ntext\n\n/runs/c/\n[Two](/runs/d/)\n/runs/e/curves\n"
+    found = references(body, HOSTS)
+    assert [(one.kind, one.slugs) for one in found] == [
+        ("runs", ("a", "b")),
+        ("runs", ("c",)),
+        ("runs", ("d",)),
+        ("curves", ("e",)),
+    ]
+    many = references("".join(f"/runs/r{number}/\n" for number in range(MAX_ROWS + 1)), HOSTS)
+    assert [len(one.slugs) for one in many] == [MAX_ROWS, 1]
 
 
 def test_embeds_stand_between_texts_and_not_in_lists_quotes_or_code() -> None:
@@ -114,23 +123,9 @@ def test_a_long_text_takes_no_long_time(piece: str) -> None:
 
 def test_an_excerpt_is_plain_text() -> None:
     body = "# Heading\n\nThe **trap**:\n\n/runs/abc234/\n\nA & B <i>\n" + 100 * "word "
-    assert excerpt(body, HOSTS).startswith("The trap: A & B <i> word word")
-    assert len(excerpt(body, HOSTS)) < 190
-
-
-def test_a_comparison_shows_changed_lines_with_their_surroundings() -> None:
-    before = "\n".join(map(str, range(20)))
-    lines = line_diff(before, before.replace("3", "three").replace("15", "fifteen"))
-    assert [(line.sign, line.text) for line in lines if line.sign] == [
-        ("−", "3"),
-        ("+", "three"),
-        ("−", "13"),
-        ("+", "1three"),
-        ("−", "15"),
-        ("+", "fifteen"),
-    ]
-    assert sum(line.kind == "gap" for line in lines) == 1
-    assert line_diff("same", "same") == []
+    text = Report(body=body).excerpt
+    assert text.startswith("The trap: A & B <i> word word")
+    assert len(text) <= 180
 
 
 def test_only_addresses_of_pages_that_are_embedded_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:

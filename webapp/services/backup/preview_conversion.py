@@ -47,6 +47,8 @@ _NEEDED = {
     ("teams", "0005_removals"),
     ("trajectories", "0014_unknown_tokens_and_format"),
 }
+_DROPPED = (("reports_report", "archived_at", "timestamptz"),)
+"""Columns without a counterpart in this version, whose values are dropped: (table, column, type)."""
 _MIGRATIONS = "django_migrations"
 _SECRET = "echosec_"
 _STARTED = b'"type":"run_started"'
@@ -118,13 +120,17 @@ def drop_tables(connection: Connection) -> None:
 def load_rows(archive: ArchiveReader, connection: Connection, schema: Schema) -> None:
     """Copy the rows of the archive, with tables of `schema`, into the tables of this version, which exist.
 
-    Columns that were added since get the default of their field. Raises BackupError if a table or column is gone.
+    Columns that were added since get the default of their field. Raises BackupError if a table or a column that is not
+    one of _DROPPED is gone.
     """
+    alter = sql.SQL("ALTER TABLE {} ALTER COLUMN {} ")
+    for table, column, kind in _DROPPED:
+        add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
+        connection.execute(add.format(sql.Identifier(table), sql.Identifier(column), sql.SQL(kind)))
     current = read_schema(connection)
     kept = [table for table in current.tables if table != _MIGRATIONS]
     connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, kept))))
     defaults = _defaults(current, schema)
-    alter = sql.SQL("ALTER TABLE {} ALTER COLUMN {} ")
     for (table, column), value in defaults.items():
         changed = sql.SQL("SET DEFAULT {}").format(sql.Literal(value))
         connection.execute(alter.format(sql.Identifier(table), sql.Identifier(column)) + changed)
@@ -141,6 +147,9 @@ def load_rows(archive: ArchiveReader, connection: Connection, schema: Schema) ->
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a table with pending checks cannot be altered
     for table, column in defaults:
         connection.execute(alter.format(sql.Identifier(table), sql.Identifier(column)) + sql.SQL("DROP DEFAULT"))
+    for table, column, _ in _DROPPED:
+        drop = sql.SQL("ALTER TABLE {} DROP COLUMN {}")
+        connection.execute(drop.format(sql.Identifier(table), sql.Identifier(column)))
     names = {(column.table, column.name): column.sequence for column in current.columns}
     values = archive.manifest.database[SEQUENCES]
     set_sequence_values(

@@ -1,44 +1,11 @@
 // @ts-check
-/** Blocks of a report: replaces only those that changed, so that players keep their place; read-outs of its charts. */
+/** Read-outs of charts that the server drew: the values below the pointer. */
 
 import { svg } from "../ui/dom.js";
 
 /**
  * @typedef {{label: string, points: [number, string, number][]}} Reading iteration, value as text, place in the drawing
  */
-
-/**
- * Show new blocks in place of the old ones. Blocks with the same key stay the same nodes.
- * @param {HTMLElement} root
- * @param {string} markup HTML of the server, as in templates/reports/_blocks.html
- */
-export function showBlocks(root, markup) {
-  const made = document.createElement("template");
-  made.innerHTML = markup;
-  /** @type {Element | null} */
-  let at = root.firstElementChild;
-  for (const block of [...made.content.children]) {
-    const key = block.getAttribute("data-key");
-    let same = at;
-    while (same && same.getAttribute("data-key") !== key) same = same.nextElementSibling;
-    if (!same) {
-      root.insertBefore(block, at);
-      readings(block);
-      continue;
-    }
-    while (at && at !== same) {
-      const next = at.nextElementSibling;
-      at.remove();
-      at = next;
-    }
-    at = same.nextElementSibling;
-  }
-  while (at) {
-    const next = at.nextElementSibling;
-    at.remove();
-    at = next;
-  }
-}
 
 /** Show the values below the pointer in the charts inside `root`. @param {ParentNode} root */
 export function readings(root) {
