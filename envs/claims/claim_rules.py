@@ -71,7 +71,7 @@ def table(words: Mapping[str, str], *rows: tuple[Any, ...]) -> list[Rule]:
 
 def compiled(pattern: str, words: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
     """A pattern with its words."""
-    return re.compile(_expanded(pattern, NUMBERS | words), re.IGNORECASE)
+    return re.compile(_expanded(pattern, {**NUMBERS, **words}), re.IGNORECASE)
 
 
 def _expanded(pattern: str, words: Mapping[str, str]) -> str:

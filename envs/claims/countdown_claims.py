@@ -38,7 +38,7 @@ class Task(NamedTuple):
     numbers: Counter[int]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Number of numbers."""
         return self.numbers.total()
 
@@ -127,7 +127,7 @@ RULES = table(
     ("task", r"\b((the|my|our|given|available) )*(nums|numbers)\s*(are|:|=)\s*\[?\s*{list:list}\b\s*\]?"
              r"(?!\s*([-+*/]|and|,))", _numbers),
     ("task", r"\b(there are|i have|we have) (only |exactly )?{number:number} numbers\b(?! (left|remaining|that))",
-     lambda task, match: Verdict(number_of(match["number"]) == task.count, f"{task.count} numbers")),
+     lambda task, match: Verdict(number_of(match["number"]) == task.size, f"{task.size} numbers")),
     ("result", r"(?<![\d.=^*/+\w<>≈!-])(?<![=^*/+≈!]\s){left:expression}(?P<rest>(=\s*({expression}|{result})\s*)+)",
      _equation),
     ("result", r"(?<![\d.+*/-])(?<!\w\x20)\b(?P<a>\d+) (?P<operator>plus|minus|times|multiplied by|divided by) "

@@ -279,7 +279,7 @@ def _distance(grid: GridFacts, match: re.Match[str]) -> Verdict | None:
     a, b = _cells(grid, match["a"]), _cells(grid, match["b"])
     if len(a) != 1 or len(b) != 1:
         return None
-    return _about(grid, match, apart(*a, *b, number_of(match["number"])), "a", "b")
+    return _about(grid, match, apart(min(a), min(b), number_of(match["number"])), "a", "b")
 
 
 def _count(grid: GridFacts, match: re.Match[str]) -> Verdict | None:

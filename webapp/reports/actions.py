@@ -46,10 +46,11 @@ def do_create_report(
     title: str,
     body: str,
     hosts: Collection[str],
-    visibility: Report.Visibility = Report.Visibility.TEAM,
+    *,
+    visibility: str = Report.Visibility.TEAM,
 ) -> Report:
     """Create a report. Raises ReportRefused or QuotaExceeded."""
-    title, body, found = _checked(title, body, hosts)
+    title, body, found = _checked(title, body, hosts, visibility)
     Team.objects.select_for_update().only("pk").get(pk=team.pk)
     if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team).count()):
         raise QuotaExceeded(
@@ -70,19 +71,19 @@ def do_edit_report(
     hosts: Collection[str],
     *,
     version: int,
-    visibility: Report.Visibility | None = None,
+    visibility: str = "",
     restored: int | None = None,
 ) -> Report:
-    """Save title and body, written from `version`, and who may read it. The same text again makes no revision.
+    """Save title and body, written from `version`, and `visibility` unless it is empty.
 
-    Raises EditConflict, ReportRefused or QuotaExceeded.
+    The same text again makes no revision. Raises EditConflict, ReportRefused or QuotaExceeded.
     """
-    title, body, found = _checked(title, body, hosts)
+    title, body, found = _checked(title, body, hosts, visibility or report.visibility)
     current = Report.objects.select_for_update().get(pk=report.pk)
     changed = (title, body) != (current.title, current.body)
     if changed and current.version != version:
         raise EditConflict(current.revisions.select_related("author")[0])
-    if visibility is not None and visibility != current.visibility:
+    if visibility not in ("", current.visibility):
         current.visibility = visibility
         current.save(update_fields=["visibility"])
     if changed:
@@ -112,10 +113,12 @@ def do_purge() -> None:
     Report.objects.filter(deleted_at__lt=timezone.now() - UNDO_TIME).delete()
 
 
-def _checked(title: str, body: str, hosts: Collection[str]) -> tuple[str, str, list[Reference]]:
+def _checked(title: str, body: str, hosts: Collection[str], visibility: str) -> tuple[str, str, list[Reference]]:
     """Cleaned title and body, and what the body embeds. Raises ReportRefused or QuotaExceeded."""
     title = " ".join(title.replace("\0", "").split())
     body = body.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n").rstrip()
+    if visibility not in Report.Visibility.values:
+        raise ReportRefused("Choose who may read the report.", "visibility")
     if not title:
         raise ReportRefused("Give the report a title.", "title")
     if len(title) > MAX_TITLE_LENGTH:
@@ -143,7 +146,7 @@ def check_length(body: str) -> None:
 def _save(
     report: Report, editor: User, title: str, body: str, found: Collection[Reference], restored: int | None = None
 ) -> None:
-    """Save title and body as the revision with the report's number, and what they embed."""
+    """Save title and body as the revision with the report's number, and the runs and trajectories that they embed."""
     now = timezone.now()
     report.title, report.body, report.edited_at = title, body, now
     report.save()
@@ -158,14 +161,7 @@ def _save(
     )
     if kept := quota("REVISIONS_PER_REPORT"):
         Revision.objects.filter(report=report, number__lte=report.version - kept).delete()
-    _update_mentions(report, editor, found)
-
-
-def _update_mentions(report: Report, editor: User, found: Collection[Reference]) -> None:
-    """Record the runs and trajectories that it embeds: those of its team in any case, and retention keeps them.
-
-    Of other teams, runs that its editor may see or that an earlier editor saw.
-    """
+    # Of other teams, it mentions runs that its editor may see or that an earlier editor saw.
     slugs, played, tokens = targets_of(found)
     before = set(report.runs.values_list("pk", flat=True))
     known = Run.objects.filter(readable_by(editor) | Q(team=report.team_id) | Q(pk__in=before))

@@ -10,7 +10,6 @@ from webapp.reports.models import Report
 class ReportAdmin(admin.ModelAdmin):
     list_display = ("title", "slug", "team", "author", "visibility", "version", "edited_at", "deleted_at")
     list_filter = ("visibility", "team")
-    list_select_related = ("team", "author")
     search_fields = ("title", "slug")
     exclude = ("runs", "trajectories")
 

@@ -2,8 +2,6 @@ from django.apps import AppConfig
 
 from webapp.core.scheduler import every
 
-PURGE_EVERY = 3600.0
-
 
 class ReportsConfig(AppConfig):
     name = "webapp.reports"
@@ -12,4 +10,4 @@ class ReportsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.reports import actions
 
-        every(PURGE_EVERY, "deleted reports", actions.do_purge)
+        every(3600.0, "deleted reports", actions.do_purge)

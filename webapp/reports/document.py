@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from webapp.core.quotas import quota
@@ -46,19 +47,7 @@ class RenderedBlock:
     key: str = ""
 
 
-@dataclass(frozen=True)
-class Document:
-    """The rendered body, in order."""
-
-    blocks: list[RenderedBlock]
-
-    @property
-    def closed(self) -> int:
-        """Number of embeds that readers without an account do not see."""
-        return sum(not block.open for block in self.blocks)
-
-
-def document(body: str, user: User | AnonymousUser, hosts: Collection[str]) -> Document:
+def document(body: str, user: User | AnonymousUser, hosts: Collection[str]) -> list[RenderedBlock]:
     """Render a body for a reader. Embeds beyond the site's limit are left out, with a note."""
     found = blocks(body, hosts)
     references = [block for block in found if isinstance(block, Reference)]
@@ -77,20 +66,20 @@ def document(body: str, user: User | AnonymousUser, hosts: Collection[str]) -> D
         digest = hashlib.sha256(made.html.encode()).hexdigest()[:12]
         copies[digest] += 1
         rendered.append(replace(made, key=f"embed-{digest}-{copies[digest]}"))
-    return Document(rendered)
+    return rendered
 
 
 class Embeds:
     """Renders references for one reader; runs, trajectories and share links are read in a query each."""
 
     def __init__(self, references: Iterable[Reference], user: User | AnonymousUser) -> None:
-        named = targets_of(references)
+        slugs, played_slugs, tokens = targets_of(references)
         runs = Run.objects.visible_to(user).select_related("team", "author").defer("log_tail")
         played = Trajectory.objects.visible_to(user).select_related("group", "run")
         links = ShareLink.objects.open(timezone.now()).select_related("trajectory__group", "trajectory__run")
-        self.runs = {run.slug: run for run in runs.filter(slug__in=named.runs)} if named.runs else {}
-        self.trajectories = {one.slug: one for one in played.filter(slug__in=named.trajectories)}
-        self.links = {link.token: link for link in links.filter(token__in=named.tokens)} if named.tokens else {}
+        self.runs = {run.slug: run for run in runs.filter(slug__in=slugs)} if slugs else {}
+        self.trajectories = {one.slug: one for one in played.filter(slug__in=played_slugs)} if played_slugs else {}
+        self.links = {link.token: link for link in links.filter(token__in=tokens)} if tokens else {}
 
     def render(self, reference: Reference) -> RenderedBlock:
         """The embed of one of the references; a note in place of what the reader may not see."""
@@ -124,6 +113,7 @@ class Embeds:
             single = len(runs) == 1
             context["charts"] = report_charts.draw(runs, reference.names)
             context["address"] = reverse("run-curves", args=[slugs]) if single else f"{reverse('compare')}?runs={slugs}"
+            context["address_label"] = runs[0].title if single else "Compare"
         is_open = not hidden and all(run.visibility == Run.Visibility.LINK for run in runs)
         return RenderedBlock(render_to_string(f"reports/_{reference.kind}.html", context), True, is_open)
 
@@ -146,4 +136,5 @@ def _player(
 
 
 def _notice(title: str, text: str, *, is_open: bool = False) -> RenderedBlock:
-    return RenderedBlock(render_to_string("reports/_notice.html", {"title": title, "text": text}), True, is_open)
+    html = '<div class="embed-box hidden-embed"><b>{}</b> <span class="soft small">{}</span></div>'
+    return RenderedBlock(format_html(html, title, text), True, is_open)

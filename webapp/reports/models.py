@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.urls import reverse
 from django.utils.html import strip_tags
 from django.utils.text import Truncator
@@ -27,13 +27,29 @@ MAX_NUMBER = 2**31 - 1
 class ReportQuerySet(models.QuerySet["Report"]):
     def visible_to(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports that the user may read: those of their teams, and those open to anyone."""
-        return self.filter(Report.readable_by(user), deleted_at=None)
+        return self.filter(Q(visibility__in=Report.OPEN) | Q(team__in=_teams_of(user)), deleted_at=None)
 
     def of_teams_of(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports for lists: those of the user's teams."""
-        if not user.is_authenticated:
-            return self.none()
-        return self.filter(team__in=Membership.objects.filter(user_id=user.pk).values("team"), deleted_at=None)
+        return self.filter(team__in=_teams_of(user), deleted_at=None)
+
+    def containing(self, text: str) -> ReportQuerySet:
+        """Reports whose title or body contains every word of the text."""
+        found = self
+        for word in text.replace("\0", "").split()[:10]:
+            found = found.filter(Q(title__icontains=word) | Q(body__icontains=word))
+        return found
+
+    def mentioning(self, user: User | AnonymousUser, run: Run) -> ReportQuerySet:
+        """Newest ten that embed the run or a trajectory of it: the user's teams', and public ones of its team."""
+        public = Q(team=run.team_id, visibility=Report.Visibility.PUBLIC)
+        found = self.filter(public | Q(team__in=_teams_of(user)), deleted_at=None, runs=run)
+        return found.only("slug", "title", "edited_at")[:10]
+
+
+def _teams_of(user: User | AnonymousUser) -> models.QuerySet[Membership, int]:
+    """Primary keys of the user's teams; none without an account."""
+    return Membership.objects.filter(user_id=user.pk or 0).values_list("team", flat=True)
 
 
 class Report(models.Model):
@@ -73,14 +89,6 @@ class Report(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("report", args=[self.slug])
 
-    @staticmethod
-    def readable_by(user: User | AnonymousUser) -> Q:
-        """Condition on reports that the user may read."""
-        anyone = Q(visibility__in=Report.OPEN)
-        if not user.is_authenticated:
-            return anyone
-        return anyone | Q(team__in=Membership.objects.filter(user_id=user.pk).values("team"))
-
     @property
     def is_open(self) -> bool:
         """Whether it can be read without an account."""
@@ -111,3 +119,9 @@ class Revision(models.Model):
 
     def __str__(self) -> str:
         return f"revision {self.number} of {self.report_id}"
+
+
+def embedded_in_reports() -> Q:
+    """Condition on trajectories: a report of their own team embeds it; those of other teams do not count."""
+    embedded = Report.trajectories.through.objects.filter(trajectory__run__team=F("report__team"))
+    return Q(pk__in=embedded.values("trajectory"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from django.conf import settings
@@ -52,20 +52,12 @@ class Reference:
     position: tuple[int, int] | None = None
 
 
-class Targets(NamedTuple):
-    """Slugs of runs and trajectories, and tokens of share links, that references name."""
-
-    runs: set[str]
-    trajectories: set[str]
-    tokens: set[str]
-
-
-def targets_of(references: Iterable[Reference]) -> Targets:
-    """Everything that the references name."""
-    found = Targets(set(), set(), set())
+def targets_of(references: Iterable[Reference]) -> tuple[set[str], set[str], set[str]]:
+    """Slugs of runs, slugs of trajectories, and tokens of share links that the references name."""
+    runs, trajectories, tokens = set[str](), set[str](), set[str]()
     for one in references:
-        found[0 if one.kind in ("runs", "curves") else 2 if one.kind == "share" else 1].update(one.slugs)
-    return found
+        (runs if one.kind in ("runs", "curves") else tokens if one.kind == "share" else trajectories).update(one.slugs)
+    return runs, trajectories, tokens
 
 
 def own_hosts(request: HttpRequest) -> frozenset[str]:
@@ -74,11 +66,8 @@ def own_hosts(request: HttpRequest) -> frozenset[str]:
     return frozenset(host.lower() for host in hosts if host)
 
 
-class Address(NamedTuple):
-    """An address of this site that may be a reference, with the text of its link."""
-
-    parts: SplitResult
-    caption: str
+Address = tuple[SplitResult, str]
+"""An address of this site that may be a reference, and the text of its link."""
 
 
 def address_of(line: str, hosts: Collection[str]) -> Address | None:
@@ -96,7 +85,7 @@ def address_of(line: str, hosts: Collection[str]) -> Address | None:
     elsewhere = parts.scheme not in ("http", "https") or parts.netloc.lower() not in hosts
     if (elsewhere and (parts.scheme or parts.netloc)) or not parts.path.startswith(PLACES):
         return None
-    return Address(parts, (found["caption"] or "").strip())
+    return parts, (found["caption"] or "").strip()
 
 
 def reference_at(address: Address) -> Reference | None:

@@ -8,7 +8,7 @@ import { svg } from "../ui/dom.js";
  */
 
 /** Show the values below the pointer in the charts inside `root`. @param {ParentNode} root */
-export function readings(root) {
+function readings(root) {
   for (const chart of root.querySelectorAll("[data-chart]")) {
     const data = chart.querySelector("script[type='application/json']");
     const plot = chart.querySelector("svg");
@@ -51,3 +51,8 @@ function follow(chart, plot, lines) {
   plot.addEventListener("pointermove", show);
   plot.addEventListener("pointerleave", rest);
 }
+
+readings(document);
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target instanceof Element) readings(event.target);
+});

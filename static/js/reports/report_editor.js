@@ -1,16 +1,15 @@
 // @ts-check
-/** The editor of a report: read-outs of the previewed charts, Ctrl+Enter, and a warning before text is lost. */
+/** The editor of a report: Ctrl+Enter, a warning before text is lost, and read-outs of the previewed charts. */
 
 import { need } from "../ui/dom.js";
-import { readings } from "../curves/chart_readings.js";
+import "../curves/chart_readings.js";
 
 const form = /** @type {HTMLFormElement} */ (need(document, "[data-editor]"));
 const fields = /** @type {HTMLInputElement[]} */ ([...form.querySelectorAll("input[name=title], textarea")]);
 let leaving = false;
 
 /** Whether anything would be lost: `data-unsaved` is on a form whose text the server has refused. */
-const changed = () =>
-  form.dataset.unsaved !== undefined || fields.some((field) => field.value !== field.defaultValue);
+const changed = () => form.dataset.unsaved !== undefined || fields.some((field) => field.value !== field.defaultValue);
 
 form.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
@@ -24,5 +23,3 @@ window.addEventListener("pageshow", () => {
 window.addEventListener("beforeunload", (event) => {
   if (!leaving && changed()) event.preventDefault();
 });
-document.addEventListener("htmx:afterSwap", () => readings(need(document, "#report-preview")));
-readings(form);

@@ -11,13 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webapp.core.test_markdown import HOSTILE
-from trainer.metrics.spec import MetricSpec, Unit
 from webapp.reports.blocks import MAX_ADDRESSES, blocks, references
 from webapp.reports.models import Report
 from webapp.reports.references import KINDS, MAX_ROWS, PLACES, Reference
-from webapp.reports.report_charts import chart_of, scale
-from webapp.runs.curves import Point
-from webapp.runs.models import Run
 
 HOSTS = frozenset({"echo.example"})
 
@@ -145,28 +141,3 @@ def test_only_addresses_of_pages_that_are_embedded_are_resolved(monkeypatch: pyt
     assert tried == ["/compare"]
     references("/runs/abc234/log\n" * (MAX_ADDRESSES + 100), HOSTS)
     assert len(tried) == 1 + MAX_ADDRESSES
-
-
-@pytest.mark.parametrize(
-    ("unit", "value", "words", "ticks"),
-    [
-        ("share", 0.3, "", ["0%", "10%", "20%", "30%"]),
-        ("%", 40.0, "", ["0%", "10%", "20%", "30%", "40%"]),
-        ("bytes", 4.0 * 1024**3, "", ["0 GiB", "1 GiB", "2 GiB", "3 GiB", "4 GiB"]),
-        ("tokens", 20_000.0, "tokens", ["0", "5,000", "10,000", "15,000", "20,000"]),
-        ("nats", 0.001, "nats", ["0", "0.00025", "0.00050", "0.00075", "0.00100"]),
-    ],
-)
-def test_units_stand_beside_every_tick_or_in_the_title(unit: Unit, value: float, words: str, ticks: list[str]) -> None:
-    spec = MetricSpec("one", "One", "system", "A metric.", unit)
-    run = Run(pk=1, slug="abc234", title="Trial")
-    chart = chart_of(spec, [run], {(1, "one"): [Point(0, 0.0, 0.0), Point(1, 1.0, value)]})
-    assert (chart.unit, chart.up) == (words, ticks)
-
-
-@pytest.mark.parametrize("values", [[0.3, 0.492], [0.0], [5.0, 5.0], [-1e-9, 2e-9], [-3.0, 12.0], [1e9, 1.1e9]])
-def test_an_axis_holds_its_values(values: list[float]) -> None:
-    low, step, count = scale(values)
-    assert low <= min(values) + step * 1e-6
-    assert low + step * count >= max(values) - step * 1e-6
-    assert 1 <= count <= 6

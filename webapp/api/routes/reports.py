@@ -40,7 +40,7 @@ def list_reports(request: HttpRequest, filters: Query[ReportFilter]) -> ReportPa
     if requester.team is not None:
         reports = reports.filter(team=requester.team)
     if filters.text:
-        reports = reports.filter(Q(title__icontains=filters.text) | Q(body__icontains=filters.text))
+        reports = reports.containing(filters.text)
     if filters.cursor:
         moment, slug = cursors.unpack("reports", filters.cursor)
         created = datetime.fromisoformat(moment)
@@ -59,9 +59,9 @@ def create_report(request: HttpRequest, payload: NewReport) -> Status[ReportDeta
     """Create a report with its text in Markdown."""
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
-    visibility = Report.Visibility(payload.visibility)
+    text = payload.title, payload.body, own_hosts(request)
     try:
-        report = do_create_report(team, requester.user, payload.title, payload.body, own_hosts(request), visibility)
+        report = do_create_report(team, requester.user, *text, visibility=payload.visibility)
     except ReportRefused as refusal:
         raise invalid({refusal.field: str(refusal)}) from None
     return Status(201, _detail(request, report))
@@ -96,7 +96,7 @@ def update_report(request: HttpRequest, slug: ReportSlug, payload: ReportPatch) 
             report.body if payload.body is None else payload.body,
             own_hosts(request),
             version=payload.version or report.version,
-            visibility=None if payload.visibility is None else Report.Visibility(payload.visibility),
+            visibility=payload.visibility or "",
         )
     except EditConflict as conflict:
         advice = f"{conflict} Read version {conflict.version}, and send your change again."

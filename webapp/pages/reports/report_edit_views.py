@@ -37,7 +37,9 @@ from webapp.teams.access import READ_ONLY, signed_in, team_to_write_in, writable
 def report_form(request: HttpRequest, slug: str = "") -> HttpResponse:
     """The form of a report, of a new one without `slug`. A text that is not saved is kept, with the reason."""
     report = get_report_to_edit(request.user, slug) if slug else None
-    team = report.team if report else _team(request)
+    asked = request.POST.get("team", "") or request.GET.get("team", "")
+    missing = "There is no such team, or you may not write reports in it."
+    team = report.team if report else team_to_write_in(request.user, asked, missing)
     sent, now = request.POST, report or Report(title="", body="", version=0)
     number = sent.get("version", "")
     context: dict[str, Any] = {
@@ -48,13 +50,12 @@ def report_form(request: HttpRequest, slug: str = "") -> HttpResponse:
     }
     status = 200
     if request.method == "POST":
-        saved = [signed_in(request), context["title"], context["body"], own_hosts(request)]
+        saved: list[Any] = [signed_in(request), context["title"], context["body"], own_hosts(request)]
         try:
-            visibility = _visibility(context["visibility"])
             if report:
-                do_edit_report(report, *saved, version=context["version"], visibility=visibility)
+                do_edit_report(report, *saved, version=context["version"], visibility=context["visibility"])
             else:
-                slug = do_create_report(team, *saved, visibility).slug
+                slug = do_create_report(team, *saved, visibility=context["visibility"]).slug
         except (ReportRefused, QuotaExceeded) as refusal:
             context["errors"], status = {getattr(refusal, "field", "body"): str(refusal)}, 422
         except EditConflict as conflict:
@@ -74,17 +75,6 @@ def report_form(request: HttpRequest, slug: str = "") -> HttpResponse:
         "longest_body": quota("REPORT_CHARACTERS") or "",
     }
     return render(request, "reports/edit.html", context, status=status)
-
-
-def _team(request: HttpRequest) -> Any:
-    slug = request.POST.get("team", "") or request.GET.get("team", "")
-    return team_to_write_in(request.user, slug, "There is no such team, or you may not write reports in it.")
-
-
-def _visibility(value: str) -> Report.Visibility:
-    if value not in Report.Visibility.values:
-        raise ReportRefused("Choose who may read the report.", "visibility")
-    return Report.Visibility(value)
 
 
 @login_required
