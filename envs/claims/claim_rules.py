@@ -15,6 +15,7 @@ from envs.base import Claim
 from envs.claims.sentences import Sentence, sentences
 
 Cell = tuple[int, int]
+Match = re.Match[str]
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])+\]|\{([a-z]\w*)(?::(\w+))?\}|\((?!\?)| ")
 
 CARDINALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -56,7 +57,7 @@ class Rule(NamedTuple):
 
     kind: str
     pattern: re.Pattern[str]
-    check: Callable[[Any, re.Match[str]], Verdict | None]
+    check: Callable[[Any, Match], Verdict | None]
     needs: tuple[str, ...] = ()
 
 
@@ -75,7 +76,7 @@ def compiled(pattern: str, words: Mapping[str, str] = MappingProxyType({})) -> r
 
 
 def _expanded(pattern: str, words: Mapping[str, str]) -> str:
-    def replaced(token: re.Match[str]) -> str:
+    def replaced(token: Match) -> str:
         name, word = token.groups()
         if name is None:
             return {" ": r"\s+", "(": "(?:"}.get(token[0], token[0])
@@ -88,7 +89,7 @@ def read(
     thought: str,
     facts: Any,
     rules: Sequence[Rule],
-    states: Callable[[Sentence, re.Match[str], Rule], bool] | None = None,
+    states: Callable[[Sentence, Match, Rule], bool] | None = None,
     *,
     ignore: re.Pattern[str] | None = None,
     found: Iterable[Span] = (),
@@ -115,7 +116,7 @@ def read(
     return [_claim(*span) for span in sorted(spans, key=lambda span: span[0]) if span[2].true is not None]
 
 
-def trimmed(sentence: Sentence, match: re.Match[str]) -> tuple[int, int]:
+def trimmed(sentence: Sentence, match: Match) -> tuple[int, int]:
     """A match's place in the thought, without blanks at its ends."""
     text = match.group()
     start = sentence.start + match.start() + len(text) - len(text.lstrip())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from envs.base import GridBoard
 from envs.claims.claim_rules import Cell
 
 THINGS: dict[str, dict[str, str]] = {
@@ -14,7 +13,6 @@ THINGS: dict[str, dict[str, str]] = {
     "frozen_lake": {"player": "@+X", "goal": "G+", "hole": "OX", "ice": " @", "empty": " "},
 }
 """Theme → thing → characters of the cells where it is."""
-MOVABLE = {"player", "box"}
 STEPS = {"left": (0, -1), "right": (0, 1), "up": (-1, 0), "down": (1, 0)}
 
 Offset = tuple[str, int | None]
@@ -23,24 +21,17 @@ Offset = tuple[str, int | None]
 
 @dataclass(frozen=True)
 class GridFacts:
-    """A grid of a theme in THINGS. Cells are row and column from 0."""
+    """A grid of a theme in THINGS, with at least one row. Cells are row and column from 0."""
 
     theme: str
     rows: tuple[str, ...]
-
-    @staticmethod
-    def of(board: GridBoard) -> GridFacts | None:
-        """The facts of a board; None for a theme whose things are unknown."""
-        return _facts(board.theme, tuple(board.rows)) if board.theme in THINGS and any(board.rows) else None
 
     @cached_property
     def things(self) -> Mapping[str, frozenset[Cell]]:
         """Thing → its cells."""
         cells = [((row, column), sign) for row, text in enumerate(self.rows) for column, sign in enumerate(text)]
-        return {
-            thing: frozenset(cell for cell, sign in cells if sign in signs)
-            for thing, signs in THINGS[self.theme].items()
-        }
+        signs = THINGS[self.theme].items()
+        return {thing: frozenset(cell for cell, sign in cells if sign in those) for thing, those in signs}
 
     @property
     def size(self) -> tuple[int, int]:
@@ -51,25 +42,20 @@ class GridFacts:
         """Whether the board has the cell."""
         return 0 <= cell[0] < len(self.rows) and 0 <= cell[1] < len(self.rows[cell[0]])
 
-    def blocked(self, cell: Cell) -> dict[str, bool]:
-        """Direction → whether a wall or the edge is there."""
-        beside = {name: moved(cell, [(name, 1)]) for name in STEPS}
-        walls = self.things.get("wall", frozenset())
-        return {name: not self.inside(place) or place in walls for name, place in beside.items()}
+    def blocked(self, cell: Cell, *directions: str) -> bool:
+        """Whether a wall or the edge is on one of these sides of a cell."""
+        beside = [moved(cell, [(name, 1)]) for name in directions]
+        return any(not self.inside(place) or place in self.things.get("wall", ()) for place in beside)
 
     def names_at(self, cell: Cell) -> str:
         """Text of what a cell contains."""
         if not self.inside(cell):
             return "the edge"
-        return (
-            " and ".join(thing for thing, cells in self.things.items() if cell in cells and thing != "empty") or "empty"
-        )
+        names = [thing for thing, cells in self.things.items() if cell in cells and thing != "empty"]
+        return " and ".join(names) or "empty"
 
-    def where(self, *things: str) -> str:
-        """Text of where things are."""
-        return "; ".join(map(self._where, things))
-
-    def _where(self, thing: str) -> str:
+    def where(self, thing: str) -> str:
+        """Text of where things of a kind are."""
         cells = sorted(self.things[thing])
         if not cells:
             return f"there is no {thing}"
@@ -82,17 +68,10 @@ class GridFacts:
         todo = list(self.things["player"])
         seen = set(todo)
         while todo:
-            cell = todo.pop()
-            beside = {moved(cell, [(name, 1)]) for name in STEPS} - seen - self.things["hole"]
-            todo += [place for place in beside if self.inside(place)]
+            beside = {moved(todo[-1], [(name, 1)]) for name in STEPS} - seen - self.things["hole"]
+            todo[-1:] = [place for place in beside if self.inside(place)]
             seen |= beside
         return bool(self.things["goal"] & seen)
-
-
-@lru_cache(maxsize=512)
-def _facts(theme: str, rows: tuple[str, ...]) -> GridFacts:
-    """Cached: the trajectories of a group share many states."""
-    return GridFacts(theme, rows)
 
 
 def moved(cell: Cell, offsets: Iterable[Offset]) -> Cell:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from envs.base import Board, Claim, PageBoard, PageItem
-from envs.claims.claim_rules import Rule, Verdict, number_of, read, table
+from envs.claims.claim_rules import Match, Rule, Verdict, number_of, read, table
 
 _CHOSE = re.compile(r"\b(?:been)\b", re.IGNORECASE)
 _LIMIT = re.compile(
@@ -17,8 +17,8 @@ _FOUND = re.compile(r"Page (\d+), (\d+) found")
 
 
 @dataclass(frozen=True)
-class ShopPage:
-    """What a page says. Prices in dollars."""
+class Page:
+    """What a page says, prices in dollars, and the checks of statements about it: each gets a match of its rule."""
 
     board: PageBoard
 
@@ -66,12 +66,87 @@ class ShopPage:
             return "search"
         return "product" if "Price" in self.lines and self.board.address.count("›") == 2 else ""
 
+    def limit(self, match: Match) -> Verdict | None:
+        allowed = _LIMIT.search(self.request)
+        if allowed is None:
+            return None
+        true = float(allowed[1]) == _money(match)
+        if not true and not match.groupdict().get("own"):  # perhaps about the product's price
+            return None
+        return Verdict(true, f"the request allows up to ${float(allowed[1]):.2f}", marks=[self.request])
+
+    def kind_of_page(self, match: Match) -> Verdict | None:
+        stated = {"search results": "results", "result": "results"}.get(match["kind"].lower(), match["kind"].lower())
+        if not self.kind or (stated == "search" and self.kind == "results"):  # "the search page" may mean its results
+            return None
+        return Verdict(stated == self.kind, f"this is the {self.kind} page")
+
+    def price_of(self, match: Match) -> Verdict | None:
+        shown = {key: (price, title) for key, price, title in self.results}.get(match["id"].lower())
+        return self.compare_price(*shown, match) if shown else None
+
+    def price(self, match: Match) -> Verdict | None:
+        shown = self.lines.get("Price", "") if self.kind == "product" else ""
+        return self.compare_price(shown, f"Price: {shown}", match)
+
+    def compare_price(self, shown: str, mark: str, match: Match) -> Verdict | None:
+        """Whether a price is the stated one or, with the group `below`, not above it; whole dollars may be rounded."""
+        prices = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", shown)]
+        if len(prices) != 1:
+            return None
+        (price,), stated = prices, _money(match)
+        rounded = stated == int(stated) and round(price) == stated and price != int(price)
+        true = price <= stated if match.groupdict().get("below") else price == stated or rounded
+        return Verdict(true, f"the price is {shown}", marks=[mark])
+
+    def rating(self, match: Match) -> Verdict | None:
+        shown = self.lines.get("Rating", "")
+        if self.kind != "product" or not re.fullmatch(r"\d(?:\.\d+)?", shown):
+            return None
+        return Verdict(float(shown) == float(match["value"]), f"the rating is {shown}", marks=[f"Rating: {shown}"])
+
+    def result(self, match: Match) -> Verdict | None:
+        place = number_of(match["ordinal"])
+        if place > len(self.results) or (self.numbers and self.numbers[0] != 1):
+            return None
+        key, _, title = self.results[place - 1]
+        return Verdict(key == match["id"].lower(), f"result {place} is {key.upper()}", marks=[title])
+
+    def how_many(self, match: Match) -> Verdict | None:
+        stated = number_of(match["number"])
+        if not self.numbers or (stated == len(self.results) and stated != self.numbers[1]):  # perhaps about this page
+            return None
+        return Verdict(stated == self.numbers[1], f"{self.numbers[1]} results")
+
+    def page_number(self, match: Match) -> Verdict | None:
+        return self.numbers and Verdict(int(match["number"]) == self.numbers[0], f"this is page {self.numbers[0]}")
+
+    def chosen(self, match: Match) -> Verdict:
+        value = " ".join(match["value"].lower().split())
+        chosen = [item.text.lower() for section in self.board.sections for item in section.items if item.chosen]
+        return Verdict(
+            value in chosen, f"chosen: {', '.join(chosen)}" if chosen else "nothing is chosen", marks=[value]
+        )
+
+    def offered(self, match: Match) -> Verdict:
+        return Verdict(True, marks=_texts(match))
+
+    def options(self, match: Match) -> Verdict | None:
+        name, stated = match["group"].lower(), _texts(match)
+        group = next((options for title, options in self.groups.items() if title.rstrip("s") == name), [])
+        unknown = [text for text in stated if text not in group]
+        if not group or not stated or any(text in option or option in text for option in group for text in unknown):
+            return None  # perhaps the same option in other words
+        return Verdict(
+            not unknown, f"{name}: {', '.join(group)}", marks=[option for option in group if option in stated]
+        )
+
 
 def read_webshop_claims(thought: str, board: Board) -> list[Claim] | None:
     """Claims of a thought about the page; None for other boards."""
     if not isinstance(board, PageBoard):
         return None
-    page = ShopPage(board)
+    page = Page(board)
     values = sorted({value for group in page.groups.values() for value in group})
     return read(thought, page, _rules(tuple(page.groups), tuple(values)), ignore=_CHOSE)
 
@@ -100,118 +175,36 @@ def _rules(groups: tuple[str, ...], values: tuple[str, ...]) -> list[Rule]:
 
     return table(
         _WORDS | {"value": one_of(values), "group": one_of(tuple(group.rstrip("s") for group in groups))},
-        ("request", r"\bprice (of )?{below} {money}", _limit),
-        ("request", r"\b(the|my|our) (?P<own>budget|price limit|limit)( (is|of)|:) {money}", _limit),
+        ("request", r"\bprice (of )?{below} {money}", Page.limit),
+        ("request", r"\b(the|my|our) (?P<own>budget|price limit|limit)( (is|of)|:) {money}", Page.limit),
         ("page", r"\b(i'm|i am|we are|this is) (now )?(on |looking at )?(the )?"
-                 r"(?P<kind>search results|search|results?|product) page\b", _kind),
-        ("price", r"{id} (costs|is|is priced at|is listed at|for|at) {money}", _price_of),
-        ("price", r"{id}\s*\(\s*{money}\s*\)", _price_of),
-        ("search_results", r"\bthe {ordinal:ordinal} (result|product|item) is {id}", _result),
+                 r"(?P<kind>search results|search|results?|product) page\b", Page.kind_of_page),
+        ("price", r"{id} (costs|is|is priced at|is listed at|for|at) {money}", Page.price_of),
+        ("price", r"{id}\s*\(\s*{money}\s*\)", Page.price_of),
+        ("search_results", r"\bthe {ordinal:ordinal} (result|product|item) is {id}", Page.result),
         ("search_results", r"\b(there are|found|i see) (?P<number>\d+|{number}) (results|products)\b"
-                           r"(?! (on|that|which|with|below|under))", _how_many),
-        ("search_results", r"\b(this is|i am on|i'm on|we are on) page (?P<number>\d+)\b", _page),
-        ("price", r"\bthe price is (?P<below>{below}) {money}", _price),
-        ("price", r"\b(the )?price( (is|of)|:)\s*{money}", _price),
-        ("price", r"\b{it} (costs|is priced at|is) {money}", _price),
-        ("rating", r"\b(the |a )?rating( (is|of)|:)\s*(?P<value>\d(\.\d)?)(?![\d.]*\d)", _rating),
-        ("options", r"\b(option )?{value:value} (is|has( already)? been) (already |now )?(selected|chosen)\b", _chosen),
+                           r"(?! (on|that|which|with|below|under))", Page.how_many),
+        ("search_results", r"\b(this is|i am on|i'm on|we are on) page (?P<number>\d+)\b", Page.page_number),
+        ("price", r"\bthe price is (?P<below>{below}) {money}", Page.price),
+        ("price", r"\b(the )?price( (is|of)|:)\s*{money}", Page.price),
+        ("price", r"\b{it} (costs|is priced at|is) {money}", Page.price),
+        ("rating", r"\b(the |a )?rating( (is|of)|:)\s*(?P<value>\d(\.\d)?)(?![\d.]*\d)", Page.rating),
+        ("options", r"\b(option )?{value:value} (is|has( already)? been) (already |now )?(selected|chosen)\b",
+         Page.chosen),
         ("options", r"\bi('ve)? (have |already |have already )?(selected|chose|chosen|picked) (the )?({group} )?"
-                    r"{value:value}\b", _chosen),
-        ("options", r"\b(the )?available {group:group}(e?s)? are (?P<values>{any}({next}{any})*){end}", _options),
-        ("options", r"\b(the )?{group:group} options are (?P<values>{any}({next}{any})*){end}", _options),
-        ("options", r"\b(it|this \w+) comes in (?P<values>{value}({next}{value})*)(?![\w-])", _offered),
-        ("options", r"\b(the |a )?{group:group} {values:other}{is_offered}", _options),
-        ("options", r"\b{values:value}{is_offered}", _offered),
+                    r"{value:value}\b", Page.chosen),
+        ("options", r"\b(the )?available {group:group}(e?s)? are (?P<values>{any}({next}{any})*){end}", Page.options),
+        ("options", r"\b(the )?{group:group} options are (?P<values>{any}({next}{any})*){end}", Page.options),
+        ("options", r"\b(it|this \w+) comes in (?P<values>{value}({next}{value})*)(?![\w-])", Page.offered),
+        ("options", r"\b(the |a )?{group:group} {values:other}{is_offered}", Page.options),
+        ("options", r"\b{values:value}{is_offered}", Page.offered),
     )  # fmt: skip
 
 
-def _money(match: re.Match[str]) -> float:
+def _money(match: Match) -> float:
     return float((match["dollars"] or match["plain"]).replace(",", ""))
 
 
-def _limit(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    allowed = _LIMIT.search(page.request)
-    if allowed is None:
-        return None
-    true = float(allowed[1]) == _money(match)
-    if not true and not match.groupdict().get("own"):  # perhaps about the product's price
-        return None
-    return Verdict(true, f"the request allows up to ${float(allowed[1]):.2f}", marks=[page.request])
-
-
-def _kind(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    stated = {"search results": "results", "result": "results"}.get(match["kind"].lower(), match["kind"].lower())
-    if not page.kind or (stated == "search" and page.kind == "results"):  # "the search page" may mean its results
-        return None
-    return Verdict(stated == page.kind, f"this is the {page.kind} page")
-
-
-def _price_of(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    shown = {key: (price, title) for key, price, title in page.results}.get(match["id"].lower())
-    return _compare_price(*shown, match) if shown else None
-
-
-def _price(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    shown = page.lines.get("Price", "") if page.kind == "product" else ""
-    return _compare_price(shown, f"Price: {shown}", match)
-
-
-def _compare_price(shown: str, mark: str, match: re.Match[str]) -> Verdict | None:
-    """Whether a price is the stated one or, with the group `below`, not above it; whole dollars may be rounded."""
-    prices = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", shown)]
-    if len(prices) != 1:
-        return None
-    (price,), stated = prices, _money(match)
-    rounded = stated == int(stated) and round(price) == stated and price != int(price)
-    true = price <= stated if match.groupdict().get("below") else price == stated or rounded
-    return Verdict(true, f"the price is {shown}", marks=[mark])
-
-
-def _rating(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    shown = page.lines.get("Rating", "")
-    if page.kind != "product" or not re.fullmatch(r"\d(?:\.\d+)?", shown):
-        return None
-    return Verdict(float(shown) == float(match["value"]), f"the rating is {shown}", marks=[f"Rating: {shown}"])
-
-
-def _result(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    place = number_of(match["ordinal"])
-    if place > len(page.results) or (page.numbers and page.numbers[0] != 1):
-        return None
-    key, _, title = page.results[place - 1]
-    return Verdict(key == match["id"].lower(), f"result {place} is {key.upper()}", marks=[title])
-
-
-def _how_many(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    stated = number_of(match["number"])
-    if not page.numbers or (stated == len(page.results) and stated != page.numbers[1]):  # perhaps about this page
-        return None
-    return Verdict(stated == page.numbers[1], f"{page.numbers[1]} results")
-
-
-def _page(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    return page.numbers and Verdict(int(match["number"]) == page.numbers[0], f"this is page {page.numbers[0]}")
-
-
-def _chosen(page: ShopPage, match: re.Match[str]) -> Verdict:
-    value = " ".join(match["value"].lower().split())
-    chosen = [item.text.lower() for section in page.board.sections for item in section.items if item.chosen]
-    return Verdict(value in chosen, f"chosen: {', '.join(chosen)}" if chosen else "nothing is chosen", marks=[value])
-
-
-def _texts(match: re.Match[str]) -> list[str]:
+def _texts(match: Match) -> list[str]:
     texts = re.split(r"\s*(?:,\s*and\b|,|\band\b|\bor\b)\s*", match["values"].lower().strip())
     return [" ".join(text.split()) for text in texts if text]
-
-
-def _offered(page: ShopPage, match: re.Match[str]) -> Verdict:
-    return Verdict(True, marks=_texts(match))
-
-
-def _options(page: ShopPage, match: re.Match[str]) -> Verdict | None:
-    name, stated = match["group"].lower(), _texts(match)
-    group = next((options for title, options in page.groups.items() if title.rstrip("s") == name), [])
-    unknown = [text for text in stated if text not in group]
-    if not group or not stated or any(text in option or option in text for option in group for text in unknown):
-        return None  # perhaps the same option in other words
-    return Verdict(not unknown, f"{name}: {', '.join(group)}", marks=[option for option in group if option in stated])
