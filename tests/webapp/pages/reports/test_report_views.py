@@ -202,7 +202,7 @@ def test_old_versions_are_dropped_beyond_the_quota(report: Report, who: Visitors
         ({"title": " "}, "Give the report a title"),
         ({"title": "x" * 201}, "at most 200 characters"),
         ({"body": "x" * 101}, "at most 100 characters"),
-        ({"body": "/runs/a/\n" * 3}, "at most 2 embeds"),
+        ({"body": "/t/a\n" * 3}, "at most 2 embeds"),
         ({"visibility": "world"}, "Choose who may read"),
     ],
 )
