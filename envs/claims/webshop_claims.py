@@ -107,7 +107,7 @@ class Page:
 
     def result(self, match: Match) -> Verdict | None:
         place = number_of(match["ordinal"])
-        if place > len(self.results) or (self.numbers and self.numbers[0] != 1):
+        if not 0 < place <= len(self.results) or (self.numbers and self.numbers[0] != 1):
             return None
         key, _, title = self.results[place - 1]
         return Verdict(key == match["id"].lower(), f"result {place} is {key.upper()}", marks=[title])

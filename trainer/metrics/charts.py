@@ -89,7 +89,8 @@ def axes_of(
 def round_ticks(values: Sequence[float], about: int = 4) -> list[float]:
     """About this many intervals between round numbers that enclose the values."""
     low, high = min(values, default=0.0), max(values, default=1.0)
-    room = high - low or abs(high) or 1.0
+    scale = max(abs(low), abs(high))
+    room = next((size for size in (high - low, scale) if size > max(1e-11, 1e-12 * scale)), 1.0)  # else rounding errors
     unit = 10.0 ** math.floor(math.log10(room / about))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * about >= room * 0.999)
     first = math.floor(low / step + 1e-9)

@@ -4,7 +4,7 @@ import math
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainer.metrics import charts
@@ -14,6 +14,9 @@ VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 
 
 @given(VALUES)
+@example([5e-324])
+@example([1e6, 1e6 + 1e-10])
+@example([-1e-9, 2e-9])
 def test_round_ticks_enclose_the_data(values):
     ticks = round_ticks(values)
     slack = 1e-6 * max(1.0, abs(ticks[0]), abs(ticks[-1]))

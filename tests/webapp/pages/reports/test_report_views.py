@@ -117,8 +117,9 @@ def test_a_table_shows_the_last_evaluation_and_the_change_since_the_first(run: R
             time=timezone.now(),
         )
     text = " ".join(page(who.viewer, write(who.owner, f"/runs/{run.slug}/evaluation\n/runs/{run.slug}/")).split())
-    assert '<b>50.0%</b> <span class="soft small">37.5% to 62.5%, 64 puzzles of Sokoban</span>' in text
-    assert "+25.0 points" in text
+    assert '<b>50.0%</b> <span class="soft small">37.5% to 62.5%</span>' in text
+    assert "64 puzzles of Sokoban" in text
+    assert ">+25.0<" in text
     assert "Sokoban · StarPO" in text
 
 
