@@ -325,7 +325,7 @@ class Client(JournalUploads):
         return models.ReportDetail.model_validate(answer.json())
 
     def update_report(self, report: str, **changes: Any) -> models.ReportDetail:
-        """Change title, body, visibility or archived. A title or body needs `version`, the one that was read."""
+        """Change title, body or visibility. A title or body needs `version`, the one that was read."""
         answer = self.transport.send("PATCH", f"/reports/{report}", body=changes)
         return models.ReportDetail.model_validate(answer.json())
 

@@ -653,7 +653,6 @@ class Report(Answer):
     """Number of its newest version, from 1."""
     created_at: datetime
     edited_at: datetime
-    archived_at: datetime | None
 
 
 class ReportDetail(Report):

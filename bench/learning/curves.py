@@ -7,8 +7,7 @@ from pathlib import Path
 
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.studies import drawing
-from trainer.studies.drawing import Panel, PlotSeries
+from trainer.metrics.charts import Panel, Series, document
 
 
 @dataclass
@@ -70,7 +69,7 @@ def picture(runs: list[Learned], title: str) -> str:
     """An SVG of success over iterations: evaluations as points with their 95 % intervals, rollouts as faint lines."""
     shown = [run for run in runs if run.points]
     series = [
-        PlotSeries(
+        Series(
             label=f"{run.name}: {run.points[0][1]:.1%} → {run.points[-1][1]:.1%}",
             points=[(iteration, success) for iteration, success, _, _ in run.points],
             colour=number,
@@ -79,5 +78,4 @@ def picture(runs: list[Learned], title: str) -> str:
         )
         for number, run in enumerate(shown)
     ]
-    legend = [(line.label, line.colour) for line in series]
-    return drawing.picture(title, [Panel("", series, share=True)], legend, width=720)
+    return document(title, [Panel("", series, "share")], width=720)

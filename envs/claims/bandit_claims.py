@@ -3,158 +3,136 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-from envs.base import Arm, ArmsBoard, Claim, GridBoard, PageBoard, TextBoard
-from envs.claims.number_words import NUMBER, ORDINAL, TIMES, count_of, ordinal_of
-from envs.claims.sentences import sentences
+from envs.base import Arm, ArmsBoard, Board, Claim
+from envs.claims.claim_rules import Match, Rule, Verdict, number_of, read, table
 
-_PULLED = r"(?:pulled|tried|played|chosen|used|tested|sampled|picked)"
-_HAVE = r"(?:\s*'ve|\s+have)?(?:\s+(?:already|only|just))*"
-_TIMES = rf"(?:exactly\s+|only\s+)?(?:once|twice|thrice|{NUMBER}\s+times?)"
-_VALUE = r"\$?(?P<value>\d+(?:\.\d+)?)(?!\.?\d)(?:\s+points?)?"
 _MEMORY = re.compile(
-    rf"\b(?:was|were|been|had|{_PULLED}|never|not|neither|nor|no|without|untried|last time|last)\b|n't\b", re.IGNORECASE
+    r"\b(?:was|were|been|had|pulled|tried|played|chosen|used|tested|sampled|picked|never|not|neither|nor|no|without|"
+    r"untried|last time|last)\b|n't\b",
+    re.IGNORECASE,
 )
 """Words of a count itself: it is about the past, and zero is said by a denial."""
+_TIMES = {"once": 1, "twice": 2, "thrice": 3}
 
-Verdict = tuple[bool, str, list[str]]
+
+class Arms:
+    """The checks of statements about arms: each gets a match of its rule."""
+
+    def __init__(self, arms: list[Arm]) -> None:
+        self.arms = arms
+        self.names = [arm.name for arm in arms]
+
+    def arm(self, match: Match, group: str = "arm") -> Arm:
+        """The arm that the group names."""
+        return next(arm for arm in self.arms if _folded(arm.name) == _folded(match[group]))
+
+    def pulled(self, match: Match) -> Verdict:
+        arm = self.arm(match)
+        return Verdict(arm.pulls == _times(match), f"{arm.name} has {_pulls(arm.pulls)}", marks=[arm.name])
+
+    def all_pulls(self, match: Match) -> Verdict:
+        pulls = sum(arm.pulls for arm in self.arms)
+        return Verdict(pulls == _times(match), f"{_pulls(pulls)} so far", marks=self.names)
+
+    def compared(self, match: Match) -> Verdict | None:
+        one, other = self.arm(match), self.arm(match, "other")
+        more, less = (one, other) if match["more"].lower() == "more" else (other, one)
+        actual = f"{one.name} has {_pulls(one.pulls)}, {other.name} {other.pulls}"
+        return None if one is other else Verdict(more.pulls > less.pulls, actual, marks=[one.name, other.name])
+
+    def paid(self, match: Match) -> Verdict | None:
+        """Whether the amount as written is the known one, rounded to the digits it has."""
+        arm, amount, text = self.arm(match), match["amount"].lower(), match["value"]
+        if not arm.pulls or (amount == "last" and arm.last is None):
+            return None
+        known = {"total": (arm.total, "in all"), "last": (arm.last or 0.0, "last time")}
+        value, words = known.get(amount, (arm.total / arm.pulls, "on average"))
+        decimals = len(text.partition(".")[2])
+        same = abs(float(text) - value) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
+        return Verdict(same, f"{arm.name} paid {value:.4g} {words}", marks=[arm.name])
+
+    def number(self, match: Match) -> Verdict:
+        count = len(self.arms)
+        return Verdict(number_of(match["number"]) == count, f"there are {count} arms", marks=self.names)
+
+    def listed(self, match: Match) -> Verdict:
+        arm = self.arm(match)
+        place = self.arms.index(arm) + 1
+        return Verdict(place == number_of(match["ordinal"]), f"{arm.name} is number {place}", marks=[arm.name])
+
+    def named(self, match: Match) -> Verdict | None:
+        rest = _folded(match["names"])
+        for name in sorted(map(_folded, self.names), key=len, reverse=True):
+            rest, found = re.subn(rf"\b{re.escape(name)}\b", "", rest)
+            if not found:
+                return None
+        return Verdict(True, marks=self.names)
 
 
-def read_bandit_claims(thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+def read_bandit_claims(thought: str, board: Board) -> list[Claim] | None:
     """Claims of a thought about the arms; None for other boards."""
     if not isinstance(board, ArmsBoard) or not board.arms:
         return None
-    rules = _rules(board.arms)
-    found: list[Claim] = []
-    for sentence in sentences(thought):
-        for kind, pattern, compare in rules:
-            for match in pattern.finditer(sentence.text):
-                start, end = sentence.start + match.start(), sentence.start + match.end()
-                taken = any(start < claim.end and claim.start < end for claim in found)
-                if taken or not sentence.states(match.start(), match.end(), ignore=_MEMORY):
-                    continue
-                if (verdict := compare(match)) is not None:
-                    true, actual, marks = verdict
-                    actual_words = None if true else actual
-                    found.append(
-                        Claim(start=start, end=end, true=true, kind=kind, actual=actual_words, marks=marks or None)
-                    )
-    return sorted(found, key=lambda claim: claim.start)
+    arms = Arms(board.arms)
+    return read(thought, arms, _rules(tuple(arms.names)), ignore=_MEMORY)
 
 
-def _rules(arms: Sequence[Arm]) -> list[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Verdict | None]]]:  # noqa: C901 - a rule for each pattern
-    """Patterns for these arms, most specific first, each with the kind of its claims and its comparison."""
-    by_name = {arm.name.lower(): arm for arm in arms}
-    name = "|".join(re.escape(arm.name) for arm in sorted(arms, key=lambda arm: -len(arm.name)))
-    arm = rf"\b(?:(?:the|arm)\s+)*(?P<arm>{name})(?:\s+arm)?\b"
-    more = (
-        rf"\b(?P<arm>{name})\b\s+(?:was|has been|is)\s+{_PULLED}\s+(?P<more>more|less)\s+(?:often|times)\s"
-        rf"+than\s+(?P<other>{name})\b"
-    )
-    pulls = sum(arm.pulls for arm in arms)
-
-    def of(match: re.Match[str], group: str = "arm") -> Arm:
-        return by_name[match[group].lower()]
-
-    def pulled(match: re.Match[str]) -> Verdict:
-        chosen, stated = of(match), _times(match["times"])
-        return chosen.pulls == stated, f"{chosen.name} has {_pulls(chosen.pulls)}", [chosen.name]
-
-    def never(match: re.Match[str]) -> Verdict:
-        chosen = of(match)
-        return chosen.pulls == 0, f"{chosen.name} has {_pulls(chosen.pulls)}", [chosen.name]
-
-    def none(match: re.Match[str]) -> Verdict:
-        return pulls == 0, f"{_pulls(pulls)} so far", [arm.name for arm in arms]
-
-    def total_pulls(match: re.Match[str]) -> Verdict:
-        return pulls == _times(match["times"]), f"{_pulls(pulls)} so far", [arm.name for arm in arms]
-
-    def compared(match: re.Match[str]) -> Verdict | None:
-        one, other = of(match), of(match, "other")
-        true = one.pulls > other.pulls if match["more"].lower() == "more" else one.pulls < other.pulls
-        actual = f"{one.name} has {_pulls(one.pulls)}, {other.name} {other.pulls}"
-        return None if one is other else (true, actual, [one.name, other.name])
-
-    def amount(kind: str) -> Callable[[re.Match[str]], Verdict | None]:
-        def compare(match: re.Match[str]) -> Verdict | None:
-            chosen = of(match)
-            known = {"total": chosen.total, "last": chosen.last}
-            known["average"] = chosen.total / chosen.pulls if chosen.pulls else None
-            value = known[kind]
-            if value is None or not chosen.pulls:
-                return None
-            words = {"total": "in all", "last": "last time", "average": "on average"}[kind]
-            return _same(match["value"], value), f"{chosen.name} paid {value:.4g} {words}", [chosen.name]
-
-        return compare
-
-    def number(match: re.Match[str]) -> Verdict:
-        return count_of(match["number"]) == len(arms), f"there are {len(arms)} arms", [arm.name for arm in arms]
-
-    def listed(match: re.Match[str]) -> Verdict | None:
-        chosen = of(match)
-        place = ordinal_of(match["ordinal"])
-        actual = f"{chosen.name} is number {arms.index(chosen) + 1}"
-        return arms.index(chosen) + 1 == place, actual, [chosen.name]
-
-    def named(match: re.Match[str]) -> Verdict | None:
-        stated = re.findall(name, match["names"], re.IGNORECASE)
-        true = {text.lower() for text in stated} == set(by_name)
-        return (True, "", [arm.name for arm in arms]) if true else None
-
-    def rule(pattern: str) -> re.Pattern[str]:
-        return re.compile(pattern, re.IGNORECASE)
-
-    value_of = r"(?:\s+reward|\s+payout|\s+return|\s+pay|\s+value)?"
-    be = r"\s*(?:is|was|of|:|=)\s*"
-    return [
-        ("pulls", rule(more), compared),
-        ("pulls", rule(rf"{arm}\s+(?:has|was|is)\s+(?:been\s+)?{_PULLED}\s+(?P<times>{_TIMES})"), pulled),
-        ("pulls", rule(rf"{arm}\s*(?::|has|with)\s+(?P<times>{NUMBER})\s+pulls?\b"), pulled),
-        ("pulls", rule(rf"\b(?:i|we){_HAVE}\s+(?:pulled|tried|played)\s+{arm}\s+(?:arm\s+)?"
-            rf"(?P<times>{_TIMES})"), pulled),
-        ("pulls", rule(rf"{arm}\s+(?P<times>{_TIMES})(?=\s*(?:$|,|and\b|so far))"), pulled),
-        ("pulls", rule(rf"\b(?:i|we)\s+(?:have\s+not|haven't|have\s+never|never)\s+(?:yet\s+)?{_PULLED}\s+{arm}(?!\s"
-            rf"+{_TIMES})"), never),
-        ("pulls", rule(rf"{arm}\s+(?:has\s+not|hasn't|has\s+never|was\s+never)\s+(?:yet\s+)?(?:been\s+)?{_PULLED}(?!\s"
-            rf"+(?:{_TIMES}|more|less|as))"), never),
-        ("pulls", rule(rf"{arm}\s+is\s+(?:still\s+)?(?:untried|unpulled|untested)\b"), never),
-        ("pulls", rule(rf"\b(?:neither|no)\s+arm\s+(?:has|was)\s+(?:yet\s+)?(?:been\s+)?{_PULLED}"), none),
-        ("pulls", rule(rf"\b(?:i|we){_HAVE}\s+(?:pulled|played|tried)\s+(?P<times>{_TIMES})(?!\s+more)"), total_pulls),
-        ("pulls", rule(rf"\b(?:i|we){_HAVE}\s+(?:made|done|used)\s+(?P<times>{NUMBER})\s+pulls?\b(?:\s+(?:in total|"
-            rf"so far|overall))?"), total_pulls),
-        ("pulls", rule(rf"\btotal\s+(?:number\s+of\s+)?pulls(?:\s+so far)?\s*(?:is|:|=)\s*"
-            rf"(?P<times>{NUMBER})\b"), total_pulls),
-        ("payment", rule(rf"\btotal{value_of}\s+(?:of|for|from)\s+{arm}{be}{_VALUE}"), amount("total")),
-        ("payment", rule(rf"{arm}'s\s+total{value_of}{be}{_VALUE}"), amount("total")),
-        ("payment", rule(rf"\b(?:average|mean){value_of}\s+(?:of|for|from)\s+{arm}{be}{_VALUE}"), amount("average")),
-        ("payment", rule(rf"{arm}'s\s+(?:average|mean){value_of}{be}{_VALUE}"), amount("average")),
-        ("payment", rule(rf"{arm}\s+last\s+(?:paid|gave|returned)\s+{_VALUE}"), amount("last")),
-        ("payment", rule(rf"{arm}\s+(?:paid|gave|returned)\s+{_VALUE}\s+last\s+time\b"), amount("last")),
-        ("payment", rule(rf"\blast\s+time,?\s+{arm}\s+(?:paid|gave|returned)\s+{_VALUE}"), amount("last")),
-        ("arms", rule(rf"\b(?:there\s+are|there're|i\s+have|we\s+have|one\s+of)\s+(?:only\s+)?(?P<number>{NUMBER})\s"
-            rf"+(?:different\s+)?arms\b"), number),
-        ("arms", rule(rf"{arm}\s+is\s+(?:listed|named|shown)\s+(?P<ordinal>{ORDINAL})\b"), listed),
-        ("arms", rule(rf"\bthe\s+(?P<ordinal>{ORDINAL})\s+(?:arm|option|name)\s+is\s+(?:called\s+)?"
-            rf"(?P<arm>{name})\b"), listed),
-        ("arms", rule(rf"\bthe\s+(?:two\s+)?arms\s+are\s+(?:called\s+|named\s+)?(?P<names>(?:{name})(?:\s*(?:,|and|"
-            rf", and)\s*(?:{name}))*)(?!\s*(?:,|and)\s*[A-Z])"), named),
-    ]  # fmt: skip
+def _folded(name: str) -> str:
+    return " ".join(name.lower().split())
 
 
-def _times(text: str) -> int:
-    """The number in "once", "three times", "3"."""
-    words = [word for word in text.lower().split() if word not in ("exactly", "only", "time", "times")]
-    return TIMES[words[0]] if words[0] in TIMES else count_of(words[0])
+def _times(match: Match) -> int:
+    """The number in "once", "three times", "3"; 0 for a statement of none."""
+    text = re.sub(r"\b(?:exactly|only|times?)\b", "", (match.groupdict().get("times") or "0").lower()).strip()
+    return _TIMES[text] if text in _TIMES else number_of(text)
 
 
 def _pulls(count: int) -> str:
     return f"{count} pull{'' if count == 1 else 's'}"
 
 
-def _same(text: str, value: float) -> bool:
-    """Whether a number as written is the value, rounded to the digits it has."""
-    decimals = len(text.partition(".")[2])
-    return abs(float(text) - value) <= 0.5 * 10**-decimals + 1e-9 if decimals else abs(float(text) - value) < 1e-9
+_WORDS = {
+    "arm": r"\b((the|arm) )*{arm:name}( arm)?\b",
+    "pulled": r"pulled|tried|played|chosen|used|tested|sampled|picked",
+    "have": r"(\s*'ve| have)?( (already|only|just))*",
+    "times": r"(exactly |only )?(once|twice|thrice|{number} times?)",
+    "of": r"( reward| payout| return| pay| value)?",
+    "is": r"\s*(is|was|of|:|=)\s*",
+    "value": r"\$?(?P<value>\d+(\.\d+)?)(?!\.?\d)( points?)?",
+}
+
+
+@lru_cache(maxsize=64)
+def _rules(names: tuple[str, ...]) -> list[Rule]:
+    name = "|".join(re.escape(name).replace(r"\ ", " ") for name in sorted(names, key=len, reverse=True))
+    return table(
+        _WORDS | {"name": name},
+        ("pulls", r"{arm} (was|has been|is) {pulled} (?P<more>more|less) (often|times) than {other:name}\b",
+         Arms.compared),
+        ("pulls", r"{arm} (has|was|is) (been )?{pulled} {times:times}", Arms.pulled),
+        ("pulls", r"{arm}\s*(:|has|with) {times:number} pulls?\b", Arms.pulled),
+        ("pulls", r"\b(i|we){have} (pulled|tried|played) {arm} {times:times}", Arms.pulled),
+        ("pulls", r"{arm} {times:times}(?=\s*($|,|and\b|so far))", Arms.pulled),
+        ("pulls", r"\b(i|we) (have not|haven't|have never|never) (yet )?{pulled} {arm}(?! {times})", Arms.pulled),
+        ("pulls", r"{arm} ((has|was) never|has not|hasn't) (yet )?(been )?{pulled}(?! ({times}|more|less|as))",
+         Arms.pulled),
+        ("pulls", r"{arm} is (still )?(untried|unpulled|untested)\b", Arms.pulled),
+        ("pulls", r"\b(neither|no) arm (has|was) (yet )?(been )?{pulled}", Arms.all_pulls),
+        ("pulls", r"\b(i|we){have} (pulled|played|tried) {times:times}(?! more)", Arms.all_pulls),
+        ("pulls", r"\b(i|we){have} (made|done|used) {times:number} pulls?\b( (in total|so far|overall))?",
+         Arms.all_pulls),
+        ("pulls", r"\btotal (number of )?pulls( so far)?\s*(is|:|=)\s*{times:number}\b", Arms.all_pulls),
+        ("payment", r"\b(?P<amount>total|average|mean){of} (of|for|from) {arm}{is}{value}", Arms.paid),
+        ("payment", r"{arm}'s (?P<amount>total|average|mean){of}{is}{value}", Arms.paid),
+        ("payment", r"{arm} (?P<amount>last) (paid|gave|returned) {value}", Arms.paid),
+        ("payment", r"{arm} (paid|gave|returned) {value} (?P<amount>last) time\b", Arms.paid),
+        ("payment", r"\b(?P<amount>last) time,? {arm} (paid|gave|returned) {value}", Arms.paid),
+        ("arms", r"\b(there are|there're|i have|we have|one of) (only )?{number:number} (different )?arms\b",
+         Arms.number),
+        ("arms", r"{arm} is (listed|named|shown) {ordinal:ordinal}\b", Arms.listed),
+        ("arms", r"\bthe {ordinal:ordinal} (arm|option|name) is (called )?{arm:name}\b", Arms.listed),
+        ("arms", r"\bthe (two )?arms are (called |named )?(?P<names>{name}(\s*(,|and|, and)\s*{name})*)"
+                 r"(?!\s*(,|and)\s*[A-Z])", Arms.named),
+    )  # fmt: skip

@@ -8,174 +8,133 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
-from envs.base import ArmsBoard, Claim, GridBoard, PageBoard, TextBoard
-from envs.claims.number_words import NUMBER, count_of
-from envs.claims.sentences import Sentence, sentences
+from envs.base import Board, Claim, TextBoard
+from envs.claims.claim_rules import Rule, Verdict, number_of, read, table
+from envs.claims.sentences import Sentence
 from envs.support.arithmetic import ExpressionError, evaluate
 
 _TASK = re.compile(r"Target\s+(-?\d+)\s+Numbers\s+(\d+(?: \d+)*)")
-_OPERATORS = {"×": "*", "·": "*", "÷": "/", "\\times": "*", "\\cdot": "*", "\\div": "/", "x": "*"}
-_OPERATOR = r"(?:[-+*/×·÷]|\\times|\\cdot|\\div|(?<=\d )x(?= \d))"
-_EXPRESSION = rf"[-(\s]*\d+[)\s]*(?:{_OPERATOR}[(\s]*\d+[)\s]*)+"
-_RESULT = r"-?\s*\d+(?:\.\d+)?(?![\d.]*\d)(?!\s*/)"
-_EQUATION = re.compile(
-    rf"(?<![\d.=^*/+\w<>≈!-])(?<![=^*/+≈!]\s)(?P<left>{_EXPRESSION})(?P<rest>(?:=\s*(?:{_EXPRESSION}|{_RESULT})\s*)+)"
-)
+_SIGNS = {"×": "*", "·": "*", "÷": "/", "\\times": "*", "\\cdot": "*", "\\div": "/", "x": "*"}
+_SPOKEN = {
+    "plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/",
+    "sum": "+", "difference": "-", "product": "*",
+}  # fmt: skip
 _AFTER = re.compile(r"\s*(?:[-+*/×÷^≈≠<>]|!=|remainder|rem\b|r\s*\d|\.\.\.|…|mod\b|with\b|%)", re.IGNORECASE)
 _LETTER_BEFORE = re.compile(r"(?:[a-z]\s*[-+*/×]\s*|[\w)]\s*[-+*/×÷^]\s*|something|anything|\^)$", re.IGNORECASE)
-_CLAIMED = re.compile(
-    r"\b(?:not|never|no|need|needs|want|wants|should|must|could|can|may|try|so that|make sure|about|around|"
-    r"roughly|nearly|"
-    r"almost|approximately|seem|seems|likely|would|were)\b|n't\b",
-    re.IGNORECASE,
-)
-
-_WORDS = {"plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/"}
-_SPOKEN = re.compile(
-    rf"(?<![\d.+*/-])(?<!\w )\b(?P<a>\d+)\s+(?P<operator>{'|'.join(_WORDS)})\s+(?P<b>\d+)\s+(?:is|equals|gives|"
-    rf"makes|=)\s+"
-    rf"(?P<value>{_RESULT})\b(?!\s*[-+*/])",
-    re.IGNORECASE,
-)
-_NOUNS = {"sum": "+", "difference": "-", "product": "*"}
-_NOUN = re.compile(
-    r"\bthe\s+(?P<noun>sum|difference|product)\s+(?:of|between)\s+(?P<a>\d+)\s+and\s+(?P<b>\d+)\s+(?:is|equals)\s+"
-    rf"(?P<value>{_RESULT})\b(?!\s*[-+*/])",
-    re.IGNORECASE,
-)
-_COMPARED = re.compile(
-    r"(?<![\d.+*/(-])(?<![-+*/=]\s)\b(?P<a>\d+)\s+is\s+(?:(?P<more>greater|larger|bigger|more|higher)|less|smaller|lower)\s+than\s+"
-    r"(?P<b>\d+)\b(?!\s*[-+*/.\d])",
-    re.IGNORECASE,
-)
-_TARGET = re.compile(
-    r"\btarget(?:\s+(?:number|value))?\s*(?:is|:|=)\s*(?P<value>-?\d+)\b(?!\s*[-+*/.\d]|\s*,\s*\d)", re.IGNORECASE
-)
-_LIST = r"\d+(?:\s*(?:,|and|, and)\s*\d+)+"
-_NUMBERS = re.compile(
-    rf"\b(?:(?:the|my|our|given|available)\s+)*(?:nums|numbers)\s*(?:are|:|=)\s*\[?\s*(?P<list>{_LIST})\b\s*\]?(?!\s*(?:[-+*/]|and|,))",
-    re.IGNORECASE,
-)
-_HOW_MANY = re.compile(
-    rf"\b(?:there\s+are|i\s+have|we\s+have)\s+(?:only\s+|exactly\s+)?(?P<number>{NUMBER})\s+numbers\b(?!\s+(?:left|remaining|that))",
+_UNCLAIMED = re.compile(
+    r"\b(?:not|never|no|need|needs|want|wants|should|must|could|can|may|try|so that|make sure|about|around|roughly|"
+    r"nearly|almost|approximately|seem|seems|likely|would|were)\b|n't\b",
     re.IGNORECASE,
 )
 
 
-def read_countdown_claims(thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+class Task(NamedTuple):
+    """The problem on the board."""
+
+    target: int
+    numbers: Counter[int]
+
+    @property
+    def size(self) -> int:
+        """Number of numbers."""
+        return self.numbers.total()
+
+
+def read_countdown_claims(thought: str, board: Board) -> list[Claim] | None:
     """Claims of a thought about the problem; None for other boards."""
-    task = _TASK.match(board.text) if isinstance(board, TextBoard) else None
-    if task is None:
+    found = _TASK.match(board.text) if isinstance(board, TextBoard) else None
+    if found is None:
         return None
-    target, numbers = int(task[1]), Counter(map(int, task[2].split()))
-    claims: list[Claim] = []
-    for sentence in sentences(thought):
-        if sentence.asserts:
-            for kind, start, end, true, actual in _read(sentence, target, numbers):
-                first, last = sentence.start + start, sentence.start + end
-                if not any(first < claim.end and claim.start < last for claim in claims):
-                    claims.append(Claim(start=first, end=last, true=true, kind=kind, actual=None if true else actual))
-    return sorted(claims, key=lambda claim: claim.start)
+    return read(thought, Task(int(found[1]), Counter(map(int, found[2].split()))), RULES, _states)
 
 
-def _read(sentence: Sentence, target: int, numbers: Counter[int]) -> Iterator[tuple[str, int, int, bool, str]]:
-    """Kind, start, end, verdict and what is so instead, of each statement of a sentence."""
-    text = sentence.text
-    for match in _TARGET.finditer(text):
-        if sentence.states(match.start(), match.end()):
-            yield "task", match.start(), match.end(), int(match["value"]) == target, f"the target is {target}"
-    for match in _NUMBERS.finditer(text):
-        if sentence.states(match.start(), match.end()):
-            same = Counter(map(int, re.findall(r"\d+", match["list"]))) == numbers
-            actual = f"the numbers are {', '.join(map(str, numbers.elements()))}"
-            yield "task", match.start(), match.end(), same, actual
-    for match in _HOW_MANY.finditer(text):
-        if sentence.states(match.start(), match.end()):
-            same = count_of(match["number"]) == numbers.total()
-            yield "task", match.start(), match.end(), same, f"{numbers.total()} numbers"
-    yield from _arithmetic(sentence)
-
-
-def _arithmetic(sentence: Sentence) -> Iterator[tuple[str, int, int, bool, str]]:
-    text = sentence.text
-    for match in _EQUATION.finditer(text):
-        if (
-            not _claimed(sentence, match)
-            or _AFTER.match(text, match.end())
-            or _LETTER_BEFORE.search(text[: match.start()])
-        ):
-            continue
-        start, end = match.start(), match.end()
-        start += len(match.group()) - len(match.group().lstrip())
-        end -= len(match.group()) - len(match.group().rstrip())
-        if (verdict := _equation(match["left"], match["rest"])) is not None:
-            yield "result", start, end, *verdict
-    for match in _SPOKEN.finditer(text):
-        yield from _spoken(sentence, match, _WORDS[match["operator"].lower()])
-    for match in _NOUN.finditer(text):
-        yield from _spoken(sentence, match, _NOUNS[match["noun"].lower()])
-    for match in _COMPARED.finditer(text):
-        if _claimed(sentence, match):
-            a, b = int(match["a"]), int(match["b"])
-            words = "is" if a == b else "is greater than" if a > b else "is less than"
-            true = a > b if match["more"] else a < b
-            yield "comparison", match.start(), match.end(), true, f"{a} {words} {b}"
-
-
-def _claimed(sentence: Sentence, match: re.Match[str]) -> bool:
-    """Whether the clauses of an equation claim it: it may be a plan, but no wish and no denial."""
+def _states(sentence: Sentence, match: re.Match[str], rule: Rule) -> bool:
+    """Whether its clauses claim an equation, which may be a plan but no wish and no denial, or state another fact."""
+    if rule.kind == "task":
+        return sentence.states(*match.span())
     return not any(
-        first < match.end() and match.start() < last and _CLAIMED.search(sentence.text, first, last)
+        first < match.end() and match.start() < last and _UNCLAIMED.search(sentence.text, first, last)
         for first, last, _ in sentence.clauses
     )
 
 
-def _spoken(sentence: Sentence, match: re.Match[str], operator: str) -> Iterator[tuple[str, int, int, bool, str]]:
-    verdict = _equation(f"{match['a']}{operator}{match['b']}", f"={match['value']}")
-    if verdict is None or not _claimed(sentence, match):
-        return
-    if match.groupdict().get("noun", "").lower() == "difference" and not verdict[0]:
-        turned = _equation(f"{match['b']}-{match['a']}", f"={match['value']}")
-        verdict = turned or verdict
-        if not verdict[0]:
-            verdict = False, f"{abs(int(match['a']) - int(match['b']))}"
-    yield "result", match.start(), match.end(), *verdict
+def _numbers(task: Task, match: re.Match[str]) -> Verdict:
+    stated = Counter(map(int, re.findall(r"\d+", match["list"])))
+    return Verdict(stated == task.numbers, f"the numbers are {', '.join(map(str, task.numbers.elements()))}")
 
 
-def _equation(left: str, rest: str) -> tuple[bool, str] | None:
-    """Whether an equation holds, and its left side's value; None for a chain that does not, and for no expression."""
+def _equation(task: Task, match: re.Match[str]) -> Verdict | None:
+    text, (start, end) = match.string, match.span()
+    if _AFTER.match(text, end) or _LETTER_BEFORE.search(text[:start]):
+        return None
+    return _equal(match["left"], match["rest"])
+
+
+def _spoken(task: Task, match: re.Match[str]) -> Verdict | None:
+    word = " ".join(match["operator"].lower().split())
+    verdict = _equal(f"{match['a']}{_SPOKEN[word]}{match['b']}", f"={match['value']}")
+    if word == "difference" and verdict and not verdict.true:  # of the larger and the smaller number
+        larger, smaller = sorted((int(match["a"]), int(match["b"])), reverse=True)
+        turned = _equal(f"{larger}-{smaller}", f"={match['value']}")
+        return turned and turned._replace(actual=str(larger - smaller))
+    return verdict
+
+
+def _compared(task: Task, match: re.Match[str]) -> Verdict:
+    a, b = int(match["a"]), int(match["b"])
+    words = "is" if a == b else "is greater than" if a > b else "is less than"
+    return Verdict(a > b if match["more"] else a < b, f"{a} {words} {b}")
+
+
+def _equal(left: str, rest: str) -> Verdict | None:
+    """Whether an equation holds; None for a chain that does not, and for what cannot be evaluated."""
     parts = [part.strip() for part in rest.split("=") if part.strip()]
     try:
         value = _value(left)
-        others = [(part, _value(part)) for part in parts]
+        errors = [abs(value - _value(part)) for part in parts]
     except ExpressionError:
         return None
-    true = all(_equal(value, other, part) for part, other in others)
-    if not true and len(others) > 1:
-        return None
-    expression = " ".join(left.split())
-    return true, f"{expression} = {_shown(value)}"
+    decimals = [len(part.partition(".")[2]) for part in parts]  # a decimal result may be rounded
+    limits = [Fraction(1, 2 * 10**digits) if digits else 0 for digits in decimals]
+    true = all(error <= limit for error, limit in zip(errors, limits, strict=True))
+    shown = f"{float(value):.4g}" if value.denominator > 1 else str(value) if abs(value) < 10**12 else "a long number"
+    return Verdict(true, f"{' '.join(left.split())} = {shown}") if true or len(parts) == 1 else None
 
 
 def _value(text: str) -> Fraction:
-    """The exact value of an expression or of a decimal number."""
+    """The exact value of an expression or of a decimal number. Raises ExpressionError."""
     if re.fullmatch(r"-?\s*\d+\.\d+", text):
         return Fraction(text.replace(" ", ""))
-    for sign, operator in _OPERATORS.items():
+    for sign, operator in _SIGNS.items():
         text = text.replace(sign, operator)
     return evaluate(" ".join(text.split()))
 
 
-def _equal(value: Fraction, other: Fraction, written: str) -> bool:
-    """Whether a value is another one, which may be rounded to the decimals it is written with."""
-    decimals = len(written.partition(".")[2])
-    return value == other or (decimals > 0 and abs(value - other) <= Fraction(1, 2 * 10**decimals))
-
-
-def _shown(value: Fraction) -> str:
-    if value.denominator == 1:
-        return str(value) if abs(value) < 10**12 else "a long number"
-    return f"{float(value):.4g}"
+_WORDS = {
+    "sign": r"[-+*/×·÷]|\\times|\\cdot|\\div|(?<=\d\x20)x(?=\x20\d)",
+    "expression": r"[-(\s]*\d+[)\s]*({sign}[(\s]*\d+[)\s]*)+",
+    "result": r"-?\s*\d+(\.\d+)?(?![\d.]*\d)(?!\s*/)",
+    "end": r"\b(?!\s*[-+*/])",
+    "list": r"\d+(\s*(,|and|, and)\s*\d+)+",
+}
+RULES = table(
+    _WORDS,
+    ("task", r"\btarget( (number|value))?\s*(is|:|=)\s*(?P<value>-?\d+)\b(?!\s*[-+*/.\d]|\s*,\s*\d)",
+     lambda task, match: Verdict(int(match["value"]) == task.target, f"the target is {task.target}")),
+    ("task", r"\b((the|my|our|given|available) )*(nums|numbers)\s*(are|:|=)\s*\[?\s*{list:list}\b\s*\]?"
+             r"(?!\s*([-+*/]|and|,))", _numbers),
+    ("task", r"\b(there are|i have|we have) (only |exactly )?{number:number} numbers\b(?! (left|remaining|that))",
+     lambda task, match: Verdict(number_of(match["number"]) == task.size, f"{task.size} numbers")),
+    ("result", r"(?<![\d.=^*/+\w<>≈!-])(?<![=^*/+≈!]\s){left:expression}(?P<rest>(=\s*({expression}|{result})\s*)+)",
+     _equation),
+    ("result", r"(?<![\d.+*/-])(?<!\w\x20)\b(?P<a>\d+) (?P<operator>plus|minus|times|multiplied by|divided by) "
+               r"(?P<b>\d+) (is|equals|gives|makes|=) {value:result}{end}", _spoken),
+    ("result", r"\bthe (?P<operator>sum|difference|product) (of|between) (?P<a>\d+) and (?P<b>\d+) (is|equals) "
+               r"{value:result}{end}", _spoken),
+    ("comparison", r"(?<![\d.+*/(-])(?<![-+*/=]\s)\b(?P<a>\d+) is ((?P<more>greater|larger|bigger|more|higher)|less|"
+                   r"smaller|lower) than (?P<b>\d+)\b(?!\s*[-+*/.\d])", _compared),
+)  # fmt: skip
+"""Kind, pattern and check of each claim."""

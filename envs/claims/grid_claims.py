@@ -1,434 +1,373 @@
-"""Claims about grids of Sokoban and FrozenLake: positions, directions, distances, neighbours, counts, corners.
-
-Each rule is a pattern over a sentence and a function that compares a match with the facts.
-"""
+"""Claims about grids of Sokoban and FrozenLake: positions, directions, distances, neighbours, counts, corners."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 
-from envs.base import ArmsBoard, Claim, GridBoard, PageBoard, TextBoard
-from envs.claims.coordinates import Cell, Position, judge, position_of
-from envs.claims.grid_facts import MOVABLE, GridFacts, Offset, adjacent, any_of, apart, lies, neighbour, place_words
-from envs.claims.grid_grammar import GRAMMARS, read_offsets, thing_of
-from envs.claims.kinds import POSITIONS
-from envs.claims.number_words import count_of, ordinal_of
+from envs.base import Board, Claim, GridBoard
+from envs.claims import coordinates
+from envs.claims.claim_rules import Cell, Match, Rule, Span, Verdict, compiled, number_of, read, table, trimmed
+from envs.claims.coordinates import judge, position_of
+from envs.claims.grid_facts import STEPS, THINGS, GridFacts, Offset, adjacent, any_of, apart, in_direction, moved
 from envs.claims.sentences import Sentence, sentences
 
-_Verdict = tuple[bool | None, str, tuple[Cell, ...]]
-_Rule = tuple[str, tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]], _Verdict | None]]
-_POSITION = "position"
-"""In place of the kind of a claim: the position of the thing that it is about."""
-_DIRECTION_WORDS = (
-    "left", "right", "above", "below", "up", "down", "over", "neath", "under",
-    "north", "south", "west", "east",
-)  # fmt: skip
-_STANDING = ("goal", "hole")
-_CELL_WORDS = ("cell", "square", "tile", "space", "spot", "position", "field")
+_NOUNS = {
+    "player": "i|me|we|us|you|((my|player|agent)( current)?|current) (position|location)|player|agent|robot|character|"
+    "worker|P",
+    "box": "box (position|location)|box(es)?|crates?|blocks?",
+    "target": "(target|goal) (position|location)|targets?|goals?|destinations?|storage( spots?)?",
+    "goal": "goal (position|location)|goals?|targets?|destinations?|G",
+    "hole": "holes?",
+    "wall": "walls?",
+    "ice": "ice|frozen( (ice|tile|cell|lake))?|safe",
+    "empty": "empty|free|open|floor|vacant|clear",
+}
+_THEMES = {
+    "sokoban": ("player", "box", "target", "wall", "empty"),
+    "frozen_lake": ("player", "goal", "hole", "ice", "empty"),
+}
+_SUBJECTS = {"sokoban": "{player}|{box}|{target}|{wall}", "frozen_lake": "{player}|{goal}|{hole}"}
+_DIRECTIONS = {
+    "left": r"(to|on|at|toward|towards)?\s*(the |my )?(left|west)([ -]hand side)?( side)?",
+    "right": r"(to|on|at|toward|towards)?\s*(the |my )?(right|east)([ -]hand side)?( side)?",
+    "up": "above|over|up|upwards?|north",
+    "down": "below|beneath|underneath|under|down|downwards?|south",
+}
+_BEFORE = ("of", "of the", "of my", "each", "every", "both", "all", "all the", "both the",
+           "next to", "next to the", "near the", "beside the")  # fmt: skip
+"""Words before a subject that make the sentence about something else: a quantifier, or a place beside it."""
+_WORDS = coordinates.WORDS | _NOUNS | _DIRECTIONS | {
+    "not_all": "".join(rf"(?<!{words} )".replace(" ", r"\x20") for words in _BEFORE) + r"\b",
+    "det": "((the|an?|my|our|one|this|another|any|one of the|current|other|first|second) ){0,2}",
+    "label": r"(\s*\(\s*[\w@#$*+.√]\s*\)| [A-Z](?= (is|are|at|sits|stands|lies)\b)| #?\d(?=\s*(is|at|:|\()))?",
+    "be": r"(\s*('m|'re|'s|:)| (am|is|are|stands?|sits?|lies?|remains?))",
+    "adverbs": "( (currently|now|already|located|standing|sitting|positioned|placed|situated|exactly|also|still|only|"
+    "just))*",
+    "subject": "{not_all}{det}{a:subjects}{label}",
+    "is": "{be}{adverbs}",
+    "close": "directly|immediately|right|just|straight|exactly",
+    "units": "cells?|squares?|steps?|tiles?|spaces?|rows?|columns?|cols?|positions?|units?|spots?|places?|moves?",
+    "direction": "{left}|{right}|{up}|{down}",
+    "offset": r"(({number}|a) {units} )?({close} )?{direction}\b|{number} ({close} )?{direction}\b",
+    "chain": r"(?P<offsets>{offset}( {det}{c:things}\b)?(\s*(,|and|, and) {offset})?)",
+    "other": r"{det}{b:things}\b",
+    "reference": r"(( (of|from|to|than))? {other})?",
+    "tail": r"(?P<tail> (side|half|part|edge|corner|wall|end|neighbou?r)\b| of \w+)?",
+    "cell": "cell|square|tile|space|spot|position|field",
+    "here": r"(on|in) (the|this) (board|grid|map|room|lake|puzzle|level)|in total|here|on it",
+}  # fmt: skip
+POSITIONS = {"player": "own_position"} | {thing: f"{thing}_position" for thing in ("box", "target", "goal", "hole")}
+"""Thing → kind of the claims about its place."""
+_SIDES = ("left", "right", "above", "below", "up", "down", "over", "neath", "under", "north", "south", "west", "east")
+_ENDS = ("last", "top", "bottom", "leftmost", "rightmost")
+_SEEN = ("there", " see ", " have ")
 
 
-def read_grid_claims(thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
+def read_grid_claims(thought: str, board: Board) -> list[Claim] | None:
     """Claims of a thought about a grid; None for other boards and themes."""
-    facts = GridFacts.of(board) if isinstance(board, GridBoard) else None
-    if facts is None:
+    if not isinstance(board, GridBoard) or board.theme not in THINGS or not any(board.rows):
         return None
-    return list(_read(thought, facts))
+    return list(_read(thought, board.theme, tuple(board.rows)))
 
 
 @lru_cache(maxsize=2048)
-def _read(thought: str, facts: GridFacts) -> tuple[Claim, ...]:
+def _read(thought: str, theme: str, rows: tuple[str, ...]) -> tuple[Claim, ...]:
     """Cached: members of a group often write the same about the same state."""
-    return tuple(_GridReader(thought, facts).read())
+    grid = Grid(theme, rows)
+    return tuple(read(thought, grid, RULES[theme], grid.states, found=grid.positions(thought)))
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A statement: its kind, place in the thought, verdict if known, what is so instead, and the cells concerned."""
+class Grid(GridFacts):
+    """The checks of statements about a grid: each gets a match of its rule."""
 
-    kind: str
-    start: int
-    end: int
-    verdict: bool | None
-    actual: str
-    cells: tuple[Cell, ...]
-    actual_cells: tuple[Cell, ...] = ()
+    def states(self, sentence: Sentence, match: Match, rule: Rule) -> bool:
+        """Whether a match states something: about things that move, only before anything is played ahead."""
+        nouns = {name: text for name, text in match.groupdict().items() if name in "abc" and text}
+        stay = "b" in nouns and not {self.thing(noun) for noun in nouns.values()} & {"player", "box", ""}
+        settled = stay or match.start() < sentence.settled
+        return settled and sentence.states(*match.span()) and not self.unknown_other(match, nouns)
 
+    def thing(self, noun: str | None) -> str:
+        """The thing that a noun names on boards of the theme; "" for none."""
+        if noun is None or (len(noun) == 1 and noun not in "iIPG"):
+            return ""
+        return next((thing for thing in _THEMES[self.theme] if _NAMED[thing].fullmatch(noun)), "")
 
-@dataclass(frozen=True)
-class _Placed:
-    """A statement that a thing is at a position."""
+    def cells(self, noun: str | None) -> frozenset[Cell]:
+        """Where a noun's thing is."""
+        return self.things.get(self.thing(noun), frozenset())
 
-    start: int
-    end: int
-    thing: str
-    position: Position
-
-
-class _GridReader:
-    """One thought and one board."""
-
-    def __init__(self, thought: str, facts: GridFacts) -> None:
-        self.thought, self.facts, self.grammar = thought, facts, GRAMMARS[facts.theme]
-        self.found: list[_Found] = []
-        self.placed: list[_Placed] = []
-
-    def read(self) -> list[Claim]:
-        """All claims that are true or false, in order of the text."""
-        rules = self._rules()
-        for sentence in sentences(self.thought):
-            if not sentence.asserts:
-                continue
-            self._places(sentence)
-            lower = sentence.text.lower()
-            for kind, words, pattern, compare in rules:
-                if not any(word in lower for word in words):  # most sentences match no rule: this is what they cost
-                    continue
-                for match in pattern.finditer(sentence.text):
-                    stated = sentence.states(match.start(), match.end()) and self._settled(sentence, match)
-                    stated = stated and not self._unknown_other(match)
-                    if stated and (found := compare(match)) is not None:
-                        self._add(self._kind(kind, match), sentence, match, found)
-        self._judge_places()
-        return [
-            Claim(
-                start=found.start,
-                end=found.end,
-                true=found.verdict,
-                kind=found.kind,
-                actual=None if found.verdict else found.actual,
-                cells=sorted(set(found.cells)) or None,
-                actual_cells=None if found.verdict else sorted(found.actual_cells) or None,
-            )
-            for found in sorted(self.found, key=lambda found: found.start)
-            if found.verdict is not None
-        ]
-
-    def _rules(self) -> list[_Rule]:
-        """The rules of this theme, most specific first: kind, words of which one must occur, pattern, comparison."""
-        grammar, lake = self.grammar, self.facts.theme == "frozen_lake"
-        of_theme: list[_Rule] = (
-            [
-                ("way", ("reach",), grammar.reach, self._reach),
-                ("own_position", _STANDING, grammar.standing, self._standing),
-            ]
-            if lake
-            else [
-                ("boxes_on_targets", (" on ",), grammar.on_target, self._on_target),
-                ("wall", ("wall",), grammar.against, self._against),
-            ]
-        )
-        return [
-            *of_theme,
-            (_POSITION if lake else "wall", ("corner",), grammar.corner, self._corner),
-            ("direction", ("same",), grammar.same_line, self._same_line),
-            (_POSITION, ("row", "col"), grammar.line, self._line),
-            ("direction", ("from",), grammar.distance, self._distance),
-            ("neighbour", _CELL_WORDS, grammar.cell, self._cell),
-            ("direction", ("there", " see ", " have "), grammar.there, self._offset),
-            ("direction", _DIRECTION_WORDS, grammar.offset, self._offset),
-            ("direction", ("adjacent", "next to", "beside", "touching"), grammar.beside, self._beside),
-            ("neighbour", _DIRECTION_WORDS, grammar.front, self._cell),
-            ("count", ("there", " see ", " have "), grammar.count, self._count),
-            ("size", ("x", "×", "by"), grammar.size, self._size),
-        ]
-
-    def _kind(self, kind: str, match: re.Match[str]) -> str:
-        """The kind of a claim: of its rule, or by the thing that it is about."""
-        if kind == _POSITION:
-            return POSITIONS.get(self._thing(match["a"]), "wall")
-        return "wall" if kind == "direction" and self._thing(match["a"]) == "wall" else kind
-
-    def _add(self, kind: str, sentence: Sentence, match: re.Match[str], found: _Verdict) -> None:
-        start, end = _trimmed(sentence, match)
-        taken = [(other.start, other.end) for other in self.found] + [(place.start, place.end) for place in self.placed]
-        if any(start < last and first < end for first, last in taken):
-            return
-        self.found.append(_Found(kind, start, end, *found))
-
-    def _settled(self, sentence: Sentence, match: re.Match[str]) -> bool:
-        """Whether the statement is about the board: things that stay, or nothing has been played ahead."""
-        if match.start() < sentence.settled:
-            return True
-        things = {self._thing(text) for name, text in match.groupdict().items() if name in ("a", "b", "c") and text}
-        return (
-            bool(things)
-            and not things & (MOVABLE | {""})
-            and "b" in match.groupdict()
-            and bool(match.groupdict().get("b"))
-        )
-
-    def _thing(self, noun: str | None) -> str:
-        """The thing that a noun names on this board; "" for none."""
-        return thing_of(self.facts.theme, noun)
-
-    def _unknown_other(self, match: re.Match[str]) -> bool:
+    def unknown_other(self, match: Match, nouns: dict[str, str]) -> bool:
         """Whether the statement names "the other" one of a thing of which there is only one."""
-        for name in ("a", "b", "c"):
-            if not match.groupdict().get(name):
-                continue
-            before = match.string[match.start() : match.start(name)].lower().split()
-            if before[-1:] in (["other"], ["another"]) and len(self._cells(match[name])) < 2:
-                return True
-        return False
+        single = [match.string[: match.start(name)] for name, noun in nouns.items() if len(self.cells(noun)) < 2]
+        return any(re.search(r"\b(?:an)?other\s+$", before, re.IGNORECASE) for before in single)
 
-    def _cells(self, noun: str | None) -> frozenset[Cell]:
-        return self.facts.things.get(self._thing(noun), frozenset())
+    def positions(self, thought: str) -> list[Span]:
+        """Statements of positions, judged together: how a thought counts shows in all of them."""
+        place, more = _PLACES[self.theme]
+        found = []
+        for sentence in sentences(thought):
+            for match in place.finditer(sentence.text):
+                thing = self.thing(match["a"])
+                ahead = thing in ("player", "box") and match.start() >= sentence.settled
+                unknown = thing in ("", "wall") or self.unknown_other(match, {"a": match["a"]})
+                if ahead or unknown or not sentence.states(*match.span()):
+                    continue
+                found.append((*trimmed(sentence, match), thing, position_of(match["place"])))
+                end = match.end()
+                while thing != "player" and (following := more.match(sentence.text, end)):  # a list
+                    start, end = following.span("place")
+                    if not sentence.states(start, end):
+                        break
+                    found.append((sentence.start + start, sentence.start + end, thing, position_of(following["place"])))
+        stated = [position for *_, position in found]
+        walled = self.theme == "sokoban"
+        cells = judge(thought, stated, lambda number, cell: cell in self.things[found[number][2]], walled=walled)
+        return [
+            (start, end, self.position(thing, cell)) for (start, end, thing, _), cell in zip(found, cells, strict=True)
+        ]
 
-    # -- positions -----------------------------------------------------------------------------------------------------
+    def position(self, thing: str, cell: Cell | None) -> Verdict:
+        """Whether a thing is in a cell; None: in an uncertain one."""
+        there, shown = self.things[thing], [cell] if cell and self.inside(cell) else []
+        return Verdict(None if cell is None else cell in there, self.where(thing), shown, there, POSITIONS[thing])
 
-    def _places(self, sentence: Sentence) -> None:
-        """Collect statements of positions; lists of them continue the first one."""
-        for match in self.grammar.place.finditer(sentence.text):
-            thing = self._thing(match["a"])
-            if not thing or thing == "wall" or not sentence.states(match.start(), match.end()):
-                continue
-            if self._unknown_other(match):
-                continue
-            if thing in MOVABLE and match.start() >= sentence.settled:
-                continue
-            start, end = _trimmed(sentence, match)
-            self.placed.append(_Placed(start, end, thing, position_of(match["place"])))
-            place = match.end()
-            while thing != "player" and (following := self.grammar.places.match(sentence.text, place)):
-                if not sentence.states(following.start("place"), following.end()):
-                    break
-                first, last = sentence.start + following.start("place"), sentence.start + following.end()
-                self.placed.append(_Placed(first, last, thing, position_of(following["place"])))
-                place = following.end()
+    def about(self, true: bool | None, *things: str, kind: str = "") -> Verdict:
+        """A verdict about things of these kinds, in whose place it says where they are."""
+        cells = {cell for thing in things for cell in self.things[thing]}
+        return Verdict(true, "; ".join(map(self.where, things)), cells, (), kind)
 
-    def _judge_places(self) -> None:
-        things = self.facts.things
-        cells = judge(
-            self.thought,
-            [placed.position for placed in self.placed],
-            lambda number, cell: cell in things[self.placed[number].thing],
-            walled=self.facts.theme == "sokoban",
-        )
-        for placed, cell in zip(self.placed, cells, strict=True):
-            if cell is None:
-                continue
-            there = things[placed.thing]
-            shown = (cell,) if self.facts.inside(cell) else ()
-            actual = self._where(placed.thing)
-            kind = POSITIONS[placed.thing]
-            self.found.append(_Found(kind, placed.start, placed.end, cell in there, actual, shown, tuple(there)))
-
-    def _where(self, thing: str) -> str:
-        """Where the things of a kind are, in words."""
-        cells = self.facts.things[thing]
-        if not cells:
-            return f"there is no {thing}"
-        name = thing if len(cells) == 1 else {"box": "boxes"}.get(thing, f"{thing}s")
-        return f"the {name} {'is' if len(cells) == 1 else 'are'} at {place_words(cells)}"
-
-    # -- rules: a match → verdict, what is so instead, cells; None for no statement -----------------------------------
-
-    def _standing(self, match: re.Match[str]) -> _Verdict | None:
-        """Whether the player is on the goal, or in a hole."""
-        player, there = self.facts.things["player"], self._cells(match["b"])
-        beside = any_of(adjacent(one, two) for one in player for two in there)
-        if not player or (beside and match["preposition"].lower() == "at"):  # "at the goal" may mean beside it
+    def related(self, match: Match, holds: Callable[[Cell, Cell], bool | None]) -> Verdict | None:
+        """Whether a relation holds between one of the first things and one of the second ones."""
+        a, b = self.thing(match["a"]), self.thing(match["b"] or match.groupdict().get("c"))
+        if not a or not b or a == b or not self.things[a] or not self.things[b]:
             return None
-        return bool(player & there), self._where("player"), (*player, *there)
+        true = any_of(holds(one, two) for one in self.things[a] for two in self.things[b])
+        return self.about(true, a, b, kind="wall" if a == "wall" else "")
 
-    def _line(self, match: re.Match[str]) -> _Verdict | None:
-        cells = self._cells(match["a"])
-        axis = 0 if (match["axis"] or match["axis2"]).lower() == "row" else 1
-        size = self.facts.size[axis]
-        word = (match["ordinal"] or match["number"]).lower()
-        edges = {"last": size - 1, "top": 0, "bottom": size - 1, "leftmost": 0, "rightmost": size - 1}
-        if not cells or (word in ("top", "bottom") and axis) or (word in ("leftmost", "rightmost") and not axis):
-            return None
-        if word in edges:
-            if self.facts.theme == "sokoban":  # the outer walls may or may not count
-                return None
-            line = edges[word]
-        elif match["ordinal"]:
-            line = ordinal_of(word) - 1
-        else:
-            line = count_of(word) - 1
-        verdict: bool | None = any(cell[axis] == line for cell in cells)
-        # perhaps counted from 0, or without the outer walls
-        shifts = range(1, 1 + (not match["ordinal"]) + (self.facts.theme == "sokoban"))
-        if not verdict and any(cell[axis] - line in shifts for cell in cells):
-            verdict = None
-        return verdict, self._where(self._thing(match["a"])), tuple(cells)
-
-    def _same_line(self, match: re.Match[str]) -> _Verdict | None:
-        other = match["b"] or match["c"]
-        a, b = self._cells(match["a"]), self._cells(other)
-        if not a or not b or self._thing(match["a"]) == self._thing(other):
-            return None
+    def same_line(self, match: Match) -> Verdict | None:
         axis = 0 if match["axis"].lower() == "row" else 1
-        verdict = any(one[axis] == two[axis] for one in a for two in b)
-        return verdict, self._both(match["a"], other), (*a, *b)
+        return self.related(match, lambda one, two: one[axis] == two[axis])
 
-    def _offset(self, match: re.Match[str]) -> _Verdict | None:
-        groups = match.groupdict()
-        offsets, close, exact = read_offsets(match["offsets"])
-        thing = self._thing(match["a"])
-        if match["tail"] or offsets is None or not thing:
+    def beside(self, match: Match) -> Verdict | None:
+        return None if self.thing(match["b"]) in ("ice", "wall") else self.related(match, adjacent)
+
+    def distance(self, match: Match) -> Verdict | None:
+        single = len(self.cells(match["a"])) == len(self.cells(match["b"])) == 1
+        number = number_of(match["number"])
+        return self.related(match, lambda one, two: apart(one, two, number)) if single else None
+
+    def standing(self, match: Match) -> Verdict | None:
+        """Whether the player is on the goal, or in a hole; "at the goal" may mean beside it."""
+        player, there = self.things["player"], self.cells(match["b"])
+        beside = any_of(adjacent(one, two) for one in player for two in there)
+        if not player or (beside and match["preposition"].lower() == "at"):
             return None
-        origin = self._reference(match, thing)
-        if not origin:
+        return Verdict(bool(player & there), self.where("player"), player | there)
+
+    def line(self, match: Match) -> Verdict | None:
+        """Row or column of a thing, counted from 1, perhaps from 0, or without the outer walls."""
+        thing, axis = self.thing(match["a"]), 0 if (match["axis"] or match["axis2"]).lower() == "row" else 1
+        word, walled = (match["ordinal"] or match["number"]).lower(), self.theme == "sokoban"
+        last = self.size[axis] - 1
+        named = ({"top": 0, "bottom": last}, {"leftmost": 0, "rightmost": last})[axis] | {"last": last}
+        cells = self.things.get(thing)
+        if not cells or (walled and word in named) or (word not in named and word in _ENDS):
             return None
-        if groups.get("many") and groups["many"].lower() not in ("a", "an", "the", "one", "1"):
+        line = named[word] if word in named else number_of(word) - 1
+        shifts = () if word in named else range(1, 1 + (not match["ordinal"]) + walled)
+        off = {cell[axis] - line for cell in cells}
+        true = True if 0 in off else None if off.intersection(shifts) else False
+        return self.about(true, thing, kind=POSITIONS.get(thing, "wall"))
+
+    def origin(self, match: Match, thing: str) -> str:
+        """The thing that directions are relative to; "" where it is uncertain."""
+        if re.search(r"\bmy\b", match["offsets"], re.IGNORECASE):
+            return "player" if thing != "player" else ""
+        if noun := match["b"] or match["c"]:
+            origin = self.thing(noun)
+            return origin if origin not in ("wall", "ice", "empty") else ""
+        return "player" if thing in ("goal", "hole") or (thing == "box" and self.theme == "sokoban") else ""
+
+    def direction(self, match: Match) -> Verdict | None:
+        """Directions and distances of a thing from another one."""
+        offsets, close, lines = _offsets(match["offsets"])
+        thing = self.thing(match["a"])
+        origin = self.origin(match, thing) if thing else ""
+        several = (match.groupdict().get("many") or "a").lower() not in ("a", "an", "the", "one", "1")
+        if match["tail"] or not offsets or not origin or several:
             return None
-        cells, origins = self.facts.things[thing], self.facts.things[origin]
+        cells, origins = self.things[thing], self.things[origin]
         if thing == "wall":
-            if len(offsets) > 1:
-                return None
-            there = [neighbour(cell, offsets) for cell in origins]
-            verdict = any_of(True if self.facts.is_wall(cell) else False if close else None for cell in there)
-            names = " and ".join(name for cell in there for name in self.facts.names_at(cell))
-            return verdict, f"that cell is {names}", tuple(cell for cell in there if self.facts.inside(cell))
-        verdict = any_of(
-            lies(cell, base, offsets, close=close, exact_axis=exact)
-            for cell in cells
-            for base in origins
-            if cell != base
-        )
-        if verdict is None and not cells:
+            there = [moved(cell, offsets) for cell in origins]
+            return None if len(offsets) > 1 else self.neighbour(there, "wall", close=close, kind="wall")
+        pairs = [(cell, base) for cell in cells for base in origins if cell != base]
+        true = any_of(in_direction(cell, base, offsets, close=close, lines=lines) for cell, base in pairs)
+        if true is None and not cells:
             return None
-        if not (match["b"] or match["c"]) and not self._unambiguous(match, offsets, verdict):
+        if not (match["b"] or match["c"]) and not self.unambiguous(match["offsets"], offsets, cells, true):
             return None
-        return verdict, self._both(thing, origin), (*cells, *origins)
+        return self.about(true, thing, origin)
 
-    def _unambiguous(self, match: re.Match[str], offsets: Sequence[Offset], verdict: bool | None) -> bool:
+    def unambiguous(self, text: str, offsets: list[Offset], cells: frozenset[Cell], true: bool | None) -> bool:
         """Whether a side means the same of the player as of the board, where the statement does not say which it means.
 
         "On the left" may be either, of several things it may be said of most, and "is left" of what remains.
         """
-        words = match["offsets"].lower().strip()
         (direction, number), *others = offsets
-        if others or number is not None or direction not in ("left", "right") or re.search(r"\bmy\b", words):
+        if others or number or direction not in ("left", "right") or re.search(r"\bmy\b", text, re.IGNORECASE):
             return True
-        cells = self._cells(match["a"])
-        twice_middle = self.facts.size[1] - 1
+        twice_middle = self.size[1] - 1
         sides = {2 * column < twice_middle for _, column in cells if 2 * column != twice_middle}
-        return words not in ("left", "right") and sides == {(direction == "left") == verdict}
+        return text.lower().strip() not in ("left", "right") and sides == {(direction == "left") == true}
 
-    def _reference(self, match: re.Match[str], thing: str) -> str:
-        """The thing that directions are relative to; "" where it is uncertain."""
-        if re.search(r"\bmy\b", match["offsets"], re.IGNORECASE):
-            return "player" if thing != "player" else ""
-        noun = match["b"] or match["c"]
-        if noun is None:
-            stays = thing in ("goal", "hole") or (thing == "box" and self.facts.theme == "sokoban")
-            return "player" if stays else ""
-        origin = self._thing(noun)
-        return origin if origin not in ("wall", "ice", "empty") else ""
-
-    def _cell(self, match: re.Match[str]) -> _Verdict | None:
-        offsets, close, _ = read_offsets(match["offsets"])
-        origin = self._reference(match, "")
-        content = self._thing(match["content"])
-        if offsets is None or not origin or not content:
+    def cell(self, match: Match) -> Verdict | None:
+        """What a neighbouring cell contains. Without "the cell", a thing further away may be meant."""
+        offsets, close, _ = _offsets(match["offsets"])
+        origin, content = self.origin(match, ""), self.thing(match["content"])
+        if not offsets or not origin or not content:
             return None
-        in_front = match.re is self.grammar.front
-        there = [neighbour(cell, offsets) for cell in self.facts.things[origin]]
-        verdict = any_of(self._contains(cell, content) for cell in there)
-        if in_front and verdict is False and not close and content not in ("empty", "ice"):
-            verdict = None
-        names = " and ".join(name for cell in there for name in self.facts.names_at(cell))
-        return verdict, f"that cell is {names}", tuple(cell for cell in there if self.facts.inside(cell))
+        close = close or "front" not in match.groupdict() or content in ("empty", "ice")
+        return self.neighbour([moved(cell, offsets) for cell in self.things[origin]], content, close=close)
 
-    def _contains(self, cell: Cell, content: str) -> bool | None:
-        if content == "wall":
-            return self.facts.is_wall(cell) if self.facts.inside(cell) else None
-        if content == "ice" and cell in self.facts.things["goal"]:
-            return None
-        if content == "empty" and cell in self.facts.things.get("goal", self.facts.things.get("target", frozenset())):
-            return None
-        return cell in self.facts.things[content]
+    def neighbour(self, there: list[Cell], content: str, *, close: bool, kind: str = "") -> Verdict:
+        """Whether one of these cells contains a thing; uncertain where it does not and is not said to be close."""
+        ends = self.things.get("goal") or self.things.get("target", frozenset())
 
-    def _beside(self, match: re.Match[str]) -> _Verdict | None:
-        a, b = self._cells(match["a"]), self._cells(match["b"])
-        if (
-            not a
-            or not b
-            or self._thing(match["a"]) == self._thing(match["b"])
-            or self._thing(match["b"]) in ("ice", "wall")
-        ):
-            return None
-        return any_of(adjacent(one, two) for one in a for two in b), self._both(match["a"], match["b"]), (*a, *b)
+        def contains(cell: Cell) -> bool | None:
+            if content == "wall" and not self.inside(cell):
+                return True if kind else None
+            return None if content in ("ice", "empty") and cell in ends else cell in self.things[content]
 
-    def _distance(self, match: re.Match[str]) -> _Verdict | None:
-        a, b = self._cells(match["a"]), self._cells(match["b"])
-        if not a or not b or len(a) * len(b) > 1:
-            return None
-        verdict = any_of(apart(one, two, count_of(match["number"])) for one in a for two in b)
-        return verdict, self._both(match["a"], match["b"]), (*a, *b)
+        true = any_of(map(contains, there))
+        names = " and ".join(map(self.names_at, there))
+        shown = [cell for cell in there if self.inside(cell)]
+        return Verdict(None if true is False and not close else true, f"that cell is {names}", shown, (), kind)
 
-    def _count(self, match: re.Match[str]) -> _Verdict | None:
+    def count(self, match: Match) -> Verdict | None:
         pairs = [(match["a"], match["number"]), (match["b"], match["number2"])]
-        counted = [(self._thing(noun), count_of(number)) for noun, number in pairs if noun]
-        if any(thing in ("", "player", "wall", "ice") for thing, _ in counted):
+        stated = {self.thing(noun): number_of(number) for noun, number in pairs if noun}
+        if stated.keys() & {"", "player", "wall", "ice"}:
             return None
-        cells = tuple(cell for thing, _ in counted for cell in self.facts.things[thing])
-        numbers = [(len(self.facts.things[thing]), thing) for thing, _ in counted]
-        actual = ", ".join(f"{number} {thing}" for number, thing in numbers)
-        return all(len(self.facts.things[thing]) == number for thing, number in counted), f"there are: {actual}", cells
+        actual = {thing: len(self.things[thing]) for thing in stated}
+        words = ", ".join(f"{number} {thing}" for thing, number in actual.items())
+        return self.about(stated == actual, *stated)._replace(actual=f"there are: {words}")
 
-    def _on_target(self, match: re.Match[str]) -> _Verdict | None:
-        boxes, targets = self.facts.things["box"], self.facts.things["target"]
-        if match["ordinal"] and len(boxes) > 1:
-            return None
+    def on_target(self, match: Match) -> Verdict | None:
+        boxes, targets = self.things["box"], self.things["target"]
         every = bool(match["all"]) or (match["a"].lower().endswith("es") and "one of" not in match.group().lower())
-        if every and len(boxes) == 1:
+        if (match["ordinal"] and len(boxes) > 1) or (every and len(boxes) == 1):
             return None
-        verdict = boxes <= targets if every else bool(boxes & targets)
-        return verdict, f"{len(boxes & targets)} of {len(boxes)} boxes on targets", tuple(boxes)
+        true = boxes <= targets if every else bool(boxes & targets)
+        return Verdict(true, f"{len(boxes & targets)} of {len(boxes)} boxes on targets", boxes)
 
-    def _corner(self, match: re.Match[str]) -> _Verdict | None:
-        thing = self._thing(match["a"])
-        cells = self.facts.things.get(thing, frozenset())
-        if not cells:
+    def corner(self, match: Match) -> Verdict | None:
+        """A named corner of a lake, or where walls meet in a room."""
+        thing, room = self.thing(match["a"]), self.theme == "sokoban"
+        cells = self.things.get(thing)
+        if not cells or room == bool(match["vertical"]) or (room and thing == "target"):
             return None
-        if match["vertical"] is None:
-            if self.facts.theme != "sokoban" or thing == "target":
-                return None
-            verdict = any(self.facts.cornered(cell) for cell in cells)
-            return verdict, "walls do not meet there", tuple(cells)
-        if self.facts.theme == "sokoban":
+        if room:
+            true = any(self.blocked(cell, "up", "down") and self.blocked(cell, "left", "right") for cell in cells)
+            return Verdict(true, "walls do not meet there", cells)
+        row = 0 if match["vertical"].lower() in ("top", "upper") else self.size[0] - 1
+        column = 0 if match["side"].lower() == "left" else self.size[1] - 1
+        return self.about((row, column) in cells, thing, kind=POSITIONS[thing])
+
+    def against(self, match: Match) -> Verdict | None:
+        cells = self.cells(match["a"])
+        if not cells or self.thing(match["a"]) == "wall":
             return None
-        rows, columns = self.facts.size
-        corner = (0 if match["vertical"].lower() in ("top", "upper") else rows - 1,
-                  0 if match["side"].lower() == "left" else columns - 1)  # fmt: skip
-        return corner in cells, self._where(thing), tuple(cells)
+        return Verdict(any(self.blocked(cell, *STEPS) for cell in cells), "no wall is beside it", cells)
 
-    def _against(self, match: re.Match[str]) -> _Verdict | None:
-        cells = self._cells(match["a"])
-        if not cells or self._thing(match["a"]) == "wall":
-            return None
-        return any(self.facts.walled(cell) for cell in cells), "no wall is beside it", tuple(cells)
+    def extent(self, match: Match) -> Verdict:
+        (rows, columns), stated = self.size, (int(match["rows"]), int(match["columns"]))
+        unclear = stated == (columns, rows) or (self.theme == "sokoban" and stated == (rows - 2, columns - 2))
+        true = True if stated == (rows, columns) else None if unclear else False
+        return Verdict(true, f"the board has {rows} rows and {columns} columns")
 
-    def _size(self, match: re.Match[str]) -> _Verdict | None:
-        rows, columns = self.facts.size
-        stated = int(match["rows"]), int(match["columns"])
-        inner = (rows - 2, columns - 2) if self.facts.theme == "sokoban" else None
-        verdict: bool | None = stated == (rows, columns)
-        if not verdict and (stated == inner or stated == (columns, rows)):
-            verdict = None
-        return verdict, f"the board has {rows} rows and {columns} columns", ()
-
-    def _reach(self, match: re.Match[str]) -> _Verdict | None:
-        goals = self.facts.things["goal"]
-        connected = bool(goals & self.facts.reachable)
-        verdict = connected != bool(match["no"])
-        return verdict, "a way leads to the goal" if connected else "holes block every way to the goal", tuple(goals)
-
-    def _both(self, a: str, b: str) -> str:
-        """Where both things of a relation are."""
-        one, two = (self._thing(noun) or noun for noun in (a, b))
-        return f"{self._where(one)}; {self._where(two)}"
+    def reach(self, match: Match) -> Verdict:
+        actual = "a way leads to the goal" if self.connected else "holes block every way to the goal"
+        return Verdict(self.connected != bool(match["no"]), actual, self.things["goal"])
 
 
-def _trimmed(sentence: Sentence, match: re.Match[str]) -> tuple[int, int]:
-    """The match's place in the thought, without blanks at its ends."""
-    text = match.group()
-    start = sentence.start + match.start() + len(text) - len(text.lstrip())
-    return start, start + len(text.strip())
+def _offsets(text: str) -> tuple[list[Offset], bool, bool]:
+    """Directions with numbers, none where two are along the same axis; whether they are close; whether lines count."""
+    found = list(_OFFSET.finditer(text))
+    names = [
+        next(name for name in _DIRECTIONS if _NAMED[name].fullmatch(match["direction"].strip())) for match in found
+    ]
+    numbers = [number_of(match["number"]) if match["number"] else None for match in found]
+    clear = len({name in ("up", "down") for name in names}) == len(names) and 0 not in numbers
+    lines = any((match["unit"] or "").lower().startswith(("row", "col")) for match in found)
+    return list(zip(names, numbers, strict=True)) if clear else [], any(match["close"] for match in found), lines
+
+
+_ROOM = (
+    ("boxes_on_targets", r"\b(?P<all>both|all( of)?( the)?|every|each)?\s*"
+     r"((the|a|one|my|one of the|(?P<ordinal>first|second|other)) )*(?P<a>box(es)?|crates?)('s)? (is|are){adverbs} on "
+     r"(top of )?(the|a|its|their|one of the|every)?\s*(?P<b>targets?|goals?)", Grid.on_target, (" on ",)),
+    ("wall", r"{subject}{is} (up )?(against|next to|along|touching) (a|the) wall\b", Grid.against, ("wall",)),
+)  # fmt: skip
+_LAKE = (
+    ("way", r"\bthe (?P<a>goal) (is|can be) (?P<no>un)?reach(able|ed)\b", Grid.reach, ("reach",)),
+    ("own_position", r"{not_all}{det}{a:player}{label}{is} (?P<preposition>in|at|on) (the|a) (?P<b>goal|hole)\b"
+     r"(?!['’-]| (line|side|row|column|end|post|area|half|plate))", Grid.standing, ("goal", "hole")),
+)  # fmt: skip
+_BOTH = (
+    ("wall", r"{subject}{is} (stuck )?(in|at|on) (a|the) ((?P<vertical>top|upper|bottom|lower)[\s-](?P<side>left|right)"
+     r"[\s-])?corner\b", Grid.corner, ("corner",)),
+    ("direction", r"{subject}( and ({other}))?{is} (in|on) (the )?same (?P<axis>row|column)"
+     r"( (as|with) {det}{c:things}\b)?", Grid.same_line, ("same",)),
+    ("wall", r"{subject}{is} (in|on|at) (the )?((?P<axis>row|column|col) #?{number:number}|(?P<ordinal>{ordinal}|last|"
+     r"top|bottom|leftmost|rightmost) (?P<axis2>row|column))\b(?!\s*(,|and)?\s*(the )?(row|col|{ordinal}))",
+     Grid.line, ("row", "col")),
+    ("direction", r"{subject}{is} {number:number} (cells?|squares?|steps?|tiles?|spaces?) (away )?from {other}",
+     Grid.distance, ("from",)),
+    ("neighbour", r"\bthe (next )?{cell} {chain}{reference}{is} (an? |the )?{content:contents}\b", Grid.cell,
+     ("cell", "square", "tile", "space", "spot", "position", "field")),
+    ("direction", r"\b(there('s| is| are)|i see|i have|we have) (?P<many>{count}|the|some) {a:subjects} {chain}"
+     r"{reference}{tail}", Grid.direction, _SEEN),
+    ("direction", r"{subject}{is} {chain}{reference}{tail}", Grid.direction, _SIDES),
+    ("direction", r"{subject}{is} ({close} )?(adjacent to|next to|beside|touching) {other}", Grid.beside,
+     ("adjacent", "next to", "beside", "touching")),
+    ("neighbour", r"(?P<front>)(?<![\w-])(?<!\w\s){chain}{reference},? (is|there is|there's|are) (an? |the )?"
+     r"{content:contents}\b", Grid.cell, _SIDES),
+    ("count", r"\b(there('s| is| are)|i see|we have|i have) (only |exactly |just )?{number:number} {a:subjects}"
+     r"( and (?P<number2>{number}) {b:things})?(?=\s*(,|$|[:(]|{here}))", Grid.count, _SEEN),
+    ("size", r"\b(it|this|the (board|grid|room|map|lake|puzzle))('s| is| has| measures) (an? )?(?P<rows>\d{1,2})\s*"
+     r"(x|×|by)\s*(?P<columns>\d{1,2})( (grid|board|map|room|lake|cells))?\b", Grid.extent, ("x", "×", "by")),
+)  # fmt: skip
+"""Kind, pattern, check and texts of which one must occur, most specific first."""
+
+
+def _words(theme: str) -> dict[str, str]:
+    named = [f"{{{thing}}}" for thing in _THEMES[theme]]
+    return _WORDS | {"subjects": _SUBJECTS[theme], "things": "|".join(named[:-1]), "contents": "|".join(named[1:])}
+
+
+RULES = {
+    "sokoban": table(_words("sokoban"), *_ROOM, *_BOTH),
+    "frozen_lake": table(_words("frozen_lake"), *_LAKE, *_BOTH),
+}
+_NAMED = {name: compiled(pattern) for name, pattern in (_NOUNS | _DIRECTIONS).items()}
+_OFFSET = compiled(
+    r"(?P<number>{number}|a)?\s*{unit:units}?\s*((?P<close>{close})(?= \S))?\s*{direction:direction}\b",
+    _words("sokoban"),
+)
+_PLACES = {
+    theme: (
+        compiled(
+            r"{subject}{be}?{adverbs}( (at|in|on))?( (the )?(position|cell|square|coordinates?|tile|location|spot))?"
+            r"\s*:?\s*(in )?(the )?{place:place}",
+            _words(theme),
+        ),
+        compiled(
+            r"\s*(,|and|,\s*and|;)?\s*(?P<place>[(\[]\s*\d{1,2}\s*,\s*\d{1,2}\s*[)\]]|(?<!\d)\d{1,2},\d{1,2}(?!\d)|"
+            r"row\s*\d{1,2}\s*,?\s*(column|col)\.?\s*\d{1,2})"
+        ),
+    )
+    for theme in _THEMES
+}

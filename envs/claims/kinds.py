@@ -8,47 +8,17 @@ from types import MappingProxyType
 OTHER = "other"
 """Kind of claims without one, as of environments of your own."""
 
-CLAIM_KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "own_position": "own position",
-        "box_position": "box position",
-        "target_position": "target position",
-        "goal_position": "goal position",
-        "hole_position": "hole position",
-        "direction": "direction or distance",
-        "neighbour": "neighbouring cell",
-        "wall": "wall or corner",
-        "boxes_on_targets": "boxes on targets",
-        "count": "number of things",
-        "size": "size of the grid",
-        "way": "way to the goal",
-        "arms": "arms and their order",
-        "pulls": "number of pulls",
-        "payment": "payments of arms",
-        "task": "target or numbers",
-        "result": "intermediate result",
-        "comparison": "comparison of numbers",
-        "price": "price",
-        "rating": "rating",
-        "options": "options of a product",
-        "search_results": "search results",
-        "page": "kind of page",
-        "request": "limit of the request",
-        OTHER: "other",
-    }
-)
+CLAIM_KINDS: Mapping[str, str] = MappingProxyType({
+    "own_position": "own position", "box_position": "box position", "target_position": "target position",
+    "goal_position": "goal position", "hole_position": "hole position", "direction": "direction or distance",
+    "neighbour": "neighbouring cell", "wall": "wall or corner", "boxes_on_targets": "boxes on targets",
+    "count": "number of things", "size": "size of the grid", "way": "way to the goal",
+    "arms": "arms and their order", "pulls": "number of pulls", "payment": "payments of arms",
+    "task": "target or numbers", "result": "intermediate result", "comparison": "comparison of numbers",
+    "price": "price", "rating": "rating", "options": "options of a product",
+    "search_results": "search results", "page": "kind of page", "request": "limit of the request", OTHER: "other",
+})  # fmt: skip
 """Kind → label, in the order of lists: grids, bandits, Countdown, the shop."""
-
-POSITIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "player": "own_position",
-        "box": "box_position",
-        "target": "target_position",
-        "goal": "goal_position",
-        "hole": "hole_position",
-    }
-)
-"""Thing of a grid → kind of the claims about its place."""
 
 
 def known_kind(kind: str | None) -> str:

@@ -14,9 +14,7 @@ from itertools import pairwise
 MAX_SENTENCE = 600
 """Longer sentences are not read: they are lists, code or repetition."""
 
-_PLAIN = str.maketrans(
-    {**dict.fromkeys('`_“”"', " "), "’": "'", "‘": "'", "\t": " ", "\u00a0": " ", "−": "-", "–": "-"}
-)
+_PLAIN = str.maketrans('`_“”"’‘\t\u00a0−–', "     ''  --")
 _MARKS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|(?<=[A-Za-z)])\*|\*(?=[A-Za-z])|(?m:^) *[*+•-] ")
 """Emphasis, and the signs of list items, which in front of a number are no minus."""
 _CODE = re.compile(r"```[a-z][\w+#-]*\n.*?(?:```|\Z)", re.IGNORECASE | re.DOTALL)
@@ -28,31 +26,26 @@ _BREAK = re.compile(
     r"\band(?= (?:i|i'm|i've|we|it|there|there's|then|need|needs|should|must|want|wants|can|will|the|my|have to)\b)",
     re.IGNORECASE,
 )
-
 _WHOLE = re.compile(
     r"^\s*with\b|\b(?:if|would|wouldn't|suppose|supposing|assume|assuming|unless|when|whenever|once (?:i|the|we|it)|"
-    r"imagine|whether|"
-    r"maybe|perhaps|might|probably|possibly|presumably|ideally|hopefully|hypothetically|pretend|otherwise|"
-    r"let's say|what|for example|e\.g|say that|i guess|wonder|wondering)\b|'d\b",
+    r"imagine|whether|maybe|perhaps|might|probably|possibly|presumably|ideally|hopefully|hypothetically|pretend|"
+    r"otherwise|let's say|what|for example|e\.g|say that|i guess|wonder|wondering)\b|'d\b",
     re.IGNORECASE,
 )
 """Words that take the whole sentence out of the present."""
 _CLAUSE = re.compile(
-    r"\b(?:not|cannot|no|none|never|neither|nor|without|hardly|isn|aren|wasn|"
-    r"need|needs|needed|want|wants|should|shall|must|may|could|can|will|won't|going to|gonna|have to|has to|try|trying|"
-    r"let me push|let me move|plan|aim|seem|seems|appears?|looks like|likely|i think|i believe|unsure|about|"
-    r"around|roughly|"
-    r"nearly|almost|approximately|so that|in order|make sure|ensure|until|till|before|after|afterwards|later|"
-    r"then|next turn|"
-    r"was|were|had|been|moved|pushed|went|used to|previously|earlier|originally|initially|"
-    r"become|becomes|end up|ends up|ending|get|gets|getting|got|bring|put|lands?|new|would|instead of|rather)\b"
-    r"|n't\b|'ll\b",
+    r"\b(?:not|cannot|no|none|never|neither|nor|without|hardly|isn|aren|wasn|need|needs|needed|want|wants|should|shall|"
+    r"must|may|could|can|will|won't|going to|gonna|have to|has to|try|trying|let me push|let me move|plan|aim|seem|"
+    r"seems|appears?|looks like|likely|i think|i believe|unsure|about|around|roughly|nearly|almost|approximately|"
+    r"so that|in order|make sure|ensure|until|till|before|after|afterwards|later|then|next turn|was|were|had|been|"
+    r"moved|pushed|went|used to|previously|earlier|originally|initially|become|becomes|end up|ends up|ending|get|gets|"
+    r"getting|got|bring|put|lands?|new|would|instead of|rather)\b|n't\b|'ll\b",
     re.IGNORECASE,
 )
 """Words that take their clause out of the present."""
 _MOTION = re.compile(
-    r"\b(?:push|pushing|move|moves|moving|go|goes|going|step|walk|walking|slide|sliding|press|take|try|trying|choose|do|play|use)\b[^.]*?"
-    r"\b(?:up|down|left|right|north|south|east|west|upwards?|downwards?)\b",
+    r"\b(?:push|pushing|move|moves|moving|go|goes|going|step|walk|walking|slide|sliding|press|take|try|trying|choose|do|"
+    r"play|use)\b[^.]*?\b(?:up|down|left|right|north|south|east|west|upwards?|downwards?)\b",
     re.IGNORECASE,
 )
 _AHEAD = re.compile(
@@ -65,6 +58,7 @@ class Sentence:
     """A piece of the plain text. `text` has the same length as in the thought; `start` is its place there.
 
     `asserts`: not a question, condition or guess as a whole. `settled`: up to this character of it nothing plays ahead.
+    `clauses`: start, end and whether it states something about the present.
     """
 
     text: str
@@ -80,8 +74,6 @@ class Sentence:
             start, end: within the sentence.
             ignore: words within the stretch itself that do not count as a denial or a memory.
         """
-        if not self.asserts:
-            return False
         for first, last, present in self.clauses:
             if first < end and start < last and not present:
                 if ignore is None:
@@ -89,7 +81,7 @@ class Sentence:
                 rest = self.text[first : max(first, start)] + " " + self.text[min(last, end) : last]
                 if _CLAUSE.search(rest) or not ignore.search(self.text[max(first, start) : min(last, end)]):
                     return False
-        return True
+        return self.asserts
 
 
 def plain(thought: str) -> str:
@@ -101,32 +93,22 @@ def plain(thought: str) -> str:
 def sentences(thought: str) -> Iterator[Sentence]:
     """The sentences of a thought in order, without empty and overlong ones."""
     text = plain(thought)
-    ahead = False
-    for start, end, closing in _pieces(text):
-        piece = text[start:end]
-        if not piece.strip():
-            continue
+    ends = [(match.start(), match.end(), match.group()) for match in _END.finditer(text)] + [(len(text), 0, "")]
+    start, ahead = 0, False
+    for end, following, closing in ends:
+        piece, first, start = text[start:end], start, following
         if len(piece) > MAX_SENTENCE:
             ahead = True
-            continue
-        plays = [match.start() for match in (_MOTION.search(piece), _AHEAD.search(piece)) if match]
-        asserts = closing != "?" and _WHOLE.search(piece) is None
-        settled = 0 if ahead else min(plays, default=len(piece))
-        yield Sentence(piece, start, asserts, settled, tuple(_clauses(piece)) if asserts else ())
-        ahead = ahead or bool(plays)
-
-
-def _pieces(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and closing character of each sentence."""
-    start = 0
-    for match in _END.finditer(text):
-        yield start, match.start(), match.group()
-        start = match.end()
-    yield start, len(text), ""
+        elif piece.strip():
+            plays = [match.start() for match in (_MOTION.search(piece), _AHEAD.search(piece)) if match]
+            asserts = closing != "?" and _WHOLE.search(piece) is None
+            settled = 0 if ahead else min(plays, default=len(piece))
+            yield Sentence(piece, first, asserts, settled, tuple(_clauses(piece)) if asserts else ())
+            ahead = ahead or bool(plays)
 
 
 def _clauses(piece: str) -> Iterator[tuple[int, int, bool]]:
-    """Start, end and whether it states something about the present, of each clause. A clause starts with its link."""
+    """The clauses of a sentence, each with the word that links it."""
     starts = [0, *(match.start() for match in _BREAK.finditer(piece)), len(piece)]
     for first, last in pairwise(starts):
         yield first, last, _CLAUSE.search(piece, first, last) is None

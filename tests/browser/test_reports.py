@@ -1,4 +1,4 @@
-"""A report in a real browser: written with preview and picker, read with its player and charts, on a phone too."""
+"""A report in a real browser: written with its preview, read with its player and charts, on a phone too."""
 
 from __future__ import annotations
 
@@ -31,25 +31,17 @@ def test_a_report_is_written_previewed_shared_and_read(
     run: str, signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
     page = signed_in()
+    page.goto(f"/runs/{run}/trajectories")
+    trajectory = page.locator('a[href^="/t/"]').first.get_attribute("href")
     page.goto("/reports/new")
     page.get_by_label("Title").fill("Boxes in corners")
     body = page.get_by_label("Text, in Markdown")
-    body.fill("It pushes too early.")
-    body.press("Control+a")
-    body.press("Control+b")
-    preview = page.locator("[data-preview-body]")
-    expect(preview.locator("strong")).to_have_text("It pushes too early.")
-
-    body.press("Control+End")
-    page.get_by_role("button", name="Insert").click()
-    row = page.locator("dialog li", has=page.locator(f'[data-put="/runs/{run}/"]'))
-    row.get_by_role("button", name="Curve").click()
+    body.fill(f"It pushes **too early**.\n\n/runs/{run}/\n/runs/{run}/curves\n{trajectory}\n")
+    preview = page.locator("#report-preview")
+    expect(preview.locator("strong")).to_have_text("too early")
     expect(preview.locator("[data-chart] svg")).to_be_visible()
-    page.get_by_role("button", name="Insert").click()
-    row.get_by_role("button", name="Trajectories").click()
-    page.locator("dialog").get_by_role("button", name="Player").first.click()
-    board = preview.frame_locator("iframe").locator(".board svg")
-    expect(board).to_be_visible()
+    expect(preview.locator(".run-table tbody tr")).to_have_count(1)
+    expect(preview.frame_locator("iframe").locator(".board svg")).to_be_visible()
 
     preview.locator("iframe").evaluate("frame => { frame.contentWindow.kept = true; }")
     body.press("Control+Home")
@@ -57,18 +49,15 @@ def test_a_report_is_written_previewed_shared_and_read(
     expect(preview.locator("h2")).to_have_text("Why")
     assert preview.locator("iframe").evaluate("frame => frame.contentWindow.kept"), "the player was not loaded again"
 
+    page.get_by_label("Who can read it").select_option("link")
     body.press("Control+Enter")
     expect(page.get_by_role("heading", name="Boxes in corners")).to_be_visible()
-    chart = page.locator("[data-chart] svg").first
-    chart.hover()
+    page.locator("[data-chart] svg").first.hover()
     expect(page.locator("[data-where]").first).to_contain_text("iteration")
     expect(page.frame_locator("iframe").locator(".board svg")).to_be_visible()
-    page.get_by_text("Share", exact=True).click()
-    page.get_by_label("Anyone with the link").check()
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Readers without an account do not see 2 embeds")).to_be_visible()
+    expect(page.get_by_text("Readers without an account do not see 3 embeds")).to_be_visible()
 
     phone = new_context(viewport={"width": 390, "height": 844}).new_page()
     phone.goto(page.url)
-    expect(phone.get_by_text("Not visible to you")).to_have_count(2)
+    expect(phone.get_by_text("Not visible to you")).to_have_count(3)
     assert phone.evaluate("document.documentElement.scrollWidth") == 390

@@ -153,9 +153,8 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known |= {f"slug of {name}": rule.slug for name in of_rule} | {"delivery_slug": delivery.slug}
     body = f"What **broke**?\n\n/t/{trajectory.slug}\n\n/runs/{run.slug}/evaluation\n\n/runs/{run.slug}/curves\n"
     report = do_create_report(people.team, people.owner, "Where it broke", body, frozenset())
-    of_report = ("", "-blocks", "-picture", "-edit", "-visibility", "-archive", "-delete", "-history", "-revision")
-    known |= {f"slug of report{name}": report.slug for name in (*of_report, "-restore", "-export")}
-    known |= {"number": 1, "kind of report-export": "html"}
+    of_report = ("", "-edit", "-delete", "-history", "-revision", "-restore")
+    known |= {f"slug of report{name}": report.slug for name in of_report} | {"number": 1}
     spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
     study = do_create_study(people.team, people.owner, spec, planned(spec))
     known |= {f"slug of study{name}": study.slug for name in ("", "-export", "-visibility", "-request")}

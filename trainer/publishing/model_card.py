@@ -11,10 +11,10 @@ import yaml
 from trainer.config.files import ordered_dump
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
+from trainer.metrics.charts import Panel, Series, document
 from trainer.publishing.markdown import fenced, front_matter, link_text, table
 from trainer.publishing.run_facts import RunFacts, base_model, command, environment_labels, public_settings
 from trainer.publishing.trajectories import RecordedTrajectory, read_trajectories
-from trainer.studies import drawing
 
 CARD = "README.md"
 CURVE = "success.svg"
@@ -160,20 +160,15 @@ def evaluation_table(facts: RunFacts) -> str:
 def success_curve(facts: RunFacts) -> str:
     """SVG of success by iteration, of the evaluations with their intervals and of the rollouts; "" without any."""
     suites = list(dict.fromkeys(evaluation.suite for evaluation in facts.evaluations))
-    series, legend = [], []
-    if facts.success:
-        series.append(drawing.PlotSeries("rollouts", sorted(facts.success.items()), 0))
-        legend.append(("rollouts", 0))
+    series = [Series("rollouts", sorted(facts.success.items()))] if facts.success else []
     for number, suite in enumerate(suites, start=1):
         mine = [evaluation for evaluation in facts.evaluations if evaluation.suite == suite]
         intervals = [(e.iteration, e.success_low, e.success_high) for e in mine]
         points = [(e.iteration, e.success) for e in mine]
-        series.append(drawing.PlotSeries(suite, points, number, intervals=intervals))
-        legend.append((f"evaluation: {suite}", number))
+        series.append(Series(f"evaluation: {suite}", points, number, intervals=intervals))
     if not any(math.isfinite(y) for line in series for _, y in line.points):
         return ""
-    panel = drawing.Panel("success", series, share=True)
-    return drawing.picture(facts.title, [panel], legend, columns=1, width=640)
+    return document(facts.title, [Panel("success", series, "share")], columns=1)
 
 
 def _use(system: str) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
+from trainer.metrics.charts import Panel, Series, document
 from trainer.metrics.registry import spec_of
+from trainer.metrics.spec import Unit
 from trainer.studies.catalogue import label
 from trainer.studies.cell_settings import environment_title
-from trainer.studies.drawing import Panel, PlotSeries, picture
 from trainer.studies.grid import Cell
 from trainer.studies.limits import limits
 from trainer.studies.method import ArmConfig, differing_settings, shared_settings
@@ -94,14 +95,13 @@ def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
     """
     panels = []
     if any(not outcome.curves.get(SUCCESS) for outcome in outcomes):
-        panels += _row(study, outcomes, "success in evaluations", _evaluated, share=True)
+        panels += _row(study, outcomes, "success in evaluations", _evaluated, "share")
     for metric in study.curves:
         spec = spec_of(metric)
         of_metric = partial(_recorded, metric)
-        panels += _row(study, outcomes, spec.title.lower(), of_metric, share=spec.unit == "share")
-    legend = [(arm.title, number) for number, arm in enumerate(study.arms)]
+        panels += _row(study, outcomes, spec.title.lower(), of_metric, spec.unit)
     title = f"{label(study.name)}, {scale}: {study.title}"
-    return picture(title, panels, legend, columns=max(2, len(study.environments)))
+    return document(title, panels, columns=max(2, len(study.environments)))
 
 
 CurveOf = Callable[[Outcome], Mapping[int, float]]
@@ -116,23 +116,23 @@ def _recorded(metric: str, outcome: Outcome) -> Mapping[int, float]:
     return outcome.curves.get(metric, {})
 
 
-def _row(study: Study, outcomes: Sequence[Outcome], title: str, curve_of: CurveOf, *, share: bool) -> list[Panel]:
+def _row(study: Study, outcomes: Sequence[Outcome], title: str, curve_of: CurveOf, unit: Unit) -> list[Panel]:
     """A panel for each environment."""
     panels = []
     for environment in study.environments:
         series = [_series(arm, number, curve_of, environment, outcomes) for number, arm in enumerate(study.arms)]
         named = f"{environment_title(environment)}: {title}"
-        panels.append(Panel(named, [line for line in series if line.points], share=share))
+        panels.append(Panel(named, [line for line in series if line.points], unit))
     return panels
 
 
-def _series(arm: Arm, number: int, curve_of: CurveOf, environment: str, outcomes: Iterable[Outcome]) -> PlotSeries:
+def _series(arm: Arm, number: int, curve_of: CurveOf, environment: str, outcomes: Iterable[Outcome]) -> Series:
     curves = [curve_of(o) for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
     lines = [sorted(curve.items()) for curve in curves if curve]
     iterations = sorted({at for line in lines for at, _ in line})
     mean = [(float(at * arm.stretch), fmean(curve[at] for curve in curves if at in curve)) for at in iterations]
     faint = [[(float(at * arm.stretch), value) for at, value in line] for line in lines] if len(lines) > 1 else []
-    return PlotSeries(arm.title, mean, number, faint)
+    return Series(arm.title, mean, number, faint)
 
 
 def _outcomes_table(study: Study, outcomes: Sequence[Outcome]) -> str:

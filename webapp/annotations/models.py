@@ -8,7 +8,7 @@ from django.db import models
 from django.urls import reverse
 
 from webapp.core import ids
-from webapp.core.soft_delete import SoftDeleted
+from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import Trajectory
@@ -93,6 +93,8 @@ class Comment(SoftDeleted):
     text = models.CharField(max_length=MAX_COMMENT_LENGTH)
     created_at = models.DateTimeField(auto_now_add=True)
     edited_at = models.DateTimeField(null=True, blank=True)
+
+    objects = NotDeleted["Comment"]()
 
     class Meta:
         ordering = ["created_at", "pk"]

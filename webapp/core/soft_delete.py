@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, TypeVar
 
 from django.db import models
 
@@ -21,13 +21,14 @@ class NotDeleted(models.Manager[M]):
 
 
 class SoftDeleted(models.Model):
-    """Base of models whose rows people delete (webapp/teams/removals.py). Joins have to leave deleted rows out."""
+    """Base of models whose rows people delete (webapp/teams/removals.py).
+
+    Their `objects` are NotDeleted; queries that join them from other models have to leave deleted rows out.
+    """
 
     UNDO_TIME: ClassVar[timedelta] = UNDO_TIME
 
     deleted_at = models.DateTimeField(null=True, editable=False, help_text="Kept for a while to undo the deletion.")
-
-    objects: ClassVar[models.Manager[Self]] = NotDeleted()
 
     class Meta:
         abstract = True

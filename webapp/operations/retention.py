@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Q, Value
 
 from webapp.annotations.queries import is_annotated
-from webapp.reports.report_queries import embedded_in_reports
+from webapp.reports.models import embedded_in_reports
 from webapp.runs.models import Run
 from webapp.trajectories.models import ShareLink, Trajectory, TrajectoryQuerySet
 

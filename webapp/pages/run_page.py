@@ -18,7 +18,7 @@ from webapp.core.soft_delete import UNDO_TIME
 from webapp.live.snapshot import heading, snapshot
 from webapp.notifications.actions import is_following
 from webapp.pages.link_previews import run_preview
-from webapp.reports.report_queries import mentioning
+from webapp.reports.models import Report
 from webapp.runs import public_words, summaries
 from webapp.runs.access import may_delete
 from webapp.runs.models import Run
@@ -72,7 +72,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "undo_minutes": UNDO_TIME // timedelta(minutes=1),
             "notes": markdown.render(run.notes) if run.notes else "",
             "study_run": study_run_of(request.user, run) if run.group else None,
-            "reports": mentioning(request.user, run) if tab == "run" else [],
+            "reports": Report.objects.mentioning(request.user, run) if tab == "run" else [],
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
             "phase_words": formatting.phase_text(phase, run.length)
             if run.state in Run.HELD

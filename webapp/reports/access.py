@@ -26,7 +26,7 @@ def get_report(user: User | AnonymousUser, slug: str) -> Report:
 
 
 def get_report_of_team(user: User | AnonymousUser, slug: str) -> Report:
-    """As get_report, but for members of its team only: a public report shows no revisions. Raises Http404."""
+    """As get_report, but for members of its team only: a public report shows no versions. Raises Http404."""
     report = get_report(user, slug)
     if role_in_team(user, report.team_id) is None:
         raise Http404(MISSING)
@@ -46,7 +46,9 @@ def may_delete(user: User | AnonymousUser, report: Report) -> bool:
     return role == Membership.Role.ADMIN or (role in Membership.WRITERS and report.author_id == user.pk)
 
 
-def require_may_delete(user: User | AnonymousUser, report: Report) -> None:
-    """Raise PermissionDenied for all others than may_delete."""
+def get_report_to_delete(user: User | AnonymousUser, slug: str) -> Report:
+    """The report, to delete it. Raises Http404, or PermissionDenied for all others than may_delete."""
+    report = get_report_of_team(user, slug)
     if not may_delete(user, report):
-        raise PermissionDenied("Only the author of this report and the admins of its team may delete it. Archive it.")
+        raise PermissionDenied("Only the author of this report and the admins of its team may delete it.")
+    return report

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
-from django.dispatch import receiver
 from django.utils import timezone
 
 from webapp.core import formatting
 from webapp.core.quotas import QuotaExceeded, is_reached, quota
 from webapp.reports.blocks import references
 from webapp.reports.models import MAX_TITLE_LENGTH, Report, Revision
-from webapp.reports.references import Reference
+from webapp.reports.references import Reference, targets_of
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Membership, Removal, Team, User
-from webapp.teams.removals import UndoRefused, do_remove, restored
+from webapp.teams.removals import do_remove
 from webapp.trajectories.models import ShareLink, Trajectory
 
 
@@ -30,15 +28,12 @@ class ReportRefused(ValueError):
 
 
 class EditConflict(Exception):
-    """Another save came first, and nothing was changed. `current` is the report as it is now."""
+    """Another save came first, and nothing was changed. `version` is the one that was saved meanwhile."""
 
-    def __init__(self, current: Report) -> None:
-        last = current.revisions.select_related("author").first()
-        self.current = current
-        self.editor = last.author.username if last and last.author else "A former member"
-        super().__init__(
-            f"{self.editor} saved version {current.version} while you were writing. Nothing was overwritten."
-        )
+    def __init__(self, last: Revision) -> None:
+        self.version = last.number
+        editor = last.author.username if last.author else "A former member"
+        super().__init__(f"{editor} saved version {last.number} while you were writing. Nothing was overwritten.")
 
 
 @transaction.atomic
@@ -48,22 +43,19 @@ def do_create_report(
     title: str,
     body: str,
     hosts: Collection[str],
-    visibility: Report.Visibility = Report.Visibility.TEAM,
+    *,
+    visibility: str = Report.Visibility.TEAM,
 ) -> Report:
     """Create a report. Raises ReportRefused or QuotaExceeded."""
-    title, body, found = _checked(title, body, hosts)
-    _require_room(team.pk, "Delete one first.")
-    if is_reached("REPORTS_PER_TEAM", Report._base_manager.filter(team=team, deleted_at__isnull=False).count()):
+    title, body, found = _checked(title, body, hosts, visibility)
+    Team.objects.select_for_update().only("pk").get(pk=team.pk)
+    if is_reached("REPORTS_PER_TEAM", Report._base_manager.filter(team=team).count()):
         raise QuotaExceeded(
-            f"This team deleted {quota('REPORTS_PER_TEAM'):,} reports within {Report.UNDO_TIME.days} days, and they "
-            "can still be brought back. Wait until the oldest of them are gone."
+            f"This team has {quota('REPORTS_PER_TEAM'):,} reports, the most that a team may have. Deleted ones count "
+            f"until they can no longer be brought back, {Report.UNDO_TIME.days} days later."
         )
-    now = timezone.now()
-    report = Report.objects.create(
-        team=team, author=author, title=title, body=body, visibility=visibility, edited_at=now
-    )
-    Revision.objects.create(report=report, number=1, title=title, body=body, author=author, created_at=now)
-    _update_mentions(report, author, found)
+    report = Report(team=team, author=author, visibility=visibility)
+    _save(report, author, title, body, found)
     return report
 
 
@@ -73,55 +65,34 @@ def do_edit_report(
     editor: User,
     title: str,
     body: str,
-    version: int,
     hosts: Collection[str],
     *,
+    version: int,
+    visibility: str = "",
     restored: int | None = None,
 ) -> Report:
-    """Save title and body, written from `version`. Raises EditConflict, ReportRefused or QuotaExceeded."""
-    title, body, found = _checked(title, body, hosts)
+    """Save title and body, written from `version`, and `visibility` unless it is empty.
+
+    The same text again makes no revision. Raises EditConflict, ReportRefused or QuotaExceeded.
+    """
+    title, body, found = _checked(title, body, hosts, visibility or report.visibility)
     current = Report.objects.select_for_update().get(pk=report.pk)
-    if (title, body) == (current.title, current.body):
-        return current
-    if current.version != version:
-        raise EditConflict(current)
-    now = timezone.now()
-    current.title, current.body, current.version, current.edited_at = title, body, version + 1, now
-    current.save(update_fields=["title", "body", "version", "edited_at"])
-    Revision.objects.create(
-        report=current,
-        number=current.version,
-        title=title,
-        body=body,
-        author=editor,
-        restored=restored,
-        created_at=now,
-    )
-    kept = quota("REVISIONS_PER_REPORT")
-    if kept:
-        Revision.objects.filter(report=current, number__lte=current.version - kept).delete()
-    _update_mentions(current, editor, found)
+    changed = (title, body) != (current.title, current.body)
+    if changed and current.version != version:
+        raise EditConflict(current.revisions.select_related("author")[0])
+    if visibility not in ("", current.visibility):
+        current.visibility = visibility
+        current.save(update_fields=["visibility"])
+    if changed:
+        current.version += 1
+        _save(current, editor, title, body, found, restored)
     return current
 
 
 def do_restore_revision(report: Report, editor: User, number: int, hosts: Collection[str]) -> Report:
     """Save an earlier revision again as the newest one. Raises Revision.DoesNotExist, EditConflict, QuotaExceeded."""
-    revision = report.revisions.get(number=number)
-    return do_edit_report(
-        report, editor, revision.title, revision.body, report.version, hosts, restored=revision.number
-    )
-
-
-def do_set_visibility(report: Report, visibility: Report.Visibility) -> None:
-    """Set who can read it."""
-    Report.objects.filter(pk=report.pk).update(visibility=visibility)
-    report.visibility = visibility
-
-
-def do_archive_report(report: Report, archived: bool) -> None:
-    """Archive it, or put it back into the list."""
-    report.archived_at = timezone.now() if archived else None
-    Report.objects.filter(pk=report.pk).update(archived_at=report.archived_at)
+    old = report.revisions.get(number=number)
+    return do_edit_report(report, editor, old.title, old.body, hosts, version=report.version, restored=old.number)
 
 
 def do_delete_report(report: Report, by: User) -> Removal | None:
@@ -130,28 +101,12 @@ def do_delete_report(report: Report, by: User) -> Removal | None:
     return do_remove(rows, team=report.team, by=by, name=name, role=Membership.Role.MEMBER)
 
 
-@receiver(restored, sender=Report)
-def _require_room_for_restored(rows: list[Report], **kwargs: Any) -> None:
-    for report in rows:
-        try:
-            _require_room(report.team_id, "Delete another one first, then bring this one back.", restored=1)
-        except QuotaExceeded as refusal:
-            raise UndoRefused(str(refusal)) from None
-
-
-def _require_room(team_id: int, remedy: str, restored: int = 0) -> None:
-    """Lock the team. Raises QuotaExceeded if it has no room for another report, besides those just restored."""
-    Team.objects.select_for_update().only("pk").get(pk=team_id)
-    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team_id).count() - restored):
-        raise QuotaExceeded(
-            f"This team has {quota('REPORTS_PER_TEAM'):,} reports, the most that a team may have. {remedy}"
-        )
-
-
-def _checked(title: str, body: str, hosts: Collection[str]) -> tuple[str, str, list[Reference]]:
+def _checked(title: str, body: str, hosts: Collection[str], visibility: str) -> tuple[str, str, list[Reference]]:
     """Cleaned title and body, and what the body embeds. Raises ReportRefused or QuotaExceeded."""
     title = " ".join(title.replace("\0", "").split())
     body = body.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n").rstrip()
+    if visibility not in Report.Visibility.values:
+        raise ReportRefused("Choose who may read the report.", "visibility")
     if not title:
         raise ReportRefused("Give the report a title.", "title")
     if len(title) > MAX_TITLE_LENGTH:
@@ -176,14 +131,26 @@ def check_length(body: str) -> None:
         )
 
 
-def _update_mentions(report: Report, editor: User, found: Collection[Reference]) -> None:
-    """Record the runs and trajectories that it embeds: those of its team in any case, and retention keeps them.
-
-    Of other teams, runs that its editor may see or that an earlier editor saw.
-    """
-    slugs = {slug for one in found if one.kind in ("run", "result", "curves") for slug in one.slugs}
-    played = {one.slugs[0] for one in found if one.kind in ("trajectory", "film")}
-    tokens = [one.slugs[0] for one in found if one.kind == "share"]
+def _save(
+    report: Report, editor: User, title: str, body: str, found: Collection[Reference], restored: int | None = None
+) -> None:
+    """Save title and body as the revision with the report's number, and the runs and trajectories that they embed."""
+    now = timezone.now()
+    report.title, report.body, report.edited_at = title, body, now
+    report.save()
+    Revision.objects.create(
+        report=report,
+        number=report.version,
+        title=title,
+        body=body,
+        author=editor,
+        restored=restored,
+        created_at=now,
+    )
+    if kept := quota("REVISIONS_PER_REPORT"):
+        Revision.objects.filter(report=report, number__lte=report.version - kept).delete()
+    # Of other teams, it mentions runs that its editor may see or that an earlier editor saw.
+    slugs, played, tokens = targets_of(found)
     before = set(report.runs.values_list("pk", flat=True))
     known = Run.objects.filter(readable_by(editor) | Q(team=report.team_id) | Q(pk__in=before))
     runs = set(known.filter(slug__in=slugs).values_list("pk", flat=True))

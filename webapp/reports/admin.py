@@ -1,30 +1,15 @@
 """Reports in Django's admin: list, read and delete. They are written on their own pages."""
 
 from django.contrib import admin
-from django.http import HttpRequest
 
-from webapp.reports.models import Report, Revision
-
-
-class WrittenOnPages(admin.ModelAdmin):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
+from webapp.reports.models import Report
+from webapp.teams.admin import ReadOnly
 
 
 @admin.register(Report)
-class ReportAdmin(WrittenOnPages):
-    list_display = ("title", "slug", "team", "author", "visibility", "version", "edited_at", "deleted_at")
+class ReportAdmin(ReadOnly):
+    list_display = ("title", "slug", "team", "author", "visibility", "version", "edited_at")
     list_filter = ("visibility", "team")
     list_select_related = ("team", "author")
     search_fields = ("title", "slug")
     exclude = ("runs", "trajectories")
-
-
-@admin.register(Revision)
-class RevisionAdmin(WrittenOnPages):
-    list_display = ("report", "number", "author", "created_at", "restored")
-    list_select_related = ("report", "author")
-    search_fields = ("report__slug", "report__title")

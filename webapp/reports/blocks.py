@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from django.utils.safestring import SafeString
 
 from webapp.core import markdown
-from webapp.reports.references import Reference, address_of, reference_at
+from webapp.reports.references import MAX_ROWS, Reference, address_of, reference_at
 
 HEADING = 2
 """Level of a `#` heading: the title is the page's <h1>."""
@@ -45,11 +46,22 @@ def blocks(body: str, hosts: Collection[str]) -> list[Block]:
                 pending.append(markdown.linked(line))
             else:
                 flush()
-                result.append(reference)
+                _append(result, reference)
         at = paragraph.stop
     pending += lines[at:]
     flush()
     return result
+
+
+def _append(result: list[Block], reference: Reference) -> None:
+    """Add the reference; runs that follow each other are the rows of one table."""
+    last = result[-1] if result else None
+    if reference.kind == "runs" and isinstance(last, Reference) and last.kind == "runs" and not reference.caption:
+        slugs = tuple(dict.fromkeys(last.slugs + reference.slugs))
+        if len(slugs) <= MAX_ROWS:
+            result[-1] = replace(last, slugs=slugs)
+            return
+    result.append(reference)
 
 
 def references(body: str, hosts: Collection[str]) -> list[Reference]:

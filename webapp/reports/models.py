@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.urls import reverse
+from django.utils.html import strip_tags
+from django.utils.text import Truncator
 
-from webapp.core import ids
+from webapp.core import ids, markdown
 from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, Team, User
@@ -19,18 +22,36 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
 MAX_TITLE_LENGTH = 200
+MAX_NUMBER = 2**31 - 1
+"""Of a revision: the largest integer of its column."""
 
 
 class ReportQuerySet(models.QuerySet["Report"]):
     def visible_to(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports that the user may read: those of their teams, and those open to anyone."""
-        return self.filter(Report.readable_by(user))
+        return self.filter(Q(visibility__in=Report.OPEN) | Q(team__in=_teams_of(user)))
 
     def of_teams_of(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports for lists: those of the user's teams."""
-        if not user.is_authenticated:
-            return self.none()
-        return self.filter(team__in=Membership.objects.filter(user_id=user.pk).values("team"))
+        return self.filter(team__in=_teams_of(user))
+
+    def containing(self, text: str) -> ReportQuerySet:
+        """Reports whose title or body contains every word of the text."""
+        found = self
+        for word in text.replace("\0", "").split()[:10]:
+            found = found.filter(Q(title__icontains=word) | Q(body__icontains=word))
+        return found
+
+    def mentioning(self, user: User | AnonymousUser, run: Run) -> ReportQuerySet:
+        """Newest ten that embed the run or a trajectory of it: the user's teams', and public ones of its team."""
+        public = Q(team=run.team_id, visibility=Report.Visibility.PUBLIC)
+        found = self.filter(public | Q(team__in=_teams_of(user)), runs=run)
+        return found.only("slug", "title", "edited_at")[:10]
+
+
+def _teams_of(user: User | AnonymousUser) -> models.QuerySet[Membership, int]:
+    """Primary keys of the user's teams; none without an account."""
+    return Membership.objects.filter(user_id=user.pk or 0).values_list("team", flat=True)
 
 
 class Report(SoftDeleted):
@@ -53,7 +74,6 @@ class Report(SoftDeleted):
     version = models.PositiveIntegerField(default=1, help_text="Number of its newest revision.")
     created_at = models.DateTimeField(auto_now_add=True)
     edited_at = models.DateTimeField()
-    archived_at = models.DateTimeField(null=True, blank=True, help_text="Since when lists leave it out.")
     runs = models.ManyToManyField(Run, related_name="reports", blank=True, help_text="Runs that it embeds.")
     trajectories = models.ManyToManyField(
         Trajectory, related_name="reports", blank=True, help_text="Trajectories that it embeds; retention keeps them."
@@ -71,18 +91,17 @@ class Report(SoftDeleted):
     def get_absolute_url(self) -> str:
         return reverse("report", args=[self.slug])
 
-    @staticmethod
-    def readable_by(user: User | AnonymousUser) -> Q:
-        """Condition on reports that the user may read."""
-        anyone = Q(visibility__in=Report.OPEN)
-        if not user.is_authenticated:
-            return anyone
-        return anyone | Q(team__in=Membership.objects.filter(user_id=user.pk).values("team"))
-
     @property
     def is_open(self) -> bool:
         """Whether it can be read without an account."""
         return self.visibility in self.OPEN
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of its text, without headings, addresses and markup."""
+        lines = (line for line in self.body[:2000].splitlines() if not line.startswith(("#", "/", "http")))
+        text = " ".join(html.unescape(strip_tags(markdown.render("\n".join(lines)))).split())
+        return Truncator(text).chars(180, truncate=" …")
 
 
 class Revision(models.Model):
@@ -102,3 +121,9 @@ class Revision(models.Model):
 
     def __str__(self) -> str:
         return f"revision {self.number} of {self.report_id}"
+
+
+def embedded_in_reports() -> Q:
+    """Condition on trajectories: a report of their own team embeds it; those of other teams do not count."""
+    embedded = Report.trajectories.through.objects.filter(trajectory__run__team=F("report__team"))
+    return Q(pk__in=embedded.values("trajectory"))

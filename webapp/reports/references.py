@@ -14,10 +14,10 @@ from django.urls import Resolver404, resolve
 
 from webapp.trajectories.positions import requested_position
 
-Kind = Literal["run", "result", "curves", "trajectory", "share", "film"]
+Kind = Literal["runs", "curves", "trajectory", "share", "film"]
 KINDS: dict[str, Kind] = {
-    "run": "run",
-    "run-evaluation": "result",
+    "run": "runs",
+    "run-evaluation": "runs",
     "run-curves": "curves",
     "compare": "curves",
     "trajectory": "trajectory",
@@ -28,7 +28,7 @@ KINDS: dict[str, Kind] = {
 """URL name → kind of embed."""
 PLACES = ("/runs/", "/compare", "/t/", "/s/", "/embed/")
 """Beginnings of the paths of these URLs: a quick test before a path is resolved."""
-MAX_RUNS, MAX_NAMES, MAX_ADDRESS = 8, 4, 1000
+MAX_CURVES, MAX_NAMES, MAX_ROWS, MAX_ADDRESS = 8, 4, 20, 1000
 
 _LINE = re.compile(r"<(?P<bracketed>[^<>\s]+)>|\[(?P<caption>[^\[\]]*)\]\((?P<linked>[^()\s]+)\)|(?P<bare>\S+)")
 
@@ -39,35 +39,35 @@ class Reference:
 
     Attributes:
         kind: what is shown.
-        address: path and query on this site.
-        caption: text of the link, if it has one.
         slugs: of runs, of the trajectory, or the token of a share link.
+        caption: text of the link, if it has one.
         names: metrics, for curves; none = the main ones.
         position: 0-based turn and action at which a player opens.
     """
 
     kind: Kind
-    address: str
+    slugs: tuple[str, ...]
     caption: str = ""
-    slugs: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     position: tuple[int, int] | None = None
 
 
-def own_hosts(request: HttpRequest | None = None) -> frozenset[str]:
+def targets_of(references: Iterable[Reference]) -> tuple[set[str], set[str], set[str]]:
+    """Slugs of runs, slugs of trajectories, and tokens of share links that the references name."""
+    runs, trajectories, tokens = set[str](), set[str](), set[str]()
+    for one in references:
+        (runs if one.kind in ("runs", "curves") else tokens if one.kind == "share" else trajectories).update(one.slugs)
+    return runs, trajectories, tokens
+
+
+def own_hosts(request: HttpRequest) -> frozenset[str]:
     """Hosts of this site: as configured, and as in the request."""
-    hosts = {urlsplit(settings.ECHOSCOPE_URL).netloc}
-    if request is not None:
-        hosts.add(request.get_host())
+    hosts = {urlsplit(settings.ECHOSCOPE_URL).netloc, request.get_host()}
     return frozenset(host.lower() for host in hosts if host)
 
 
-@dataclass(frozen=True)
-class Address:
-    """An address of this site that may be a reference, with the text of its link."""
-
-    parts: SplitResult
-    caption: str
+Address = tuple[SplitResult, str]
+"""An address of this site that may be a reference, and the text of its link."""
 
 
 def address_of(line: str, hosts: Collection[str]) -> Address | None:
@@ -80,25 +80,17 @@ def address_of(line: str, hosts: Collection[str]) -> Address | None:
         return None
     try:
         parts = urlsplit(address)
-        if parts.scheme or parts.netloc:
-            if parts.scheme not in ("http", "https") or parts.netloc.lower() not in hosts:
-                return None
-        elif not address.startswith("/") or address.startswith("//"):
-            return None
     except ValueError:
         return None
-    return Address(parts, (found["caption"] or "").strip()) if parts.path.startswith(PLACES) else None
-
-
-def reference_of(line: str, hosts: Collection[str]) -> Reference | None:
-    """The reference of a line; None for lines without one."""
-    address = address_of(line, hosts)
-    return None if address is None else reference_at(address)
+    elsewhere = parts.scheme not in ("http", "https") or parts.netloc.lower() not in hosts
+    if (elsewhere and (parts.scheme or parts.netloc)) or not parts.path.startswith(PLACES):
+        return None
+    return parts, (found["caption"] or "").strip()
 
 
 def reference_at(address: Address) -> Reference | None:
     """What the address refers to; None for pages that are not embedded."""
-    parts, caption = address.parts, address.caption
+    parts, caption = address
     try:
         resolved = resolve(parts.path)
         query = parse_qs(parts.query)
@@ -107,14 +99,12 @@ def reference_at(address: Address) -> Reference | None:
     kind = KINDS.get(resolved.url_name or "")
     if kind is None or resolved.namespace:
         return None
-    kept = parts.path + (f"?{parts.query}" if parts.query else "")
+    slugs = tuple(map(str, resolved.kwargs.values())) or _distinct(query.get("runs", ()), MAX_CURVES)
     if kind in ("trajectory", "share"):
-        slug = str(resolved.kwargs.get("slug") or resolved.kwargs.get("token"))
-        single = {name: values[0] for name, values in query.items()}
-        return Reference(kind, kept, caption, (slug,), position=requested_position(single))
-    slugs = (str(resolved.kwargs["slug"]),) if "slug" in resolved.kwargs else _distinct(query.get("runs", ()), MAX_RUNS)
+        position = requested_position({name: values[0] for name, values in query.items()})
+        return Reference(kind, slugs, caption, position=position)
     names = _distinct([*query.get("names", ()), *query.get("metric", ())], MAX_NAMES)
-    return Reference(kind, kept, caption, slugs, names) if slugs else None
+    return Reference(kind, slugs, caption, names) if slugs else None
 
 
 def _distinct(values: Iterable[str], limit: int) -> tuple[str, ...]:

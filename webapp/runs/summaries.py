@@ -13,6 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from trainer.config.run import POCKET, RunConfig
+from trainer.metrics.charts import spark
 from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs.listing.evaluation_curves import EvaluationCurve, evaluation_curves
@@ -182,7 +183,7 @@ def cards(runs: Sequence[Run]) -> list[RunSummary]:
 _CURVES = """
 SELECT run_id, name, array_agg(mean ORDER BY bucket), (array_agg(newest ORDER BY bucket DESC))[1]
 FROM (
-    SELECT m.run_id, m.name, m.iteration * %s / greatest(r.iterations, 1) AS bucket,
+    SELECT m.run_id, m.name, m.iteration * %s / greatest(r.iterations, r.iteration + 1, 1) AS bucket,
         avg(m.value) AS mean, (array_agg(m.value ORDER BY m.iteration DESC))[1] AS newest
     FROM runs_metricpoint m JOIN runs_run r ON r.id = m.run_id
     WHERE m.run_id = ANY(%s) AND m.name = ANY(%s)
@@ -191,19 +192,6 @@ FROM (
 GROUP BY run_id, name
 """
 """Means of the curves in SPARK_POINTS buckets, and their newest values."""
-
-
-def spark(values: Sequence[float]) -> str:
-    """Points of a polyline that fills a box of 100 × 30; long curves are averaged in buckets."""
-    if len(values) < 2:
-        return ""
-    size = -(-len(values) // SPARK_POINTS)
-    parts = (values[at : at + size] for at in range(0, len(values), size))
-    means = values if size == 1 else [sum(part) / len(part) for part in parts]
-    low, high = min(means), max(means)
-    width = len(means) - 1
-    heights = [(mean - low) / (high - low) if high > low else 0.5 for mean in means]
-    return " ".join(f"{100 * at / width:.1f},{28 - 26 * height:.1f}" for at, height in enumerate(heights))
 
 
 def age(moment: datetime) -> str:

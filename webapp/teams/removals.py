@@ -139,6 +139,7 @@ def _restore(model: type[models.Model], pks: list[int], user: User) -> None:
 
 def _restore_member(removal: Removal, by: User) -> None:
     facts = removal.member or {}
+    assert removal.team_id is not None
     team = Team.objects.select_for_update().get(pk=removal.team_id)
     user = User.objects.filter(pk=facts["user"]).first()
     if user is None:

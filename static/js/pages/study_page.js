@@ -1,15 +1,9 @@
 // @ts-check
 /** A study: read-outs of its charts, and keys for its buttons. */
 
+import "../curves/chart_readings.js";
 import "../ui/copy_buttons.js";
-import { readings } from "../reports/report_blocks.js";
 import { describe, onKey } from "../ui/shortcuts.js";
-
-readings(document);
-document.addEventListener("htmx:afterSwap", () => {
-  const results = document.getElementById("study-results");
-  if (results) readings(results);
-});
 
 const forms = /** @type {HTMLFormElement[]} */ ([...document.querySelectorAll("form[data-study-key]")]);
 

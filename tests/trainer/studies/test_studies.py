@@ -11,8 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 import envs
 from tests.tiers import nightly_but
@@ -26,7 +24,6 @@ from trainer.rollout.prompts import opening_message
 from trainer.studies import command, grid, page, results, tables
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
-from trainer.studies.drawing import Panel, PlotSeries, _ticks, picture
 from trainer.studies.paper import REPORTED
 from trainer.studies.reuse import reuse
 from trainer.studies.significance import MIN_SEEDS
@@ -364,22 +361,6 @@ def test_lora_uses_ten_times_the_learning_rate():
 
 
 # -- plots and pages ------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
-def test_axes_enclose_the_data(values):
-    ticks = _ticks(values)
-    slack = 1e-6 * max(1.0, abs(ticks[0]), abs(ticks[-1]))
-    assert ticks[0] <= min(values) + slack
-    assert max(values) - slack <= ticks[-1]
-    assert 2 <= len(ticks) <= 7
-
-
-def test_a_picture_is_valid_xml_for_any_text():
-    line = PlotSeries("a < b & c", [(1, 2.0)], intervals=[(1, 1.0, 3.0)])
-    drawn = picture("<title> & more", [Panel("p<q", [line]), Panel("none", [])], [("a < b & c", 0)])
-    words = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
-    assert {"<title> & more", "p<q", "a < b & c"} <= set(words)
 
 
 def test_the_page_is_made_from_the_records(tmp_path, complete):

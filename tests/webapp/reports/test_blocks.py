@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webapp.core.test_markdown import HOSTILE
-from trainer.metrics.spec import MetricSpec, Unit
 from webapp.reports.blocks import MAX_ADDRESSES, blocks, references
-from webapp.reports.excerpt import excerpt
-from webapp.reports.line_diff import line_diff
-from webapp.reports.references import KINDS, PLACES, Reference, reference_of
-from webapp.reports.report_charts import chart_of, scale
-from webapp.runs.curves import Point
-from webapp.runs.models import Run
+from webapp.reports.models import Report
+from webapp.reports.references import KINDS, MAX_ROWS, PLACES, Reference
 
 HOSTS = frozenset({"echo.example"})
 
@@ -26,9 +21,9 @@ HOSTS = frozenset({"echo.example"})
 @pytest.mark.parametrize(
     ("line", "kind", "slugs"),
     [
-        ("/runs/abc234/", "run", ("abc234",)),
-        ("https://echo.example/runs/abc234/", "run", ("abc234",)),
-        ("  <https://ECHO.example/runs/abc234/evaluation>  ", "result", ("abc234",)),
+        ("/runs/abc234/", "runs", ("abc234",)),
+        ("https://echo.example/runs/abc234/", "runs", ("abc234",)),
+        ("  <https://ECHO.example/runs/abc234/evaluation>  ", "runs", ("abc234",)),
         ("[Success](/runs/abc234/curves?names=reward/mean)", "curves", ("abc234",)),
         ("/compare?runs=abc234,def567", "curves", ("abc234", "def567")),
         ("/t/abc234?turn=2&action=3", "trajectory", ("abc234",)),
@@ -38,17 +33,14 @@ HOSTS = frozenset({"echo.example"})
     ],
 )
 def test_an_address_alone_on_a_line_is_a_reference(line: str, kind: str, slugs: tuple[str, ...]) -> None:
-    found = reference_of(line, HOSTS)
-    assert found is not None
+    (found,) = references(line, HOSTS)
     assert (found.kind, found.slugs) == (kind, slugs)
 
 
 def test_a_reference_keeps_position_metrics_and_caption() -> None:
-    player = reference_of("[The move](/t/abc234?turn=2&action=3)", HOSTS)
-    assert player is not None
+    body = "[The move](/t/abc234?turn=2&action=3)\n/runs/abc234/curves?names=reward/mean,success/rate"
+    player, curve = references(body, HOSTS)
     assert (player.position, player.caption) == ((1, 2), "The move")
-    curve = reference_of("/runs/abc234/curves?names=reward/mean,success/rate", HOSTS)
-    assert curve is not None
     assert curve.names == ("reward/mean", "success/rate")
 
 
@@ -69,7 +61,20 @@ def test_a_reference_keeps_position_metrics_and_caption() -> None:
     ],
 )
 def test_other_lines_stay_text(line: str) -> None:
-    assert reference_of(line, HOSTS) is None
+    assert references(line, HOSTS) == []
+
+
+def test_runs_that_follow_each_other_are_rows_of_one_table() -> None:
+    body = "/runs/a/\n/runs/b/evaluation\n\n/runs/a/\n\ntext\n\n/runs/c/\n[Two](/runs/d/)\n/runs/e/curves\n"
+    found = references(body, HOSTS)
+    assert [(one.kind, one.slugs) for one in found] == [
+        ("runs", ("a", "b")),
+        ("runs", ("c",)),
+        ("runs", ("d",)),
+        ("curves", ("e",)),
+    ]
+    many = references("".join(f"/runs/r{number}/\n" for number in range(MAX_ROWS + 1)), HOSTS)
+    assert [len(one.slugs) for one in many] == [MAX_ROWS, 1]
 
 
 def test_embeds_stand_between_texts_and_not_in_lists_quotes_or_code() -> None:
@@ -114,23 +119,9 @@ def test_a_long_text_takes_no_long_time(piece: str) -> None:
 
 def test_an_excerpt_is_plain_text() -> None:
     body = "# Heading\n\nThe **trap**:\n\n/runs/abc234/\n\nA & B <i>\n" + 100 * "word "
-    assert excerpt(body, HOSTS).startswith("The trap: A & B <i> word word")
-    assert len(excerpt(body, HOSTS)) < 190
-
-
-def test_a_comparison_shows_changed_lines_with_their_surroundings() -> None:
-    before = "\n".join(map(str, range(20)))
-    lines = line_diff(before, before.replace("3", "three").replace("15", "fifteen"))
-    assert [(line.sign, line.text) for line in lines if line.sign] == [
-        ("−", "3"),
-        ("+", "three"),
-        ("−", "13"),
-        ("+", "1three"),
-        ("−", "15"),
-        ("+", "fifteen"),
-    ]
-    assert sum(line.kind == "gap" for line in lines) == 1
-    assert line_diff("same", "same") == []
+    text = Report(body=body).excerpt
+    assert text.startswith("The trap: A & B <i> word word")
+    assert len(text) <= 180
 
 
 def test_only_addresses_of_pages_that_are_embedded_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,28 +141,3 @@ def test_only_addresses_of_pages_that_are_embedded_are_resolved(monkeypatch: pyt
     assert tried == ["/compare"]
     references("/runs/abc234/log\n" * (MAX_ADDRESSES + 100), HOSTS)
     assert len(tried) == 1 + MAX_ADDRESSES
-
-
-@pytest.mark.parametrize(
-    ("unit", "value", "words", "ticks"),
-    [
-        ("share", 0.3, "", ["0%", "10%", "20%", "30%"]),
-        ("%", 40.0, "", ["0%", "10%", "20%", "30%", "40%"]),
-        ("bytes", 4.0 * 1024**3, "", ["0 GiB", "1 GiB", "2 GiB", "3 GiB", "4 GiB"]),
-        ("tokens", 20_000.0, "tokens", ["0", "5,000", "10,000", "15,000", "20,000"]),
-        ("nats", 0.001, "nats", ["0", "0.00025", "0.00050", "0.00075", "0.00100"]),
-    ],
-)
-def test_units_stand_beside_every_tick_or_in_the_title(unit: Unit, value: float, words: str, ticks: list[str]) -> None:
-    spec = MetricSpec("one", "One", "system", "A metric.", unit)
-    run = Run(pk=1, slug="abc234", title="Trial")
-    chart = chart_of(spec, [run], {(1, "one"): [Point(0, 0.0, 0.0), Point(1, 1.0, value)]})
-    assert (chart.unit, chart.up) == (words, ticks)
-
-
-@pytest.mark.parametrize("values", [[0.3, 0.492], [0.0], [5.0, 5.0], [-1e-9, 2e-9], [-3.0, 12.0], [1e9, 1.1e9]])
-def test_an_axis_holds_its_values(values: list[float]) -> None:
-    low, step, count = scale(values)
-    assert low <= min(values) + step * 1e-6
-    assert low + step * count >= max(values) - step * 1e-6
-    assert 1 <= count <= 6

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
-from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from ninja import Query, Router, Schema, Status
@@ -16,14 +14,7 @@ from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.api.schemas.report_schemas import NewReport, ReportDetail, ReportOut, ReportPage, ReportPatch, ReportSlug
 from webapp.api.schemas.shared_schemas import Cursor, Limit, Text
-from webapp.reports.actions import (
-    EditConflict,
-    ReportRefused,
-    do_archive_report,
-    do_create_report,
-    do_edit_report,
-    do_set_visibility,
-)
+from webapp.reports.actions import EditConflict, ReportRefused, do_create_report, do_edit_report
 from webapp.reports.models import Report
 from webapp.reports.references import own_hosts
 from webapp.teams.access import require_writer, role_in_team
@@ -34,7 +25,6 @@ router = Router(tags=["reports"])
 class ReportFilter(Schema):
     """Filters of the list of reports."""
 
-    archived: bool | None = Field(None, description="Only archived reports, or only others; default: all.")
     text: Text | None = Field(None, description="Part of the title or of the text.")
     limit: Limit = 30
     cursor: Cursor = None
@@ -47,10 +37,8 @@ def list_reports(request: HttpRequest, filters: Query[ReportFilter]) -> ReportPa
     reports = Report.objects.of_teams_of(requester.user).select_related("team", "author").defer("body")
     if requester.team is not None:
         reports = reports.filter(team=requester.team)
-    if filters.archived is not None:
-        reports = reports.filter(archived_at__isnull=not filters.archived)
     if filters.text:
-        reports = reports.filter(Q(title__icontains=filters.text) | Q(body__icontains=filters.text))
+        reports = reports.containing(filters.text)
     page, following = cursors.newest_first(reports, "reports", filters.cursor, filters.limit)
     out = [ReportOut.model_validate(_report(request, report)) for report in page]
     return ReportPage(items=out, next_cursor=following)
@@ -63,9 +51,9 @@ def create_report(request: HttpRequest, payload: NewReport) -> Status[ReportDeta
     """Create a report with its text in Markdown."""
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
-    visibility = Report.Visibility(payload.visibility)
+    text = payload.title, payload.body, own_hosts(request)
     try:
-        report = do_create_report(team, requester.user, payload.title, payload.body, own_hosts(request), visibility)
+        report = do_create_report(team, requester.user, *text, visibility=payload.visibility)
     except ReportRefused as refusal:
         raise invalid({refusal.field: str(refusal)}) from None
     return Status(201, _detail(request, report))
@@ -86,38 +74,28 @@ def get_report(request: HttpRequest, slug: ReportSlug) -> ReportDetail:
     summary="Change a report",
 )
 def update_report(request: HttpRequest, slug: ReportSlug, payload: ReportPatch) -> ReportDetail:
-    """Change title, text, visibility or archive. Text is saved only over the version that you read."""
+    """Change title, text or visibility. Text is saved only over the version that you read."""
     requester = caller(request)
     report = _find(requester, slug)
     require_writer(requester.user, report.team_id)
-    writes = payload.title is not None or payload.body is not None
-    if writes and payload.version is None:
+    if payload.version is None and (payload.title is not None or payload.body is not None):
         raise invalid({"version": "is required with a title or a body: the version that you read"})
-    with transaction.atomic():
-        if writes:
-            report = _edit(request, requester, report, payload)
-        if payload.visibility is not None:
-            do_set_visibility(report, Report.Visibility(payload.visibility))
-        if payload.archived is not None and payload.archived != (report.archived_at is not None):
-            do_archive_report(report, payload.archived)
-    return _detail(request, _find(requester, slug))
-
-
-def _edit(request: HttpRequest, requester: Caller, report: Report, payload: ReportPatch) -> Report:
-    title = report.title if payload.title is None else payload.title
-    body = report.body if payload.body is None else payload.body
-    assert payload.version is not None
     try:
-        return do_edit_report(report, requester.user, title, body, payload.version, own_hosts(request))
+        do_edit_report(
+            report,
+            requester.user,
+            report.title if payload.title is None else payload.title,
+            report.body if payload.body is None else payload.body,
+            own_hosts(request),
+            version=payload.version or report.version,
+            visibility=payload.visibility or "",
+        )
     except EditConflict as conflict:
-        raise Problem(
-            409,
-            f"{conflict} Read version {conflict.current.version}, and send your change again.",
-            code="conflict",
-            details={"version": conflict.current.version},
-        ) from None
+        advice = f"{conflict} Read version {conflict.version}, and send your change again."
+        raise Problem(409, advice, code="conflict", details={"version": conflict.version}) from None
     except ReportRefused as refusal:
         raise invalid({refusal.field: str(refusal)}) from None
+    return _detail(request, _find(requester, slug))
 
 
 def _find(requester: Caller, slug: str) -> Report:
@@ -138,7 +116,6 @@ def _report(request: HttpRequest, report: Report) -> dict[str, Any]:
         "version": report.version,
         "created_at": report.created_at,
         "edited_at": report.edited_at,
-        "archived_at": report.archived_at,
     }
 
 

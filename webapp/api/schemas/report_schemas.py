@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from ninja import Path, Schema
-from pydantic import Field, StrictBool
+from pydantic import Field
 
 from webapp.api.schemas.shared_schemas import Slug, StrictSchema, TeamOut
 
@@ -28,7 +28,6 @@ class ReportOut(Schema):
     version: int = Field(description="Number of its newest version, from 1.")
     created_at: datetime
     edited_at: datetime
-    archived_at: datetime | None
 
 
 class ReportDetail(ReportOut):
@@ -65,4 +64,3 @@ class ReportPatch(StrictSchema):
         description="The version that was read. Required with a title or a body; 409 if a newer one was saved.",
     )
     visibility: ReportVisibility | None = None
-    archived: StrictBool | None = None

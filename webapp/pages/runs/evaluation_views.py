@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET
 
+from trainer.metrics import charts
 from webapp.core import formatting
 from webapp.pages.run_page import run_page
 from webapp.runs import generalization
@@ -15,34 +17,20 @@ from webapp.runs.access import get_run
 from webapp.runs.models import Evaluation
 from webapp.teams.decorators import account_optional
 
-WIDTH, MARGIN = 190, 14
-"""Width of the drawing of an interval, and the room at its ends for half of a label."""
-
-
-def across(share: float) -> str:
-    """X coordinate of a share in the drawing."""
-    return f"{MARGIN + (WIDTH - 2 * MARGIN) * share:.1f}"
-
 
 @dataclass(frozen=True)
 class Result:
-    """An evaluation with the coordinates of its drawing: a dot for the success, whiskers for its interval."""
+    """An evaluation with its drawing: a dot for the success, whiskers for its interval, diamonds for pass@k."""
 
     evaluation: Evaluation
-    passed: list[tuple[int, float, str]]
-    """(k, pass@k, place)"""
+    passed: list[tuple[int, float]]
+    """(k, pass@k)"""
 
     @property
-    def dot(self) -> str:
-        return across(self.evaluation.success)
-
-    @property
-    def low(self) -> str:
-        return across(self.evaluation.success_low)
-
-    @property
-    def high(self) -> str:
-        return across(self.evaluation.success_high)
+    def whisker(self) -> SafeString:
+        """Contents of its <svg>: elements with numbers only."""
+        one, others = self.evaluation, [share for k, share in self.passed if k > 1]
+        return mark_safe(charts.whisker(one.success_low, one.success, one.success_high, others, final=one.final))
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ class SuiteResults:
 def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
     """Results by suite. `evaluations` are ordered by suite and iteration."""
     return [
-        SuiteResults(suite, [Result(one, [(k, share, across(share)) for k, share in one.passed_at()]) for one in found])
+        SuiteResults(suite, [Result(one, list(one.passed_at())) for one in found])
         for suite, found in groupby(evaluations, key=lambda one: one.suite)
     ]
 
@@ -99,8 +87,8 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
         "run-evaluation",
         "runs/evaluation.html",
         suite_results=suites,
-        width=WIDTH,
-        ticks=[(across(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)],
+        width=charts.WHISKER,
+        axis=mark_safe(charts.whisker_axis()),
         matrix=generalization.table(run),
         sampled=any(each.sampled for each in suites),
     )

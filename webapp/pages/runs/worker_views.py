@@ -15,6 +15,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from trainer.metrics.charts import spark
 from webapp.core import formatting
 from webapp.core.database import database_now
 from webapp.runs import object_storage
@@ -29,7 +30,7 @@ from webapp.worker.usage import SAMPLES
 MAX_WAITING = 50
 GIB = 2**30
 USAGE = {"cpu": "CPU", "memory": "Memory", "gpu": "GPU"}
-SPARK_WIDTH, SPARK_HEIGHT = 80, 18
+SPARK = (80, 18)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class WorkerCard:
         if not self.alive:
             return []
         histories = [(title, self.worker.usage.get(key)) for key, title in USAGE.items()]
-        return [UsageLine(title, history[-1], _sparkline(history)) for title, history in histories if history]
+        return [UsageLine(title, history[-1], _spark(history)) for title, history in histories if history]
 
     @property
     def disk(self) -> str:
@@ -214,14 +215,9 @@ def _shares(nodes: Sequence[dict[str, Any]]) -> list[Share]:
     return [share for share in totals if share.total]
 
 
-def _sparkline(shares: Sequence[float]) -> str:
+def _spark(shares: Sequence[float]) -> str:
     """Points of an SVG polyline, the newest at the right end."""
-    step = SPARK_WIDTH / (SAMPLES - 1)
-    left = SPARK_WIDTH - step * (len(shares) - 1)
-    shown = [shares[0], *shares] if len(shares) == 1 else shares
-    return " ".join(
-        f"{max(0.0, left + step * at):.1f},{1 + (SPARK_HEIGHT - 2) * (1 - share):.1f}" for at, share in enumerate(shown)
-    )
+    return spark([shares[0], *shares] if len(shares) == 1 else shares, SPARK, span=(0, 1), slots=SAMPLES)
 
 
 def used(device: dict[str, Any]) -> float:

@@ -40,10 +40,6 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("edited_at", models.DateTimeField()),
                 (
-                    "archived_at",
-                    models.DateTimeField(blank=True, help_text="Since when lists leave it out.", null=True),
-                ),
-                (
                     "deleted_at",
                     models.DateTimeField(editable=False, help_text="Kept for a while to undo the deletion.", null=True),
                 ),

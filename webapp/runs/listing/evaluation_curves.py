@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from django.db import connection
+
+from trainer.metrics.charts import spark
 
 MAX_POINTS = 40
 LEAST_SPAN = 0.1
@@ -47,23 +49,19 @@ class EvaluationCurve:
     @property
     def line(self) -> str:
         """Points of a polyline in a box of 100 × 30; empty with a single evaluation."""
-        return " ".join(self._points(self.values)) if len(self.values) > 1 else ""
+        return spark(self.values, span=self._range)
 
     @property
     def band(self) -> str:
         """Points of the polygon of the intervals."""
-        return " ".join([*self._points(self.highs), *reversed(self._points(self.lows))])
+        low, high = (spark(ends, span=self._range) for ends in (self.lows, self.highs))
+        return " ".join([high, *reversed(low.split())])
 
     @cached_property
     def _range(self) -> tuple[float, float]:
         low, high = min(self.lows), max(self.highs)
         missing = max(0.0, LEAST_SPAN - (high - low))
         return low - missing / 2, high + missing / 2
-
-    def _points(self, values: Sequence[float]) -> list[str]:
-        low, high = self._range
-        step, height = 100 / max(1, len(values) - 1), 26 / (high - low)
-        return [f"{step * at:.1f},{28 - height * (value - low):.1f}" for at, value in enumerate(values)]
 
 
 def evaluation_curves(environments: Mapping[int, str]) -> dict[int, EvaluationCurve]:

@@ -146,6 +146,7 @@ class ArchiveReader:
             raise BackupError(self._damage(f"{broken} has changed"))
 
     def open(self, name: str) -> IO[bytes]:
+        """Contents of a member, to read in sequence."""
         return self._zip.open(name)
 
     def extract_folder(self, folder: str, target: Path) -> None:

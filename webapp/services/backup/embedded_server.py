@@ -110,7 +110,7 @@ def load(server: Postgres, source: IO[bytes]) -> None:
 def _tool(server: Postgres, name: str, *options: str, **pipes: Any) -> Iterator[Any]:
     """Run a program of PostgreSQL's on the server's database. Raises BackupError with its message if it fails."""
     address = ("--host=127.0.0.1", f"--port={server.port}", f"--username={USER}", f"--dbname={DATABASE}")
-    argv = [binaries() / name, *address, *options]
+    argv = [str(binaries() / name), *address, *options]
     environment = {**os.environ, "PGPASSWORD": server.password}
     with tempfile.TemporaryFile() as log:
         with (

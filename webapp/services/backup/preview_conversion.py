@@ -50,7 +50,7 @@ _NEEDED = {
     ("trajectories", "0014_unknown_tokens_and_format"),
 }
 _MIGRATIONS = "django_migrations"
-_DROPPED = {"teams_removal": {"kind", "subject", "data"}}
+_DROPPED = {"reports_report": {"archived_at"}, "teams_removal": {"kind", "subject", "data"}}
 """Columns of the preview that this version has no use for, by table."""
 _SECRET = "echosec_"
 _STARTED = b'"type":"run_started"'
@@ -127,7 +127,8 @@ def load(archive: ArchiveReader, runs: Path) -> None:
 def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
     """Replace the rows of this version's tables by those of the archive.
 
-    Columns that were added since get the default of their field. Raises BackupError if a table or column is gone.
+    Columns that were added since get the default of their field. Raises BackupError if a table or a column that is not
+    one of _DROPPED is gone.
     """
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a table with pending checks cannot be emptied
     models = _models()

@@ -169,7 +169,7 @@ def test_a_row_shows_the_latest_result_with_its_interval(people: People, who: Vi
     assert contains(page, "<b>50.0%</b>")
     assert contains(page, "45.0% to 55.0%")
     assert contains(page, 'title="Percentage points since the first evaluation">+30.0</span>')
-    assert contains(page, '<polyline class="success" points="0.0,24.')
+    assert contains(page, '<polyline class="success" points="0,24.')
 
 
 def test_many_evaluations_become_a_short_curve_from_the_first_to_the_last(people: People) -> None:

@@ -1,5 +1,5 @@
 // @ts-check
-/** Blocks of a report: replaces only those that changed, so that players keep their place; read-outs of its charts. */
+/** Read-outs of charts that the server drew: the values below the pointer. */
 
 import { svg } from "../ui/dom.js";
 
@@ -7,41 +7,8 @@ import { svg } from "../ui/dom.js";
  * @typedef {{label: string, points: [number, string, number][]}} Reading iteration, value as text, place in the drawing
  */
 
-/**
- * Show new blocks in place of the old ones. Blocks with the same key stay the same nodes.
- * @param {HTMLElement} root
- * @param {string} markup HTML of the server, as in templates/reports/_blocks.html
- */
-export function showBlocks(root, markup) {
-  const made = document.createElement("template");
-  made.innerHTML = markup;
-  /** @type {Element | null} */
-  let at = root.firstElementChild;
-  for (const block of [...made.content.children]) {
-    const key = block.getAttribute("data-key");
-    let same = at;
-    while (same && same.getAttribute("data-key") !== key) same = same.nextElementSibling;
-    if (!same) {
-      root.insertBefore(block, at);
-      readings(block);
-      continue;
-    }
-    while (at && at !== same) {
-      const next = at.nextElementSibling;
-      at.remove();
-      at = next;
-    }
-    at = same.nextElementSibling;
-  }
-  while (at) {
-    const next = at.nextElementSibling;
-    at.remove();
-    at = next;
-  }
-}
-
 /** Show the values below the pointer in the charts inside `root`. @param {ParentNode} root */
-export function readings(root) {
+function readings(root) {
   for (const chart of root.querySelectorAll("[data-chart]")) {
     const data = chart.querySelector("script[type='application/json']");
     const plot = chart.querySelector("svg");
@@ -84,3 +51,8 @@ function follow(chart, plot, lines) {
   plot.addEventListener("pointermove", show);
   plot.addEventListener("pointerleave", rest);
 }
+
+readings(document);
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target instanceof Element) readings(event.target);
+});

@@ -1,0 +1,267 @@
+"""Still charts as SVG: axes, lines, bands, whiskers and sparks, for pages, studies, model cards and lists.
+
+A page stretches a plot (`plot`) to its place and writes the labels of the axes next to it; a file is a complete
+document (`document`). Both draw a series with the same elements, in the current colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from xml.sax.saxutils import escape
+
+from trainer.metrics.spec import Unit, bytes_text
+
+COLOURS = ("#2f5fd0", "#c2463a", "#2d8a55", "#b9770e", "#7a4fc0", "#1f8a9c", "#8a5a3c")
+"""Of the lines of a document; pages have colours of their own for both themes."""
+PLOT = (1000, 300)
+"""Size of the box of a plot on a page, which is stretched to its place."""
+MAX_DOTS = 40
+"""Lines with more points are drawn without dots."""
+_INK, _SOFT, _LINE = "#1d2024", "#555b63", "#e2e2dc"
+_LEFT, _TOP, _RIGHT, _BOTTOM = 46, 26, 12, 34
+_HEAD, _ROW = 28, 17
+_DASHES = ("", "7 3", "2 3", "9 3 2 3")
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Ticks of an axis of all shares."""
+WHISKER, _MARGIN = 190, 14
+"""Width of the drawing of an interval, and the room at its ends for half of a label."""
+
+Points = Sequence[tuple[float, float]]
+Ranges = Sequence[tuple[float, float, float]]
+"""(x, low, high)"""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line. `faint` lines and the `band` are drawn behind it, `intervals` at its points."""
+
+    label: str
+    points: Points
+    colour: int = 0
+    faint: Sequence[Points] = ()
+    intervals: Ranges = ()
+    band: Ranges = ()
+
+    @property
+    def extent(self) -> list[tuple[float, float]]:
+        """Everything that the axes have to enclose."""
+        ends = [(x, end) for x, *pair in (*self.intervals, *self.band) for end in pair]
+        return [*self.points, *(point for line in self.faint for point in line), *ends]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Both axes of a plot in a box: x from `first` to `last`, y from the first to the last tick."""
+
+    width: float
+    height: float
+    first: float
+    last: float
+    ticks: Sequence[float]
+
+    def x(self, at: float) -> float:
+        """Distance from the left end of the box."""
+        return round(self.width * (at - self.first) / ((self.last - self.first) or 1), 1)
+
+    def y(self, value: float) -> float:
+        """Distance from the top of the box."""
+        low, high = self.ticks[0], self.ticks[-1]
+        return round(self.height * (1 - (value - low) / ((high - low) or 1)), 1)
+
+    def line(self, points: Iterable[tuple[float, float]]) -> str:
+        """Value of the attribute `points`."""
+        return " ".join(f"{self.x(x):g},{self.y(y):g}" for x, y in points if math.isfinite(y))
+
+
+def axes_of(
+    series: Iterable[Series], unit: Unit = "", *, box: tuple[float, float] = PLOT, also: Sequence[float] = ()
+) -> Axes:
+    """Axes that enclose the series, and the places `also` of x; y ends at round numbers of the unit."""
+    points = [point for line in series for point in line.extent if math.isfinite(point[1])]
+    xs = [*also, *(x for x, _ in points)] or [0.0, 1.0]
+    divisor, _ = _unit_of_ticks(unit, max((abs(y) for _, y in points), default=0.0))
+    ticks = [divisor * tick for tick in round_ticks([y / divisor for _, y in points])]
+    return Axes(*box, min(xs), max(xs), ticks)
+
+
+def round_ticks(values: Sequence[float], about: int = 4) -> list[float]:
+    """About this many intervals between round numbers that enclose the values."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    scale = max(abs(low), abs(high))
+    room = next((size for size in (high - low, scale) if size > max(1e-11, 1e-12 * scale)), 1.0)  # else rounding errors
+    unit = 10.0 ** math.floor(math.log10(room / about))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * about >= room * 0.999)
+    first = math.floor(low / step + 1e-9)
+    last = max(first + 1, math.ceil(high / step - 1e-9))
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def tick_labels(ticks: Sequence[float], unit: Unit = "") -> list[str]:
+    """The ticks as text, with the decimals that their distance needs, and the unit where it is short."""
+    divisor, sign = _unit_of_ticks(unit, max(map(abs, ticks)))
+    distance = (ticks[1] - ticks[0]) / divisor if len(ticks) > 1 else 1.0
+    decimals = next((digits for digits in range(6) if math.isclose(round(distance, digits), distance)), None)
+    texts = (f"{tick / divisor:.4g}" if decimals is None else f"{tick / divisor:,.{decimals}f}" for tick in ticks)
+    zero = abs(distance) * 1e-6
+    labels = ["0" if abs(tick / divisor) < zero else text for tick, text in zip(ticks, texts, strict=True)]
+    return [label.replace("-", "−") + sign for label in labels]
+
+
+def _unit_of_ticks(unit: Unit, largest: float) -> tuple[float, str]:
+    """What values are divided by for the labels of ticks, and the text after the number, as in MetricSpec.text."""
+    if unit == "share":
+        return 0.01, "%"
+    if unit == "bytes":
+        divisor = 1024.0 ** min(4, max(0, int(math.log(max(largest, 1.0), 1024) + 1e-9)))
+        return divisor, f" {bytes_text(divisor).split()[1]}"
+    return 1.0, "%" if unit == "%" else ""
+
+
+def drawn(series: Series, axes: Axes, dash: str = "") -> str:
+    """SVG elements of a series in the current colour."""
+    x, y = axes.x, axes.y
+    parts = []
+    if series.band:
+        edge = [(at, high) for at, _, high in series.band] + [(at, low) for at, low, _ in reversed(series.band)]
+        parts.append(f'<polygon points="{axes.line(edge)}" fill="currentcolor" stroke="none" opacity=".15"/>')
+    parts += [f'<polyline points="{axes.line(faint)}" opacity=".25"/>' for faint in series.faint]
+    if series.intervals:
+        bars = "".join(f"M{x(at):g} {y(low):g}V{y(high):g}" for at, low, high in series.intervals)
+        parts.append(f'<path d="{bars}" stroke-width="1" opacity=".5"/>')
+    parts.append(f'<polyline points="{axes.line(series.points)}" stroke-width="2"{dash}/>')
+    if len(series.points) <= MAX_DOTS or series.intervals:
+        dots = "".join(f"M{x(at):g} {y(value):g}h0" for at, value in series.points if math.isfinite(value))
+        parts.append(f'<path d="{dots}" stroke-width="6" stroke-linecap="round"/>')
+    return "".join(parts)
+
+
+def plot(series: Iterable[Series], axes: Axes) -> str:
+    """Contents of a page's <svg> of the size PLOT: the grid, and a group of class `line-N` for each series."""
+    grid = "".join(f'<path d="M0 {axes.y(tick):g}H{axes.width:g}"/>' for tick in axes.ticks)
+    lines = "".join(f'<g class="line-{one.colour}">{drawn(one, axes)}</g>' for one in series)
+    return f'<g class="grid">{grid}</g>{lines}'
+
+
+def spark(
+    values: Sequence[float],
+    box: tuple[float, float] = (100, 30),
+    *,
+    span: tuple[float, float] | None = None,
+    slots: int = 0,
+) -> str:
+    """Value of the attribute `points` of a small curve; empty for fewer than two values.
+
+    Args:
+        span: lower and upper end of its axis; by default those of the values.
+        slots: number of values that would fill the box; fewer end at its right side.
+    """
+    if len(values) < 2:
+        return ""
+    low, high = span or (min(values), max(values))
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    axes = Axes(box[0], box[1] - 4, len(values) - max(slots, len(values)), len(values) - 1, (low, high))
+    return " ".join(f"{axes.x(at):g},{axes.y(value) + 2:g}" for at, value in enumerate(values))
+
+
+def whisker(low: float, value: float, high: float, others: Sequence[float] = (), *, final: bool = False) -> str:
+    """Contents of an <svg> of WHISKER × 16: an interval of shares with its dot, and diamonds for other shares."""
+    left, right = share_place(low), share_place(high)
+    grid = "".join(f'<path class="grid" d="M{share_place(tick)} 0V16"/>' for tick in SHARES)
+    diamonds = "".join(f'<path class="pass" d="M{share_place(share)} 4l4 4l-4 4l-4 -4z"/>' for share in others)
+    line = f'<path class="line" d="M{left} 8H{right}M{left} 5V11M{right} 5V11"/>'
+    dot = f'<circle class="dot{" final" if final else ""}" cx="{share_place(value)}" cy="8" r="4"/>'
+    return grid + line + diamonds + dot
+
+
+def whisker_axis() -> str:
+    """Contents of an <svg> of WHISKER × 12: the labels above whiskers."""
+    places = zip(SHARES, ("first", "", "", "", "last"), tick_labels(SHARES, "share"), strict=True)
+    return "".join(f'<text x="{share_place(at)}" y="10" class="{name}">{label}</text>' for at, name, label in places)
+
+
+def share_place(share: float) -> str:
+    """X coordinate of a share among whiskers."""
+    return f"{_MARGIN + (WHISKER - 2 * _MARGIN) * share:.1f}"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes of a document; shares have the whole range."""
+
+    title: str
+    series: Sequence[Series]
+    unit: Unit = ""
+
+
+def document(title: str, panels: Sequence[Panel], *, columns: int = 3, width: int | None = None) -> str:
+    """All panels in rows, under a title and a legend of their lines, as a complete SVG document.
+
+    A panel is 320 units wide by default, a single column of them 640, so that titles fit.
+    """
+    columns = max(1, min(columns, len(panels)))
+    width = width or (640 if columns == 1 else 320)
+    height = round(width * (0.5 if columns == 1 else 0.62))
+    whole, rows = columns * width, -(-len(panels) // columns)
+    entries, head = _legend({series.label: series.colour for panel in panels for series in panel.series}, whole)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole} {head + rows * height}"'
+        ' font-family="system-ui,sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>',
+        f'<text x="{_LEFT}" y="19" font-size="13" font-weight="600" fill="{_INK}">{escape(title)}</text>{entries}',
+    ]
+    for number, panel in enumerate(panels):
+        left, top = (number % columns) * width, head + (number // columns) * height
+        parts.append(f'<g transform="translate({left} {top})">{_panel(panel, width, height)}</g>')
+    return "".join(parts) + "</svg>\n"
+
+
+def _legend(legend: Mapping[str, int], width: int) -> tuple[str, int]:
+    """The entries of the legend, broken into lines, and the height of title and legend."""
+    parts: list[str] = []
+    x, y = width, _HEAD + 8 - _ROW
+    for label, colour in legend.items():
+        long = 45 + round(6.2 * len(label))
+        if x + long > width:
+            x, y = _LEFT, y + _ROW
+        parts.append(
+            f'<path d="M{x} {y - 4}h22" stroke="{_colour(colour)}" stroke-width="2"{_dash(colour)}/>'
+            f'<text x="{x + 27}" y="{y}" fill="{_INK}">{escape(label)}</text>'
+        )
+        x += long
+    return "".join(parts), y - 8 + _ROW
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _dash(number: int) -> str:
+    """Dash pattern, so that lines differ in more than their colour."""
+    dash = _DASHES[number % len(_DASHES)]
+    return f' stroke-dasharray="{dash}"' if dash else ""
+
+
+def _panel(panel: Panel, width: int, height: int) -> str:
+    """Title, labels, grid and lines."""
+    wide, high = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
+    axes = axes_of(panel.series, panel.unit, box=(wide, high), also=[0])
+    if panel.unit == "share":
+        axes = replace(axes, ticks=SHARES)
+    parts = [f'<text y="-10" font-weight="600" fill="{_INK}">{escape(panel.title)}</text><g fill="{_SOFT}">']
+    for tick, label in zip(axes.ticks, tick_labels(axes.ticks, panel.unit), strict=True):
+        parts.append(
+            f'<path d="M0 {axes.y(tick):g}h{wide}" stroke="{_LINE}"/>'
+            f'<text x="-5" y="{axes.y(tick) + 4:g}" text-anchor="end">{label}</text>'
+        )
+    parts += [
+        f'<text x="{axes.x(tick):g}" y="{high + 15}" text-anchor="middle">{tick:g}</text>'
+        for tick in round_ticks([axes.first, axes.last], 6)
+        if tick == int(tick) and axes.first <= tick <= axes.last
+    ]
+    parts.append(f'<text x="{wide / 2:g}" y="{high + 29}" text-anchor="middle">iteration</text></g>')
+    for series in panel.series:
+        inside = drawn(series, axes, _dash(series.colour))
+        parts.append(f'<g fill="none" color="{_colour(series.colour)}" stroke="currentcolor">{inside}</g>')
+    return f'<g transform="translate({_LEFT} {_TOP})">{"".join(parts)}</g>'
