@@ -34,7 +34,7 @@ LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "1", "U
 """All indexes are equal, which is safe because versions are pinned; the system's certificates; no other Python."""
 PIP_VARIABLES = {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
 """pip is compiled where it is; to compile it for one call would take longer than the call."""
-RETRY = "Packages installed so far are kept; run the same command again to continue."
+RETRY = "Downloaded packages are kept; run the same command again to continue."
 FAILURES = {
     "ensurepip|No module named venv": (
         "This Python has no venv module: on Debian and Ubuntu it is a separate package. Install it with `sudo apt-get "
