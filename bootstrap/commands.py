@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. Packages installed so far are kept; run the same command again to continue.", file=sys.stderr)
+        print("\nStopped. Downloaded packages are kept; run the same command again to continue.", file=sys.stderr)
         return 130
 
 

@@ -22,6 +22,8 @@ ENVIRONMENTS = {  # name: folder, lock files
     "vllm": (ROOT / ".venv-vllm", ["vllm"]),
 }
 PIP = "pip==26.3"  # for users, and for models that are downloaded as Python packages
+UNFINISHED = ".unfinished"
+"""File in a virtual environment while it is changed: uv would take half of a package for an installed one."""
 SPACE_CPU = 4 * machine.GIB
 SPACE_CUDA = 14 * machine.GIB
 NO_VLLM = """\
@@ -56,9 +58,10 @@ def ensure(name: str) -> Path:
 
 
 def works(folder: Path) -> bool:
-    """Whether a virtual environment has a Python that runs and is new enough."""
+    """Whether a virtual environment is complete, with a Python that runs and is new enough."""
     argv = [str(folder / "bin" / "python"), "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-    return Path(argv[0]).exists() and subprocess.run(argv, capture_output=True).returncode == 0
+    complete = Path(argv[0]).exists() and not (folder / UNFINISHED).exists()
+    return complete and subprocess.run(argv, capture_output=True).returncode == 0
 
 
 def _stamp(name: str) -> tuple[Path, str]:
@@ -78,16 +81,30 @@ def install(folder: Path, requirements: Sequence[str], gpu: bool | None = None) 
     Raises:
         SetupError: the disk is full, or a package is unavailable.
     """
-    has_torch = any(folder.glob(f"lib/python*/site-packages/torch-{torch_build.VERSION}[+.]*"))
+    usable = works(folder)
+    has_torch = usable and any(folder.glob(f"lib/python*/site-packages/torch-{torch_build.VERSION}[+.]*"))
     if not has_torch:
         space = SPACE_CUDA if torch_build.wants_cuda(gpu) else SPACE_CPU
         machine.require_space(ROOT, space, "to install Echoscope")
     uv.ensure()
-    if not works(folder):
-        instead = " instead of one whose Python is gone or too old" if folder.exists() else ""
-        shutil.rmtree(folder, ignore_errors=True)  # for example, half of one
+    if not usable:
+        instead = " instead of one that is unfinished, or whose Python is gone or too old" if folder.exists() else ""
+        shutil.rmtree(folder, ignore_errors=True)
         with step(f"Creating a virtual environment (Python {platform.python_version()}){instead}") as line:
             uv.run(line, "venv", "--clear", "--python", sys.executable, str(folder))
+    (packages,) = folder.glob("lib/python*/site-packages")
+    before = packages.stat().st_mtime_ns
+    (folder / UNFINISHED).touch()
+    try:
+        _fill(folder, requirements, gpu, has_torch)
+    except SetupError:
+        if packages.stat().st_mtime_ns == before:  # nothing was changed
+            (folder / UNFINISHED).unlink()
+        raise
+    (folder / UNFINISHED).unlink()
+
+
+def _fill(folder: Path, requirements: Sequence[str], gpu: bool | None, has_torch: bool) -> None:
     pip_install = ("pip", "install", "--python", str(folder / "bin" / "python"))
     title = "Installing the packages"
     if not has_torch:

@@ -32,7 +32,9 @@ FROM_PIP = {  # option of pip: variable of uv, and what separates several values
 }
 LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 """All indexes are equal, which is safe because versions are pinned; the system's certificates; no other Python."""
-RETRY = "Packages installed so far are kept; run the same command again to continue."
+PIP_VARIABLES = {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
+"""pip is compiled where it is; to compile it for one call would take longer than the call."""
+RETRY = "Downloaded packages are kept; run the same command again to continue."
 FAILURES = {
     "ensurepip|No module named venv": (
         "This Python has no venv module: on Debian and Ubuntu it is a separate package. Install it with `sudo apt-get "
@@ -64,9 +66,10 @@ def ensure() -> None:
         return
     with step("Fetching uv, which installs the packages") as line:
         if not _pip():
-            _checked(*progress.run([sys.executable, "-m", "venv", "--clear", str(PIP.parents[1])], line))
+            venv = [sys.executable, "-m", "venv", "--clear", str(PIP.parents[1])]
+            _checked(*progress.run(venv, line, env=PIP_VARIABLES))
         words = ("install", "--no-compile", "--disable-pip-version-check", "--upgrade", "--target", str(FOLDER))
-        _checked(*progress.run([*_pip(), *words, REQUIREMENT], line))
+        _checked(*progress.run([*_pip(), *words, REQUIREMENT], line, env=PIP_VARIABLES))
         _path.cache_clear()
 
 
@@ -109,7 +112,8 @@ def _pip() -> list[str]:
 @functools.cache
 def _pip_options() -> dict[str, str]:
     """pip's configuration: variables before files, and the section of its installer before the one for all commands."""
-    output = subprocess.run([*_pip(), "config", "list"], capture_output=True, text=True).stdout if _pip() else ""
+    argv, env = [*_pip(), "config", "list"], {**os.environ, **PIP_VARIABLES}
+    output = subprocess.run(argv, env=env, capture_output=True, text=True).stdout if _pip() else ""
     options: dict[str, str] = {}
     for section in (":env:", "install", "global"):
         for option, value in re.findall(rf"^{section}\.([\w-]+)=(.*)$", output, re.MULTILINE):

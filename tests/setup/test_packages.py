@@ -53,12 +53,18 @@ def test_set_up_installs_the_locked_versions_once_and_again_when_they_change(che
     assert checkout.make("install", PIP_INDEX_URL=UNREACHABLE).stdout == "", "packages for tests are enough to run"
 
 
-def test_a_virtual_environment_whose_python_is_gone_is_made_again(checkout: Checkout) -> None:
+@pytest.mark.parametrize("broken", ["its Python is gone", "set-up was interrupted"])
+def test_a_virtual_environment_that_does_not_work_is_made_again(checkout: Checkout, broken: str) -> None:
     checkout.make("install")
-    checkout.python.unlink()
-    checkout.python.symlink_to("/nowhere/python")
+    (module,) = checkout.folder.glob(".venv/lib/python*/site-packages/agent.py")
+    module.unlink()
+    if broken == "its Python is gone":
+        checkout.python.unlink()
+        checkout.python.symlink_to("/nowhere/python")
+    else:
+        (checkout.folder / ".venv" / packages.UNFINISHED).touch()
     done = checkout.make("install")
-    assert "instead of one whose Python is gone or too old" in done.stdout, done.stderr
+    assert "instead of one that is unfinished, or whose Python is gone or too old" in done.stdout, done.stderr
     assert checkout.version("agent") == "1"
 
 
@@ -132,6 +138,8 @@ def test_a_missing_version_an_unreachable_index_and_the_disk_end_set_up_with_a_s
         assert "Traceback" not in done.stderr
         assert "run the same command again" in done.stderr
         assert not list((checkout.folder / ".venv").glob(".installed*"))
+    checkout.lock(run="agent==1\n")
+    assert "Creating a virtual environment" not in checkout.make("install").stdout, "nothing was changed before"
 
 
 def test_where_neither_pip_nor_venv_can_fetch_uv_debians_package_is_named(checkout: Checkout, tmp_path: Path) -> None:
