@@ -8,15 +8,15 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from webapp.services.backup.archive import BackupError
-from webapp.services.backup.database_server import serve_new
 from webapp.services.backup.site_restore import read_archive, restore_backup
 from webapp.services.postgres import PostgresError
 
 
 class Command(BaseCommand):
-    help = "Restores a backup into an empty database and data folder. This version may be newer than the backup's."
+    help = "Restores a backup into an empty data folder. This version may be newer than the backup's."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,13 +28,12 @@ class Command(BaseCommand):
         try:
             archive = read_archive(options["file"], None if options["check"] else home)
             manifest = archive.manifest
-            contents = f"{sum(manifest.rows.values()):,} rows, folders of {len(manifest.runs)} runs"
+            contents = f"database and folders of {len(manifest.runs)} runs"
             if options["check"]:
                 self.stdout.write(f"{options['file']} is complete: {contents}, of {manifest.created_at}.")
                 return
-            with serve_new(home):
-                restored = restore_backup(archive, home)
-        except (BackupError, PostgresError) as error:
+            restored = restore_backup(archive, home)
+        except (BackupError, PostgresError, OperationalError) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"Restored {contents}, of {manifest.created_at}; {restored.migrated} migrations applied.")
         for warning in restored.warnings:

@@ -1,25 +1,23 @@
-"""Backup archives: a ZIP file whose manifest lists every member with its size and SHA-256.
+"""Backup archives: a ZIP file with the database's dump, the folders of runs and, as its last member, a manifest.
 
-The manifest is the last member. Members that it does not list are ignored, so that a checkpoint which the trainer
-deletes while it is copied can be left out afterwards.
+ZIP has a CRC-32 of each member. The comment of a run's file is its modification time in ns.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
+import math
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -30,44 +28,31 @@ class BackupError(Exception):
     """A backup or its restoration was refused or failed. The message gives the reason, what was kept and what to do."""
 
 
-class UpgradeError(BackupError):
-    """Everything was restored and is kept, but a migration failed."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A file of the archive: bytes, hex digest, and modification time in ns (0 for tables)."""
-
-    size: int
-    sha256: str
-    mtime_ns: int = 0
-
-
 @dataclass
 class ArchiveManifest:
     """Contents of an archive.
 
     Attributes:
         created_at: ISO time of the snapshot.
-        database: name of the schema and its definition (table_schema.py).
         migrations: (app, name) of the migrations that the database had.
-        rows: number of rows by table.
+        database_bytes: size of the database on the disk.
         runs: slug → iterations of the checkpoints of its folder.
         stored: slug → bytes of the copy in object storage, of runs that have one.
         key: fingerprint of the signing key.
         variables: names of the ECHOSCOPE_ variables that were set.
-        members: files of the archive.
+        left_out: folders whose members do not count: checkpoints that the trainer deleted while they were copied.
+        preview: what only archives of the preview have (preview_conversion.py).
     """
 
     created_at: str
-    database: dict[str, Any]
     migrations: list[tuple[str, str]]
-    rows: dict[str, int]
+    database_bytes: int = 0
     runs: dict[str, list[int]] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
     key: str = ""
     variables: list[str] = field(default_factory=list)
-    members: dict[str, Member] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    preview: dict[str, Any] = field(default_factory=dict)
 
 
 class ArchiveWriter:
@@ -75,7 +60,6 @@ class ArchiveWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.members: dict[str, Member] = {}
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
 
     def __enter__(self) -> ArchiveWriter:
@@ -87,34 +71,30 @@ class ArchiveWriter:
         self._zip = zipfile.ZipFile(self._file, "w", compresslevel=1)
         return self
 
-    def add(self, name: str, blocks: Iterable[bytes], *, compress: bool = True, mtime_ns: int = 0) -> None:
-        """Append a member."""
-        digest, size = hashlib.sha256(), 0
+    def add(self, name: str, source: IO[bytes], *, limit: float = math.inf, compress: bool = True) -> int:
+        """Append a member with the source's bytes, at most `limit`. Returns their number."""
+        size = 0
         self._zip.compression = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
         with self._zip.open(name, "w", force_zip64=True) as file:
-            for block in blocks:
-                digest.update(block)
-                size += len(block)
-                file.write(block)
-        self.members[name] = Member(size, digest.hexdigest(), mtime_ns)
+            while block := source.read(int(min(BLOCK, limit - size))):
+                size += file.write(block)
+        return size
 
-    def discard(self, folder: str) -> None:
-        """Leave the members of a folder out of the manifest."""
-        self.members = {name: member for name, member in self.members.items() if not name.startswith(f"{folder}/")}
+    def add_file(self, name: str, path: Path, *, compress: bool = True) -> int:
+        """Append a file with its present size, as a log grows while it is read. Returns its bytes. Raises OSError."""
+        with path.open("rb") as file:
+            facts = os.fstat(file.fileno())
+            size = self.add(name, file, limit=facts.st_size, compress=compress)
+        self._zip.getinfo(name).comment = str(facts.st_mtime_ns).encode()
+        return size
 
     def finish(self, manifest: ArchiveManifest) -> None:
-        """Write the manifest and give the archive its name. Raises BackupError if that name was taken meanwhile."""
-        manifest.members = self.members
-        self.add(MANIFEST, [json.dumps({"format": FORMAT, **asdict(manifest)}).encode()])
+        """Write the manifest and give the archive its name."""
+        self._zip.writestr(MANIFEST, json.dumps({"format": FORMAT, **asdict(manifest)}))
         self._zip.close()
         self._file.flush()
         os.fsync(self._file.fileno())
-        try:
-            os.link(self._partial, self.path)
-        except FileExistsError:
-            raise BackupError(f"{self.path} exists: nothing was written. Choose another name.") from None
-        except OSError:  # a file system without links
-            self._partial.rename(self.path)
+        self._partial.rename(self.path)
         sync_folder(self.path.parent)
 
     def __exit__(
@@ -131,48 +111,57 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """An archive on disk. `verify` before anything is changed because of it."""
+    """An archive on disk. `verify` before anything is changed because of it. The constructor raises BackupError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
             data = json.loads(self._zip.read(MANIFEST))
-            if not isinstance(data["format"], int) or data["format"] > FORMAT:
+            self.format = int(data.pop("format"))
+            if self.format > FORMAT:
                 raise BackupError(
                     f"{path} was written by a newer version of Echoscope: nothing was changed. Install that version."
                 )
-            self.manifest = _parse_manifest(data)
+            if self.format == 1:
+                data["preview"] = {name: data.pop(name) for name in ("database", "rows", "members")}
+            self.manifest = ArchiveManifest(**data)
+            self.manifest.migrations = [(app, name) for app, name in data["migrations"]]
         except OSError as error:
             raise BackupError(f"{path} cannot be read: {error.strerror or error}. Nothing was changed.") from None
         except DAMAGED as error:
             raise BackupError(self._damage(f"its contents cannot be listed ({error})")) from None
+        listed = self.manifest.preview.get("members")
+        left_out = tuple(f"{folder}/" for folder in self.manifest.left_out)
+        names = [name for name in self._zip.namelist() if listed is None or name in listed]
+        self.names = [name for name in names if name != MANIFEST and not name.startswith(left_out)]
 
     def verify(self) -> None:
         """Read every member and compare it with its checksum. Raises BackupError."""
-        for name, member in self.manifest.members.items():
-            if name != str(PurePosixPath(name)) or name.startswith("/") or ".." in name.split("/"):
-                raise BackupError(self._damage(f"{name!r} is not a valid name"))
-            for _ in self.blocks(name, member):
-                pass
-
-    def blocks(self, name: str, member: Member | None = None) -> Iterator[bytes]:
-        """Contents of a member. Raises BackupError at its end if it differs from the manifest."""
-        member = member or self.manifest.members[name]
-        digest, size = hashlib.sha256(), 0
         try:
-            with self._zip.open(name) as file:
-                while block := file.read(BLOCK):
-                    digest.update(block)
-                    size += len(block)
-                    yield block
+            broken: object = self._zip.testzip()
         except DAMAGED as error:
-            raise BackupError(self._damage(f"{name}: {error}")) from None
-        if (size, digest.hexdigest()) != (member.size, member.sha256):
-            raise BackupError(self._damage(f"{name} has changed"))
+            broken = error
+        if broken:
+            raise BackupError(self._damage(f"{broken} has changed"))
 
-    def close(self) -> None:
-        self._zip.close()
+    def open(self, name: str) -> IO[bytes]:
+        """Contents of a member, to read in sequence."""
+        return self._zip.open(name)
+
+    def extract_folder(self, folder: str, target: Path) -> None:
+        """Extract `folder` into `target`, with the files' modification times. Raises OSError."""
+        for name in self._names_in(folder):
+            path = self._zip.extract(name, target)
+            if mtime_ns := int(self._zip.getinfo(name).comment or 0):
+                os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    def bytes_in(self, folder: str) -> int:
+        """Bytes that `folder` takes when it is extracted."""
+        return sum(self._zip.getinfo(name).file_size for name in self._names_in(folder))
+
+    def _names_in(self, folder: str) -> list[str]:
+        return [name for name in self.names if name.startswith(f"{folder}/")]
 
     def _damage(self, problem: str) -> str:
         return (
@@ -188,10 +177,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _parse_manifest(data: dict[str, Any]) -> ArchiveManifest:
-    values = {name: value for name, value in data.items() if name != "format"}
-    values["members"] = {name: Member(**member) for name, member in data["members"].items()}
-    values["migrations"] = [(app, name) for app, name in data["migrations"]]
-    return ArchiveManifest(**values)

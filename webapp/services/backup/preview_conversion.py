@@ -13,7 +13,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,18 @@ from urllib.parse import parse_qsl, urlencode
 import yaml
 from django.apps import apps
 from django.core.management import call_command
-from django.db import connections
+from django.core.management.color import no_style
+from django.db import connection
 from psycopg import sql
-from psycopg.types.json import Jsonb
 from pydantic import ValidationError
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, CONFIG_FILE, JOURNAL_FILE
+from webapp.alerts.models import Rule
+from webapp.runs.models import Run
+from webapp.saved_views.models import SavedView
 from webapp.services.backup.archive import ArchiveManifest, ArchiveReader, BackupError
-from webapp.services.backup.site_backup import SEQUENCES, TABLES
-from webapp.services.backup.table_rows import copy_in
-from webapp.services.backup.table_schema import Connection, Schema, read_schema, set_sequence_values
+from webapp.studies.models import Study
 
 COMMIT = "ccb229f6"
 _FIRST = ("runs", "0001_squashed")
@@ -48,6 +50,8 @@ _NEEDED = {
     ("trajectories", "0014_unknown_tokens_and_format"),
 }
 _MIGRATIONS = "django_migrations"
+_DROPPED = {"teams_removal": {"kind", "subject", "data"}}
+"""Columns of the preview that this version has no use for, by table."""
 _SECRET = "echosec_"
 _STARTED = b'"type":"run_started"'
 _RENAMED = {
@@ -102,97 +106,95 @@ def is_preview(manifest: ArchiveManifest) -> bool:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def create_current_tables(using: str) -> None:
-    """Create the tables of this version in an empty database, and commit them."""
-    call_command("migrate", database=using, interactive=False, verbosity=0)
-    connections[using].close()
+def load(archive: ArchiveReader, runs: Path) -> None:
+    """Create the tables of this version with the converted rows, in Django's open transaction.
+
+    The extracted folders of runs below `runs` are converted in place. Raises BackupError.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN "
+            "('lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout')"
+        )
+        call_command("migrate", interactive=False, verbosity=0)
+        _load_rows(archive, cursor)
+        for statement in connection.ops.sequence_reset_sql(no_style(), list(_models().values())):
+            cursor.execute(statement)
+        call_command("migrate", interactive=False, verbosity=0)  # content types and permissions of new models
+    _convert(runs)
 
 
-def drop_tables(connection: Connection) -> None:
-    """Drop all tables, after a restoration that failed, and commit."""
-    for table in read_schema(connection).tables:
-        connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(table)))
-    connection.commit()
-
-
-def load_rows(archive: ArchiveReader, connection: Connection, schema: Schema) -> None:
-    """Copy the rows of the archive, with tables of `schema`, into the tables of this version, which exist.
+def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
+    """Replace the rows of this version's tables by those of the archive.
 
     Columns that were added since get the default of their field. Raises BackupError if a table or column is gone.
     """
-    current = read_schema(connection)
-    kept = [table for table in current.tables if table != _MIGRATIONS]
-    connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, kept))))
-    defaults = _defaults(current, schema)
-    alter = sql.SQL("ALTER TABLE {} ALTER COLUMN {} ")
-    for (table, column), value in defaults.items():
-        changed = sql.SQL("SET DEFAULT {}").format(sql.Literal(value))
-        connection.execute(alter.format(sql.Identifier(table), sql.Identifier(column)) + changed)
-    for table in schema.tables:
-        if table == _MIGRATIONS:
-            continue
-        if missing := set(schema.stored_columns(table)) - set(current.stored_columns(table)):
+    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a table with pending checks cannot be emptied
+    models = _models()
+    cursor.execute(sql.SQL("TRUNCATE {}").format(_names(models)))
+    cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    former: dict[str, dict[str, str]] = {}
+    for column in archive.manifest.preview["database"]["schema"]["columns"]:
+        if not column["generated"] and column["table"] != _MIGRATIONS:
+            former.setdefault(column["table"], {})[column["name"]] = column["type"]
+    for table, types in former.items():
+        fields = {field.column: field for field in models[table]._meta.local_fields} if table in models else {}
+        if missing := types.keys() - fields.keys() - _DROPPED.get(table, set()):
             raise BackupError(f"This version has no {table} with {', '.join(sorted(missing))}: nothing was restored.")
-        rows = copy_in(connection, schema, table, archive.blocks(f"{TABLES}/{table}"))
-        if rows != archive.manifest.rows[table]:
-            raise BackupError(
-                f"{rows} rows of {table} arrived instead of {archive.manifest.rows[table]}: nothing was restored."
-            )
-    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a table with pending checks cannot be altered
-    for table, column in defaults:
-        connection.execute(alter.format(sql.Identifier(table), sql.Identifier(column)) + sql.SQL("DROP DEFAULT"))
-    names = {(column.table, column.name): column.sequence for column in current.columns}
-    values = archive.manifest.database[SEQUENCES]
-    set_sequence_values(
-        connection,
-        {
-            str(names[column.table, column.name]): tuple(values[column.sequence])
-            for column in schema.columns
-            if column.sequence in values and column.table != _MIGRATIONS
-        },
-    )
+        definitions = (sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items())
+        cursor.execute(sql.SQL("CREATE TEMPORARY TABLE former ({})").format(sql.SQL(", ").join(definitions)))
+        with cursor.copy("COPY former FROM STDIN") as copy, archive.open(f"tables/{table}") as rows:
+            shutil.copyfileobj(rows, copy)
+        kept = [name for name in types if name in fields]
+        added = {
+            name: _default(field)
+            for name, field in fields.items()
+            if name not in types and not field.null and not field.generated
+        }
+        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM former").format(
+            sql.Identifier(table),
+            _names([*kept, *added]),
+            sql.SQL(", ").join([*map(sql.Identifier, kept), *map(sql.Literal, added.values())]),
+        )
+        cursor.execute(statement)
+        if cursor.rowcount != (expected := archive.manifest.preview["rows"][table]):
+            raise BackupError(f"{cursor.rowcount} rows of {table} arrived instead of {expected}: nothing was restored.")
+        cursor.execute("DROP TABLE former")
 
 
-def _defaults(current: Schema, former: Schema) -> dict[tuple[str, str], Any]:
-    """(table, column) → default of the columns that were added to a table since and must have a value."""
-    known = {(column.table, column.name) for column in former.columns}
-    tables = set(former.tables)
-    fields = {
-        (model._meta.db_table, field.column): field for model in apps.get_models() for field in model._meta.local_fields
-    }
-    result = {}
-    for column in current.columns:
-        place = (column.table, column.name)
-        if column.table in tables and place not in known and column.not_null and column.default is None:
-            field = fields[place]
-            value = field.get_default()
-            result[place] = json.dumps(value) if isinstance(value, dict | list) else value
-    return result
+def _models() -> dict[str, Any]:
+    """Models by table."""
+    models = apps.get_models(include_auto_created=True)
+    return {model._meta.db_table: model for model in models if not model._meta.proxy}
+
+
+def _names(names: Iterable[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _default(field: Any) -> Any:
+    value = field.get_default()
+    return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 # -- what rows and files contain --------------------------------------------------------------------------------------
 
 
-def convert(connection: Connection, runs: Path) -> None:
-    """Convert rows, in the connection's transaction, and the extracted folders of runs below `runs`."""
-    connection.execute("UPDATE runs_run SET data_folder = '', journal_tail = ''")
-    for key, slug, config, began in connection.execute(
-        "SELECT id, slug, config, journal_offset > 0 FROM runs_run"
-    ).fetchall():
-        converted = current_config(config, _meanings(runs / slug) if began else None)
-        if converted != config:
-            connection.execute("UPDATE runs_run SET config = %s WHERE id = %s", [Jsonb(converted), key])
-        if (runs / slug).is_dir():
-            _convert_folder(runs / slug, converted)
-    for key, spec in connection.execute("SELECT id, spec FROM studies_study").fetchall():
-        connection.execute("UPDATE studies_study SET spec = %s WHERE id = %s", [Jsonb(current_spec(spec)), key])
-    for key, secret, former in connection.execute("SELECT id, secret, former_secrets FROM alerts_rule").fetchall():
-        connection.execute(
-            "UPDATE alerts_rule SET secret = %s, former_secrets = %s WHERE id = %s",
-            [current_secret(secret), Jsonb([it | {"secret": current_secret(it["secret"])} for it in former]), key],
-        )
-    for key, query in connection.execute("SELECT id, query FROM saved_views_savedview").fetchall():
-        connection.execute("UPDATE saved_views_savedview SET query = %s WHERE id = %s", [current_query(query), key])
+def _convert(runs: Path) -> None:
+    Run.objects.update(data_folder="", journal_tail="")
+    for run in Run.objects.only("slug", "config", "journal_offset"):
+        converted = current_config(run.config, _meanings(runs / run.slug) if run.journal_offset > 0 else None)
+        if converted != run.config:
+            Run.objects.filter(pk=run.pk).update(config=converted)
+        if (runs / run.slug).is_dir():
+            _convert_folder(runs / run.slug, converted)
+    for study in Study.objects.only("spec"):
+        Study.objects.filter(pk=study.pk).update(spec=current_spec(study.spec))
+    for rule in Rule.objects.only("secret", "former_secrets"):
+        former = [entry | {"secret": current_secret(entry["secret"])} for entry in rule.former_secrets]
+        Rule.objects.filter(pk=rule.pk).update(secret=current_secret(rule.secret), former_secrets=former)
+    for view in SavedView.objects.only("query"):
+        SavedView.objects.filter(pk=view.pk).update(query=current_query(view.query))
 
 
 def current_config(config: Mapping[str, Any], meanings: int | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Creation of a backup: tables of one snapshot, folders of runs, list of copies in object storage, signing key."""
+"""Creation of a backup: dump of the database, folders of runs, list of copies in object storage, signing key."""
 
 from __future__ import annotations
 
@@ -8,26 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS
+import psycopg
 from django.utils.crypto import salted_hmac
-from psycopg import sql
 
 from webapp.runs import object_storage
 from webapp.services.backup.archive import ArchiveManifest, ArchiveWriter, BackupError
-from webapp.services.backup.database_server import connect, lift_timeouts
+from webapp.services.backup.embedded_server import dump, existing_server, is_external
 from webapp.services.backup.run_folders import FOLDER, copy_folder
-from webapp.services.backup.table_rows import copy_out
-from webapp.services.backup.table_schema import (
-    Connection,
-    Schema,
-    current_schema,
-    other_objects,
-    read_schema,
-    sequence_values,
-)
 
-TABLES = "tables"
-SEQUENCES = "sequences"
+DUMP = "database.dump"
 KEY_FILE = "secret_key"
 SECRET_KEY_VARIABLE = "ECHOSCOPE_SECRET_KEY"
 
@@ -41,35 +30,31 @@ class BackupSummary:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """What the snapshot holds about a run's files."""
-
-    slug: str
-    journal_offset: int
-    copy: str
-
-
-def create_backup(path: Path, home: Path, using: str = DEFAULT_DB_ALIAS) -> BackupSummary:
+def create_backup(path: Path, home: Path) -> BackupSummary:
     """Write a backup of the site while it runs. Raises BackupError; then there is no file of that name.
 
-    The tables are read first, in one snapshot. Journals are read afterwards and only grow, so each holds at least the
+    The database is read first, in one snapshot. Journals are read afterwards and only grow, so each holds at least the
     events that the snapshot knows; the site ingests the others after a restoration.
     """
     path = path.absolute()
+    if is_external():
+        raise BackupError(
+            f"DATABASE_URL is set: back up that server with its own pg_dump, and then copy {home / FOLDER} and "
+            f"{home / KEY_FILE} (docs/operations.md, “External PostgreSQL”)."
+        )
     if path.exists():
         raise BackupError(f"{path} exists: nothing was written. Choose another name.")
     if not path.parent.is_dir():
         raise BackupError(f"There is no folder {path.parent}: create it, or choose another one.")
     with ArchiveWriter(path) as archive:
-        with connect(using) as connection:
-            report, runs = _copy_database(archive, connection)
+        with existing_server(home) as server, psycopg.connect(server.url()) as connection:
+            report, runs, snapshot = _read_snapshot(connection)
+            with dump(server, snapshot) as source:
+                archive.add(DUMP, source, compress=False)
         _copy_runs(archive, home, runs, report)
         key = home / KEY_FILE
         if not os.environ.get(SECRET_KEY_VARIABLE) and key.exists():
-            archive.add(KEY_FILE, [key.read_bytes()])
-        report.manifest.key = fingerprint()
-        report.manifest.variables = sorted(name for name in os.environ if name.startswith("ECHOSCOPE_"))
+            archive.add_file(KEY_FILE, key)
         archive.finish(report.manifest)
     report.bytes = path.stat().st_size
     return report
@@ -80,61 +65,47 @@ def fingerprint() -> str:
     return salted_hmac("webapp.services.backup", "fingerprint", algorithm="sha256").hexdigest()[:16]
 
 
-def _copy_database(archive: ArchiveWriter, connection: Connection) -> tuple[BackupSummary, list[StoredRun]]:
+def _read_snapshot(connection: psycopg.Connection[Any]) -> tuple[BackupSummary, list[tuple[str, int, str]], str]:
+    """Summary, (slug, journal_offset, copy) of all runs, and the snapshot's name while the transaction is open."""
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    lift_timeouts(connection)
-    schema = read_schema(connection)
-    if "django_migrations" not in schema.tables or "runs_run" not in schema.tables:
-        raise BackupError(
-            f"The database has no tables of Echoscope in the schema {current_schema(connection) or '(none)'}: there is "
-            "nothing to back up. Check DATABASE_URL and ECHOSCOPE_DATA_DIR."
-        )
-    rows = _copy_tables(archive, connection, schema)
-    migrations = [
-        (app, name) for app, name in connection.execute("SELECT app, name FROM django_migrations ORDER BY id")
-    ]
-    database: dict[str, Any] = {"schema": schema.to_json(), SEQUENCES: sequence_values(connection, schema)}
-    manifest = ArchiveManifest(datetime.now(UTC).isoformat(timespec="seconds"), database, migrations, rows)
-    report = BackupSummary(manifest)
-    if others := other_objects(connection):
-        report.warnings.append(f"Not part of the backup, because Echoscope did not create them: {', '.join(others)}.")
-    statement = sql.SQL("SELECT slug, journal_offset, copy FROM runs_run ORDER BY slug")
-    return report, [StoredRun(*row) for row in connection.execute(statement)]
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    try:
+        migrations = connection.execute("SELECT app, name FROM django_migrations ORDER BY id").fetchall()
+        runs = connection.execute("SELECT slug, journal_offset, copy FROM runs_run ORDER BY slug").fetchall()
+    except psycopg.errors.UndefinedTable:
+        raise BackupError("The database has no tables of Echoscope: there is nothing to back up.") from None
+    facts = "SELECT pg_export_snapshot(), pg_database_size(current_database())"
+    ((snapshot, size),) = connection.execute(facts).fetchall()
+    manifest = ArchiveManifest(datetime.now(UTC).isoformat(timespec="seconds"), migrations, size, key=fingerprint())
+    manifest.variables = sorted(name for name in os.environ if name.startswith("ECHOSCOPE_"))
+    return BackupSummary(manifest), runs, snapshot
 
 
-def _copy_tables(archive: ArchiveWriter, connection: Connection, schema: Schema) -> dict[str, int]:
-    rows = {}
-    for table in schema.tables:
-        count: list[int] = []
-        archive.add(f"{TABLES}/{table}", copy_out(connection, schema, table, count))
-        (rows[table],) = count
-    return rows
-
-
-def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[StoredRun], report: BackupSummary) -> None:
+def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[tuple[str, int, str]], report: BackupSummary) -> None:
     """Copy folders that are here; list copies in object storage, which is backed up by its own means."""
     storage = object_storage.configured_storage()
-    for run in runs:
-        folder = home / FOLDER / run.slug
-        here = folder.is_dir() and object_storage.is_current(folder, run.copy)
+    for slug, journal_offset, copy in runs:
+        folder = home / FOLDER / slug
+        here = folder.is_dir() and object_storage.is_current(folder, copy)
         if here:
-            checkpoints, journal = copy_folder(archive, folder, run.slug)
-            report.manifest.runs[run.slug] = checkpoints
-            if journal < run.journal_offset:
+            copied = copy_folder(archive, folder, slug)
+            report.manifest.runs[slug] = copied.checkpoints
+            report.manifest.left_out += copied.left_out
+            if copied.journal < journal_offset:
                 report.warnings.append(
-                    f"Run {run.slug}: its journal has {journal:,} bytes, of {run.journal_offset:,} in the database. "
+                    f"Run {slug}: its journal has {copied.journal:,} bytes, of {journal_offset:,} in the database. "
                     "Its page shows everything; to train it further, rebuild it first (manage.py rebuild_run)."
                 )
         size = None
         if storage is not None:
             try:
-                size = object_storage.size(storage, run.slug)
+                size = object_storage.size(storage, slug)
             except object_storage.failures() as error:
-                report.warnings.append(f"Run {run.slug}: its copy in object storage cannot be read ({error}).")
+                report.warnings.append(f"Run {slug}: its copy in object storage cannot be read ({error}).")
         if size is not None:
-            report.manifest.stored[run.slug] = size
-        elif not here and run.journal_offset:
+            report.manifest.stored[slug] = size
+        elif not here and journal_offset:
             report.warnings.append(
-                f"Run {run.slug}: its folder is not on this machine and it has no copy in object storage. The backup "
+                f"Run {slug}: its folder is not on this machine and it has no copy in object storage. The backup "
                 "has its pages, but no log and no checkpoints."
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from tests.webapp.conftest import People
 from tests.webapp.full_site_fixture import create_full_site
 from trainer.config.run import RunConfig
 from webapp.runs.models import Run
-from webapp.services.backup.database_server import pointed_at
+from webapp.services.addresses import FILE, Addresses
+from webapp.services.backup.embedded_server import pointed_at
 from webapp.services.postgres import Postgres
 from webapp.teams.actions import do_create_team, do_create_token, do_create_user, do_set_role
 from webapp.teams.models import Membership
@@ -66,6 +68,12 @@ def served(url: str, home: Path) -> Iterator[None]:
     """Django serves the site of another database and folder."""
     with override_settings(ECHOSCOPE_DATA_DIR=home, PASSWORD_HASHERS=HASHERS), pointed_at(url):
         yield
+
+
+def attach(home: Path, server: Postgres) -> None:
+    """Make the server of the tests the embedded server of the folder, whose site runs."""
+    (home / "postgres" / "data").mkdir(parents=True)
+    (home / FILE).write_text(json.dumps(asdict(Addresses(server.port, server.password, 0, ""))))
 
 
 def create_small_site(url: str, home: Path) -> SmallSite:

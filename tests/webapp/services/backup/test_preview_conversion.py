@@ -31,7 +31,6 @@ from webapp.saved_views.models import SavedView
 from webapp.services.backup import preview_conversion
 from webapp.services.backup.archive import MANIFEST, BackupError
 from webapp.services.backup.site_restore import Restored, read_archive, restore_backup
-from webapp.services.backup.table_schema import Connection, read_schema
 from webapp.services.postgres import Postgres
 from webapp.studies.models import Study
 from webapp.studies.study_spec import GridSpec, read_spec
@@ -76,7 +75,7 @@ def moved(
 
 
 def test_no_row_is_lost(moved: Moved) -> None:
-    kept = moved.restored.manifest.rows
+    kept = moved.restored.manifest.preview["rows"]
     assert min(kept[table] for table in ("trajectories_turn", "annotations_comment", "reports_report")) > 0
     with psycopg.connect(moved.url) as connection:
         found = {table: _count(connection, table) for table in kept}
@@ -88,7 +87,7 @@ def test_no_row_is_lost(moved: Moved) -> None:
 
 def test_the_tables_are_those_of_a_new_site(moved: Moved) -> None:
     with psycopg.connect(moved.url) as connection, psycopg.connect(moved.new_site) as new:
-        assert read_schema(connection) == read_schema(new)
+        assert _columns(connection) == _columns(new)
 
 
 def test_pages_open(moved: Moved) -> None:
@@ -145,8 +144,13 @@ def test_a_restoration_that_fails_leaves_nothing(postgres_server: Postgres, move
     with served(url, home), pytest.raises(BackupError, match="rows of trajectories_turn arrived"):
         restore_backup(read_archive(wrong, home), home)
     with psycopg.connect(url) as connection:
-        assert read_schema(connection).tables == []
+        assert _columns(connection) == []
     assert list((home / "runs").iterdir()) == []
+    with (
+        served(moved.url, tmp_path),
+        pytest.raises(BackupError, match=r"database moved is not empty: it has \d+ tables"),
+    ):
+        read_archive(ARCHIVE, tmp_path)
 
 
 def test_an_older_preview_has_to_be_updated_first() -> None:
@@ -181,7 +185,15 @@ def test_a_run_that_began_keeps_what_its_settings_meant(
     assert {name: now for name, _, now in before.differences(after)} == changed
 
 
-def _count(connection: Connection, table: str) -> int:
+def _count(connection: psycopg.Connection[Any], table: str) -> int:
     row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def _columns(connection: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
+    """Table, name, type, default and nullability of all columns."""
+    return connection.execute(
+        "SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns "
+        "WHERE table_schema = 'public' ORDER BY 1, 2"
+    ).fetchall()

@@ -27,7 +27,7 @@ from webapp.runs.inputs.run_models import RunModel
 from webapp.runs.launch.creation import do_create_run
 from webapp.runs.models import Checkpoint, Run
 from webapp.runs.run_files import RunFiles
-from webapp.services.backup.archive import ArchiveWriter
+from webapp.services.backup.archive import ArchiveManifest, ArchiveReader, ArchiveWriter
 from webapp.services.backup.run_folders import copy_folder
 from webapp.worker.files import model_input
 from webapp.worker.files.model_input import ModelUnavailable
@@ -143,8 +143,9 @@ def test_the_copy_of_a_checkpoint_is_in_storage_and_in_backups_too(
     weights = start(run) / "weights"
     kept = f".initial/{trained.slug}/checkpoints/000004"
     with ArchiveWriter(tmp_path / "backup.zip") as archive:
-        assert copy_folder(archive, run.folder, run.slug)[0] == [], "it is no checkpoint of the run itself"
-        assert f"runs/{run.slug}/{kept}/weights" in archive.members
+        assert copy_folder(archive, run.folder, run.slug).checkpoints == [], "it is no checkpoint of the run itself"
+        archive.finish(ArchiveManifest("", []))
+    assert f"runs/{run.slug}/{kept}/weights" in ArchiveReader(tmp_path / "backup.zip").names
     another_machine(run)
     another_machine(trained)
     object_storage.delete(storage, trained.slug)
