@@ -129,7 +129,6 @@ ADDRESSES: dict[str, Address] = {
     "report-visibility": Address("writer", "post", data={"visibility": "team"}),
     "report-archive": Address("writer", "post"),
     "report-delete": Address("author", "post"),
-    "report-undelete": Address("author", "post"),
     "report-history": Address("reader", page=True),
     "report-revision": Address("reader", page=True),
     "report-restore": Address("writer", "post"),

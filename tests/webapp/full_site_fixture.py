@@ -17,7 +17,7 @@ from webapp.alerts.models import AlertAddress, Rule
 from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import Mention
 from webapp.notifications.models import Notification
-from webapp.reports.actions import do_create_report, do_delete_report
+from webapp.reports.actions import do_create_report
 from webapp.runs.models import Run, StoredModel, Worker
 from webapp.saved_views.actions import do_save_view
 from webapp.saved_views.models import SavedView
@@ -153,11 +153,9 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known |= {f"slug of {name}": rule.slug for name in of_rule} | {"delivery_slug": delivery.slug}
     body = f"What **broke**?\n\n/t/{trajectory.slug}\n\n/runs/{run.slug}/evaluation\n\n/runs/{run.slug}/curves\n"
     report = do_create_report(people.team, people.owner, "Where it broke", body, frozenset())
-    deleted = do_create_report(people.team, people.owner, "Gone", "", frozenset())
-    do_delete_report(deleted)
     of_report = ("", "-blocks", "-picture", "-edit", "-visibility", "-archive", "-delete", "-history", "-revision")
     known |= {f"slug of report{name}": report.slug for name in (*of_report, "-restore", "-export")}
-    known |= {"slug of report-undelete": deleted.slug, "number": 1, "kind of report-export": "html"}
+    known |= {"number": 1, "kind of report-export": "html"}
     spec = CatalogueSpec(study="figure-9", scale="smoke", seeds=1)
     study = do_create_study(people.team, people.owner, spec, planned(spec))
     known |= {f"slug of study{name}": study.slug for name in ("", "-export", "-visibility", "-request")}

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F
+from django.dispatch import receiver
 from django.utils import timezone
 
 from webapp.alerts import messages
@@ -19,8 +20,8 @@ from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
 from webapp.core.names import one_line
 from webapp.runs.models import Run
-from webapp.teams import removals
 from webapp.teams.models import Membership, Removal, Team, User
+from webapp.teams.removals import do_remove, restored
 
 logger = logging.getLogger(__name__)
 
@@ -86,12 +87,19 @@ def do_switch_rule(rule: Rule, on: bool, user: User | None = None) -> Rule:
     return rule
 
 
-@transaction.atomic
-def do_delete_rule(rule: Rule, by: User | None = None) -> Removal:
-    """Delete the rule with its delivery log. Returns what undoes it."""
-    rows, team = removals.rows_of(rule), rule.team
-    rule.delete()
-    return removals.record(Removal.Kind.RULE, team, by, f"the alert rule “{rule.name}”", {"rows": rows})
+def do_delete_rule(rule: Rule, by: User | None = None) -> Removal | None:
+    """Delete the rule with its delivery log. Returns what undoes it; events since then are delivered afterwards."""
+    rows, name = Rule.objects.filter(pk=rule.pk), f"the alert rule “{rule.name}”"
+    return do_remove(rows, team=rule.team, by=by, name=name, role=Membership.Role.MEMBER)
+
+
+@receiver(restored, sender=Membership)
+def _switch_rules_on(rows: list[Membership], **kwargs: Any) -> None:
+    """Switch on what was switched off because its author left the team, and only because of that."""
+    for member in rows:
+        reason = former_member_reason(member.user.get_username())
+        off = Rule.objects.filter(team=member.team_id, author=member.user_id, enabled=False, disabled_reason=reason)
+        off.update(enabled=True, disabled_reason="")
 
 
 @transaction.atomic

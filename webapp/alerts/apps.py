@@ -11,8 +11,7 @@ class AlertsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.alerts import delivery, rule_undo
+        from webapp.alerts import delivery
 
-        rule_undo.register_undos()
         every(DETECTION_INTERVAL, "alert detection", delivery.Detector().detect)
         every(DELIVERY_INTERVAL, "alert delivery", delivery.deliver_due)

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from webapp.alerts.signatures import new_secret
 from webapp.core import ids
+from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Membership, Team, User
 
@@ -28,7 +29,7 @@ class RuleQuerySet(models.QuerySet["Rule"]):
         return self.filter(~models.Exists(places.filter(user__is_active=True)))
 
 
-class Rule(models.Model):
+class Rule(SoftDeleted):
     """Events of runs that a team is alerted to, and the channel."""
 
     class Event(models.TextChoices):
@@ -81,7 +82,7 @@ class Rule(models.Model):
     since = models.DateTimeField(default=timezone.now, help_text="Earlier events are not delivered.")
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = RuleQuerySet.as_manager()
+    objects = NotDeleted.from_queryset(RuleQuerySet)()
 
     class Meta:
         ordering = ["name", "pk"]
@@ -144,7 +145,7 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
 
     def due(self, now: datetime) -> DeliveryQuerySet:
         """Pending deliveries whose next attempt is due. Switching a rule off fails its pending deliveries."""
-        return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now)
+        return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, rule__deleted_at=None)
 
 
 class Delivery(models.Model):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import F
+from django.dispatch import receiver
 from django.utils import timezone
 
 from webapp.annotations.markup import mentioned_names, normal_tag
@@ -21,10 +24,8 @@ from webapp.annotations.models import (
     Tagging,
 )
 from webapp.core.publisher import notify_annotations, notify_inbox
-from webapp.teams import removals
-from webapp.teams.access import role_in
-from webapp.teams.models import Removal, User
-from webapp.teams.removals import UndoRefused
+from webapp.teams.models import Membership, Removal, User
+from webapp.teams.removals import UNREADABLE, do_remove, restored
 from webapp.trajectories.models import Trajectory
 
 MAX_TAGS = 20
@@ -102,31 +103,21 @@ def do_edit_comment(comment: Comment, text: str) -> Comment:
 
 
 @transaction.atomic
-def do_delete_comment(comment: Comment, by: User | None = None) -> Removal:
+def do_delete_comment(comment: Comment, by: User | None = None) -> Removal | None:
     """Delete a comment with its mentions. Returns what undoes it."""
-    trajectory = comment.trajectory
-    rows = removals.rows_of(comment)
-    comment.delete()
-    _count_change(trajectory)
-    name = f"a comment on an attempt of “{trajectory.run.title}”"
-    return removals.record(Removal.Kind.COMMENT, trajectory.run.team, by, name, {"rows": rows}, subject=trajectory.slug)
+    run, rows = comment.trajectory.run, Comment.objects.filter(pk=comment.pk)
+    name = f"a comment on an attempt of “{run.title}”"
+    removal = do_remove(rows, team=run.team, by=by, name=name, role=Membership.Role.VIEWER)
+    _count_change(comment.trajectory)
+    return removal
 
 
-def restore_comment(removal: Removal) -> None:
-    """Put a deleted comment back with its mentions and notifications. Raises UndoRefused."""
-    trajectory = Trajectory.objects.filter(slug=removal.subject).first()
-    if trajectory is None:
-        raise UndoRefused("The attempt that it was about no longer exists.")
-    removals.do_put_back((removal.data or {})["rows"])
-    _count_change(trajectory)
-
-
-def may_restore_comment(user: User, removal: Removal) -> bool:
-    """Whether the user deleted it or is an admin of its team, and still sees its trajectory as a member."""
-    if removal.team_id is None or role_in(user, removal.team_id) is None:
-        return False
-    readable = Trajectory.objects.visible_to(user).filter(slug=removal.subject).exists()
-    return readable and removals.by_remover_or_admin(user, removal)
+@receiver(restored, sender=Comment)
+def _show_again(rows: list[Comment], user: User, **kwargs: Any) -> None:
+    for comment in rows:
+        if not Trajectory.objects.visible_to(user).filter(pk=comment.trajectory_id).exists():
+            raise PermissionDenied(UNREADABLE)
+        _count_change(comment.trajectory)
 
 
 def do_read_mentions(user: User, slug: str | None = None) -> int:

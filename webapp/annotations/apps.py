@@ -10,10 +10,6 @@ class AnnotationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.annotations import actions, mention_mail
-        from webapp.teams import removals
-        from webapp.teams.models import Removal
+        from webapp.annotations import mention_mail
 
-        undo = removals.Undo(actions.restore_comment, actions.may_restore_comment, "Write it again.")
-        removals.register(Removal.Kind.COMMENT, undo)
         every(MAIL_EVERY, "mention mails", mention_mail.send_due)

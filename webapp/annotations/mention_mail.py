@@ -28,7 +28,8 @@ def send_due() -> int:
     if not mail_is_configured():
         return 0
     now = timezone.now()
-    due = Mention.objects.filter(mail_at__lte=now).select_related("user", "comment__author", "comment__trajectory__run")
+    due = Mention.objects.filter(mail_at__lte=now, comment__deleted_at=None)
+    due = due.select_related("user", "comment__author", "comment__trajectory__run")
     sent = 0
     for mention in due.order_by(F("mail_at"))[:BATCH_SIZE]:
         if not Mention.objects.of(mention.user).filter(pk=mention.pk).exists():

@@ -8,6 +8,7 @@ from django.db import models
 from django.urls import reverse
 
 from webapp.core import ids
+from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import Trajectory
@@ -82,7 +83,7 @@ class Tagging(models.Model):
         return f"{self.tag} on {self.trajectory_id}"
 
 
-class Comment(models.Model):
+class Comment(SoftDeleted):
     """A comment on a trajectory or on one of its turns. Plain text."""
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
@@ -92,6 +93,8 @@ class Comment(models.Model):
     text = models.CharField(max_length=MAX_COMMENT_LENGTH)
     created_at = models.DateTimeField(auto_now_add=True)
     edited_at = models.DateTimeField(null=True, blank=True)
+
+    objects = NotDeleted["Comment"]()
 
     class Meta:
         ordering = ["created_at", "pk"]
@@ -112,7 +115,9 @@ class MentionQuerySet(models.QuerySet["Mention"]):
         if not user.is_authenticated:
             return self.none()
         runs = Run.objects.of_teams_of(user)
-        return self.filter(user_id=user.pk, comment__trajectory__run__in=runs.values("pk")).order_by("-pk")
+        return self.filter(
+            user_id=user.pk, comment__deleted_at=None, comment__trajectory__run__in=runs.values("pk")
+        ).order_by("-pk")
 
     def unread(self) -> MentionQuerySet:
         return self.filter(read_at__isnull=True)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, Prefetch
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import comment_html
 from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, AnnotationVersion, Comment, Mention, Star, Tag
 from webapp.teams.models import Membership, Removal, User
-from webapp.teams.removals import UNDO_MINUTES, is_undoable
 from webapp.trajectories.models import Trajectory
 
 if TYPE_CHECKING:
@@ -56,17 +56,19 @@ def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Members
         "turns": range(1, trajectory.turn_count + 1),
         "writer": role in Membership.WRITERS,
         "deleted": _deleted(user, trajectory),
-        "undo_minutes": UNDO_MINUTES,
         "longest_tag": MAX_TAG_LENGTH,
         "longest_comment": MAX_COMMENT_LENGTH,
     }
 
 
 def _deleted(user: User | AnonymousUser, trajectory: Trajectory) -> Removal | None:
-    """The comment that the user deleted last, as long as that can be undone."""
-    removals = Removal.objects.filter(kind=Removal.Kind.COMMENT, subject=trajectory.slug, author_id=user.pk)
-    last = removals.filter(undone_at=None).first()
-    return last if last is not None and is_undoable(last) else None
+    """What undoes the user's last deletion of a comment, if that was on this trajectory and can be undone."""
+    label = Comment._meta.label
+    last = Removal.objects.filter(
+        author_id=user.pk, until__gt=timezone.now(), undone_at=None, rows__has_key=label
+    ).first()
+    here = last and Comment._base_manager.filter(pk__in=last.rows[label], trajectory=trajectory).exists()
+    return last if here else None
 
 
 def _threads(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> list[Thread]:

@@ -50,7 +50,7 @@ class NotificationQuerySet(models.QuerySet["Notification"]):
             return self.none()
         runs = Run.objects.of_teams_of(user)
         visible = models.Q(run=None) | models.Q(run__in=runs.values("pk"))
-        return self.filter(visible, user_id=user.pk).order_by("-created_at", "-pk")
+        return self.filter(visible, user_id=user.pk, comment__deleted_at=None).order_by("-created_at", "-pk")
 
     def unread(self) -> NotificationQuerySet:
         return self.filter(read_at__isnull=True)

@@ -14,13 +14,13 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from webapp.core import formatting, markdown
+from webapp.core.soft_delete import UNDO_TIME
 from webapp.live.snapshot import heading, snapshot
 from webapp.notifications.actions import is_following
 from webapp.pages.link_previews import run_preview
 from webapp.reports.report_queries import mentioning
 from webapp.runs import public_words, summaries
 from webapp.runs.access import may_delete
-from webapp.runs.actions import UNDO_TIME
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
 from webapp.studies.access import study_run_of

@@ -50,12 +50,3 @@ def require_may_delete(user: User | AnonymousUser, report: Report) -> None:
     """Raise PermissionDenied for all others than may_delete."""
     if not may_delete(user, report):
         raise PermissionDenied("Only the author of this report and the admins of its team may delete it. Archive it.")
-
-
-def get_deleted_report(user: User | AnonymousUser, slug: str) -> Report:
-    """A deleted report that the user may bring back. Raises Http404 or PermissionDenied."""
-    report = Report.objects.filter(slug=slug, deleted_at__isnull=False).select_related("team").first()
-    if report is None or role_in_team(user, report.team_id) is None:
-        raise Http404(MISSING)
-    require_may_delete(user, report)
-    return report

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.dispatch import receiver
 from django.utils import timezone
 
 from webapp.core import formatting
@@ -15,11 +16,9 @@ from webapp.reports.blocks import references
 from webapp.reports.models import MAX_TITLE_LENGTH, Report, Revision
 from webapp.reports.references import Reference
 from webapp.runs.models import Run, readable_by
-from webapp.teams.models import Team, User
+from webapp.teams.models import Membership, Removal, Team, User
+from webapp.teams.removals import UndoRefused, do_remove, restored
 from webapp.trajectories.models import ShareLink, Trajectory
-
-UNDO_TIME = timedelta(days=30)
-"""A deleted report can be brought back for this long."""
 
 
 class ReportRefused(ValueError):
@@ -54,10 +53,10 @@ def do_create_report(
     """Create a report. Raises ReportRefused or QuotaExceeded."""
     title, body, found = _checked(title, body, hosts)
     _require_room(team.pk, "Delete one first.")
-    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team, deleted_at__isnull=False).count()):
+    if is_reached("REPORTS_PER_TEAM", Report._base_manager.filter(team=team, deleted_at__isnull=False).count()):
         raise QuotaExceeded(
-            f"This team deleted {quota('REPORTS_PER_TEAM'):,} reports within {UNDO_TIME.days} days, and they can still "
-            "be brought back. Wait until the oldest of them are gone."
+            f"This team deleted {quota('REPORTS_PER_TEAM'):,} reports within {Report.UNDO_TIME.days} days, and they "
+            "can still be brought back. Wait until the oldest of them are gone."
         )
     now = timezone.now()
     report = Report.objects.create(
@@ -125,30 +124,25 @@ def do_archive_report(report: Report, archived: bool) -> None:
     Report.objects.filter(pk=report.pk).update(archived_at=report.archived_at)
 
 
-def do_delete_report(report: Report) -> None:
-    """Delete it; do_undelete_report brings it back for UNDO_TIME."""
-    Report.objects.filter(pk=report.pk).update(deleted_at=timezone.now())
+def do_delete_report(report: Report, by: User) -> Removal | None:
+    """Delete it. Returns what undoes it."""
+    rows, name = Report.objects.filter(pk=report.pk), f"the report “{report.title}”"
+    return do_remove(rows, team=report.team, by=by, name=name, role=Membership.Role.MEMBER)
 
 
-@transaction.atomic
-def do_undelete_report(report: Report) -> None:
-    """Bring a deleted report back. Raises QuotaExceeded."""
-    _require_room(report.team_id, "Delete another one first, then bring this one back.")
-    Report.objects.filter(pk=report.pk).update(deleted_at=None)
+@receiver(restored, sender=Report)
+def _require_room_for_restored(rows: list[Report], **kwargs: Any) -> None:
+    for report in rows:
+        try:
+            _require_room(report.team_id, "Delete another one first, then bring this one back.", restored=1)
+        except QuotaExceeded as refusal:
+            raise UndoRefused(str(refusal)) from None
 
 
-def do_purge() -> int:
-    """Delete for good what was deleted longer than UNDO_TIME ago. Returns the number of reports."""
-    gone = Report.objects.filter(deleted_at__lt=timezone.now() - UNDO_TIME)
-    count = gone.count()
-    gone.delete()
-    return count
-
-
-def _require_room(team_id: int, remedy: str) -> None:
-    """Lock the team. Raises QuotaExceeded if it has no room for another report."""
+def _require_room(team_id: int, remedy: str, restored: int = 0) -> None:
+    """Lock the team. Raises QuotaExceeded if it has no room for another report, besides those just restored."""
     Team.objects.select_for_update().only("pk").get(pk=team_id)
-    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team_id, deleted_at=None).count()):
+    if is_reached("REPORTS_PER_TEAM", Report.objects.filter(team=team_id).count() - restored):
         raise QuotaExceeded(
             f"This team has {quota('REPORTS_PER_TEAM'):,} reports, the most that a team may have. {remedy}"
         )

@@ -1,15 +1,9 @@
 from django.apps import AppConfig
 
-from webapp.core.scheduler import every
-
-PURGE_EVERY = 3600.0
-
 
 class ReportsConfig(AppConfig):
     name = "webapp.reports"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.reports import actions
-
-        every(PURGE_EVERY, "deleted reports", actions.do_purge)
+        import webapp.reports.actions  # noqa: F401  # connects its receivers

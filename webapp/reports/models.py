@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
@@ -9,6 +10,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from webapp.core import ids
+from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, Team, User
 from webapp.trajectories.models import Trajectory
@@ -22,16 +24,16 @@ MAX_TITLE_LENGTH = 200
 class ReportQuerySet(models.QuerySet["Report"]):
     def visible_to(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports that the user may read: those of their teams, and those open to anyone."""
-        return self.filter(Report.readable_by(user), deleted_at=None)
+        return self.filter(Report.readable_by(user))
 
     def of_teams_of(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports for lists: those of the user's teams."""
         if not user.is_authenticated:
             return self.none()
-        return self.filter(team__in=Membership.objects.filter(user_id=user.pk).values("team"), deleted_at=None)
+        return self.filter(team__in=Membership.objects.filter(user_id=user.pk).values("team"))
 
 
-class Report(models.Model):
+class Report(SoftDeleted):
     """A document in Markdown. Lines that hold only an address of this site are shown as embeds."""
 
     class Visibility(models.TextChoices):
@@ -40,6 +42,7 @@ class Report(models.Model):
         PUBLIC = "public", "Public: anyone, and search engines may index it"
 
     OPEN = (Visibility.LINK, Visibility.PUBLIC)
+    UNDO_TIME = timedelta(days=30)
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="reports")
@@ -51,13 +54,12 @@ class Report(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     edited_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True, help_text="Since when lists leave it out.")
-    deleted_at = models.DateTimeField(null=True, blank=True, help_text="Deleted; kept for a while to undo it.")
     runs = models.ManyToManyField(Run, related_name="reports", blank=True, help_text="Runs that it embeds.")
     trajectories = models.ManyToManyField(
         Trajectory, related_name="reports", blank=True, help_text="Trajectories that it embeds; retention keeps them."
     )
 
-    objects = ReportQuerySet.as_manager()
+    objects = NotDeleted.from_queryset(ReportQuerySet)()
 
     class Meta:
         ordering = ["-edited_at", "-pk"]

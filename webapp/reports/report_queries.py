@@ -29,7 +29,7 @@ def find(user: User | AnonymousUser, text: str = "", *, archived: bool = False) 
 
 def mentioning(user: User | AnonymousUser, run: Run) -> list[Report]:
     """Reports that embed the run or one of its trajectories: of the user's teams, and public ones of the run's team."""
-    public = Report.objects.filter(team=run.team_id, visibility=Report.Visibility.PUBLIC, deleted_at=None)
+    public = Report.objects.filter(team=run.team_id, visibility=Report.Visibility.PUBLIC)
     found = (Report.objects.of_teams_of(user) | public).filter(runs=run, archived_at=None)
     return list(found.order_by("-edited_at").only("slug", "title", "edited_at")[:MAX_MENTIONS])
 

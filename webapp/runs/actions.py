@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from webapp.core.database import RowLocked, database_now, delete_in_chunks, lift_statement_timeout, lock_wait
 from webapp.core.publisher import publisher
+from webapp.core.soft_delete import UNDO_TIME
 from webapp.runs import object_storage
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.models import EventBatch, Run, RunQuerySet, StoredModel, Worker
@@ -29,8 +30,6 @@ TRAIN_TASK = "webapp.worker.train"
 REQUEST_LOCK_WAIT = 2.0
 """Seconds that a request of a user waits for the run's row."""
 WAKE_INTERVAL = timedelta(seconds=15)
-UNDO_TIME = timedelta(minutes=10)
-"""How long the cancellation of a run can be undone."""
 MAX_CRASHES = 3
 WORKER_RETENTION = timedelta(days=1)
 FRAME_RETENTION = timedelta(days=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import transaction
 
 from webapp.saved_views.models import MAX_NAME_LENGTH, MAX_QUERY_LENGTH, SavedView
-from webapp.teams import removals
 from webapp.teams.models import Removal, Team, User
+from webapp.teams.removals import do_remove
 
 MAX_VIEWS = 100
 """Views of a person."""
@@ -41,23 +41,10 @@ def do_rename_view(view: SavedView, name: str) -> None:
     view.save(update_fields=["name"])
 
 
-@transaction.atomic
-def do_delete_view(view: SavedView) -> Removal:
-    """Delete a view. Returns what undoes it."""
-    rows = removals.rows_of(view)
-    name, author = f"the saved view “{view.name}”", view.author
-    view.delete()
-    return removals.record(Removal.Kind.VIEW, view.team, author, name, {"rows": rows})
-
-
-def restore_view(removal: Removal) -> None:
-    """Put a deleted view back. Raises UndoRefused."""
-    removals.do_put_back((removal.data or {})["rows"])
-
-
-def may_restore_view(user: User, removal: Removal) -> bool:
-    """Whether the view was the user's own."""
-    return removal.author_id == user.pk
+def do_delete_view(view: SavedView) -> Removal | None:
+    """Delete a view. Returns what undoes it, by its author only."""
+    rows = SavedView.objects.filter(pk=view.pk)
+    return do_remove(rows, team=view.team, by=view.author, name=f"the saved view “{view.name}”", role="")
 
 
 def _checked_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.teams.models import Team, User
 
 MAX_NAME_LENGTH = 60
@@ -18,7 +19,7 @@ class SavedViewQuerySet(models.QuerySet["SavedView"]):
         return self.filter(Q(author=user) | shared).distinct()
 
 
-class SavedView(models.Model):
+class SavedView(SoftDeleted):
     """A saved query string of a list."""
 
     class List(models.TextChoices):
@@ -34,11 +35,15 @@ class SavedView(models.Model):
     query = models.CharField(max_length=MAX_QUERY_LENGTH, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = SavedViewQuerySet.as_manager()
+    objects = NotDeleted.from_queryset(SavedViewQuerySet)()
 
     class Meta:
         ordering = ["name", "pk"]
-        constraints = [models.UniqueConstraint(fields=["author", "list", "name"], name="one_view_per_name")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["author", "list", "name"], name="one_view_per_name", condition=Q(deleted_at=None)
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} of {self.author_id}"

@@ -14,7 +14,8 @@ from django.utils import timezone
 from webapp.core import formatting, ids
 from webapp.core.names import one_line
 from webapp.core.quotas import QuotaExceeded
-from webapp.runs.actions import UNDO_TIME, RequestRefused, do_request, do_update_run
+from webapp.core.soft_delete import UNDO_TIME
+from webapp.runs.actions import RequestRefused, do_request, do_update_run
 from webapp.runs.launch.creation import KEY_LENGTH, RunRequest, SchedulingOptions, do_create_runs, free_name
 from webapp.runs.models import Run
 from webapp.studies.models import MAX_TITLE_LENGTH, Study, StudyArm, StudyRun

@@ -9,8 +9,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.core.names import one_line
-from webapp.teams import api_tokens, removals
+from webapp.teams import api_tokens
 from webapp.teams.models import ApiToken, Invitation, Membership, Removal, Team, User
+from webapp.teams.removals import do_remove
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -57,21 +58,16 @@ def do_remove_member(team: Team, user: User, by: User | None = None) -> Removal 
         return None
     if membership.role == Membership.Role.ADMIN:
         _require_another_admin(team, user)
-    now = timezone.now()
-    invitations = Invitation.objects.open(now).filter(team=team, author=user)
-    tokens = ApiToken.objects.filter(team=team, user=user, revoked_at__isnull=True)
-    data = {
-        "user": user.pk,
-        "role": membership.role,
-        "since": membership.created_at.isoformat(),
-        "invitations": list(invitations.values_list("pk", flat=True)),
-        "tokens": list(tokens.values_list("pk", flat=True)),
-    }
     membership.delete()
-    invitations.update(revoked_at=now)
-    tokens.update(revoked_at=now)
-    name = f"{user.username} as {membership.get_role_display().lower()}"
-    return removals.record(Removal.Kind.MEMBER, team, by, name, data, subject=str(user.pk), now=now)
+    return do_remove(
+        Invitation.objects.open(timezone.now()).filter(team=team, author=user),
+        ApiToken.objects.filter(team=team, user=user, revoked_at__isnull=True),
+        team=team,
+        by=by,
+        name=f"{user.username} as {membership.get_role_display().lower()}",
+        role="" if by == user else Membership.Role.ADMIN,  # who left comes back by themselves
+        former=membership,
+    )
 
 
 def _lock(team: Team) -> Team:
@@ -107,18 +103,14 @@ def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") 
     )
 
 
-@transaction.atomic
 def do_revoke_invitation(invitation: Invitation, by: User | None = None) -> Removal | None:
     """Revoke an open invitation. An accepted one stays accepted. Returns what undoes it; None if it was not open."""
-    now = timezone.now()
-    changed = Invitation.objects.open(now).filter(pk=invitation.pk).update(revoked_at=now)
-    invitation.refresh_from_db()
-    if not changed:
-        return None
+    rows = Invitation.objects.open(timezone.now()).filter(pk=invitation.pk)
     name = f"the invitation as {invitation.get_role_display().lower()}"
     name += f" for {invitation.email}" if invitation.email else ""
-    data = {"pks": [invitation.pk]}
-    return removals.record(Removal.Kind.INVITATION, invitation.team, by, name, data, now=now)
+    removal = do_remove(rows, team=invitation.team, by=by, name=name)
+    invitation.refresh_from_db()
+    return removal
 
 
 @transaction.atomic
@@ -156,13 +148,11 @@ def do_create_token(
     return token, secret
 
 
-@transaction.atomic
 def do_revoke_token(token: ApiToken, by: User | None = None) -> Removal | None:
     """Revoke the token at once; idempotent. Returns what undoes it; None if it was revoked before."""
-    now = timezone.now()
-    changed = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now)
+    rows = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
+    own = by is not None and by.pk == token.user_id
+    role = "" if own else Membership.Role.ADMIN  # no one else revives a secret that its owner gave up
+    removal = do_remove(rows, team=token.team, by=by, name=f"the token “{token.name}”", role=role)
     token.refresh_from_db()
-    if not changed:
-        return None
-    name, owner = f"the token “{token.name}”", str(token.user_id)
-    return removals.record(Removal.Kind.TOKEN, token.team, by, name, {"pks": [token.pk]}, subject=owner, now=now)
+    return removal

@@ -43,10 +43,8 @@ class InvitationAdmin(ReadOnly):
 
 @admin.register(Removal)
 class RemovalAdmin(ReadOnly):
-    list_display = ("name", "kind", "team", "author", "created_at", "undone_at", "undone_by")
+    list_display = ("name", "team", "author", "created_at", "undone_at", "undone_by")
     list_select_related = ("team", "author", "undone_by")
-    list_filter = ("kind",)
-    exclude = ("data",)
 
 
 @admin.register(ApiToken)

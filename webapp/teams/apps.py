@@ -3,14 +3,13 @@ from django.utils import timezone
 
 from webapp.core.scheduler import every
 
-FINISH_EVERY = 60.0
+PURGE_EVERY = 60.0
 
 
 class TeamsConfig(AppConfig):
     name = "webapp.teams"
 
     def ready(self) -> None:
-        from webapp.teams import removals, team_undo
+        from webapp.core.soft_delete import do_purge
 
-        team_undo.register_undos()
-        every(FINISH_EVERY, "removals that became final", lambda: removals.do_finish_removals(timezone.now()))
+        every(PURGE_EVERY, "deleted rows", lambda: do_purge(timezone.now()))

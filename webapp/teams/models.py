@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
-from webapp.core import ids
+from webapp.core import formatting, ids
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -154,37 +155,41 @@ class DailyUse(models.Model):
 class Removal(models.Model):
     """Something that a person removed or revoked, by whom and when, and what undoes it for a while."""
 
-    class Kind(models.TextChoices):
-        TOKEN = "token", "API token"
-        INVITATION = "invitation", "Invitation"
-        MEMBER = "member", "Member"
-        SHARE = "share", "Share links"
-        RULE = "rule", "Alert rule"
-        VIEW = "view", "Saved view"
-        COMMENT = "comment", "Comment"
-
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
-    kind = models.CharField(max_length=10, choices=Kind.choices)
     team = models.ForeignKey(
         Team, on_delete=models.CASCADE, null=True, related_name="removals", help_text="Null for a private saved view."
     )
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, null=True, related_name="removals", help_text="Who removed it; null: the site."
     )
-    name = models.CharField(max_length=300, help_text="What was removed, in words.")
-    subject = models.CharField(max_length=64, blank=True, help_text="What it was about, to find it again.")
-    data = models.JSONField(null=True, help_text="What undoing needs; null once it is final.")
+    name = models.CharField(max_length=300, help_text="Describes what was removed.")
+    role = models.CharField(
+        max_length=10,
+        choices=Membership.Role.choices,
+        blank=True,
+        help_text="Role with which the author may undo it, besides admins; empty: only the author may.",
+    )
+    rows = models.JSONField(default=dict, help_text="Primary keys of the marked rows by model.")
+    member = models.JSONField(null=True, help_text="The removed member: user, role, since.")
     created_at = models.DateTimeField()
+    until = models.DateTimeField(default=timezone.now, help_text="Until when it can be undone.")
     undone_at = models.DateTimeField(null=True, blank=True)
     undone_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
 
     class Meta:
         ordering = ["-created_at", "-pk"]
-        indexes = [
-            models.Index(fields=["team", "-created_at"], name="removal_newest"),
-            models.Index(fields=["kind", "subject"], name="removal_subject"),
-            models.Index(fields=["created_at"], name="removal_undoable", condition=Q(data__isnull=False)),
-        ]
+        indexes = [models.Index(fields=["team", "-created_at"], name="removal_newest")]
 
     def __str__(self) -> str:
         return f"{self.name}, removed {self.created_at:%Y-%m-%d %H:%M}"
+
+    @property
+    def is_undoable(self) -> bool:
+        """Whether there still is time to undo it."""
+        return self.undone_at is None and self.until > timezone.now()
+
+    @property
+    def undo_time_text(self) -> str:
+        """How long it can be undone from the removal on, such as “10 minutes”."""
+        time = self.until - self.created_at
+        return formatting.plural(time.days, "day") if time.days else formatting.plural(time.seconds // 60, "minute")

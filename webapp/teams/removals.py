@@ -1,177 +1,167 @@
-"""What people remove or revoke: it takes effect at once, is recorded, and can be undone for UNDO_TIME.
+"""What people remove or revoke: a mark takes effect at once, is recorded, and is cleared if they undo it in time.
 
-Each room registers how its kind of thing is restored. The record stays as an audit trail; what undoing needs (the rows
-of a deleted comment, say) is erased when the time is over.
+The mark is `deleted_at` of rows that are purged later (webapp/core/soft_delete.py), else `revoked_at`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.admin.utils import NestedObjects
-from django.core import serializers
+from django.apps import apps
 from django.core.exceptions import PermissionDenied
-from django.core.serializers.json import DjangoJSONEncoder
-from django.db import IntegrityError, connection, models, router, transaction
+from django.db import IntegrityError, models, transaction
+from django.dispatch import Signal, receiver
 from django.http import Http404
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
-from webapp.core import formatting
-from webapp.teams.access import may_admin, role_in
-from webapp.teams.models import Removal, Team, User
+from webapp.core.soft_delete import UNDO_TIME, SoftDeleted
+from webapp.teams.access import role_in
+from webapp.teams.models import ApiToken, Invitation, Membership, Removal, Team, User
 
 logger = logging.getLogger(__name__)
 
-UNDO_TIME = timedelta(minutes=10)
-"""How long a removal can be undone."""
-UNDO_MINUTES = UNDO_TIME // timedelta(minutes=1)
-MISSING = "There is nothing to undo here, or it belongs to a team you are not in."
-NOT_ENTITLED = "Only the person who removed this, or an admin of the team, can undo it."
+restored = Signal()
+"""Sent by a model with its `rows` that came back and the `user`, in the transaction; receivers raise UndoRefused."""
+
+
+UNREADABLE = "Only people who may read the run can undo this."
 
 
 class UndoRefused(ValueError):
     """The removal cannot be undone. The message says why, and what to do instead."""
 
 
-@dataclass(frozen=True)
-class Undo:
-    """How removals of one kind are undone.
-
-    Attributes:
-        restore: puts things back as they were. Raises UndoRefused.
-        may: whether the user may undo it now, checked besides the membership of its team.
-        remedy: what to do once it is too late, as a sentence.
-    """
-
-    restore: Callable[[Removal], None]
-    may: Callable[[User, Removal], bool]
-    remedy: str
-
-
-class _ExactEncoder(DjangoJSONEncoder):
-    """Keeps the microseconds of times, which Django's encoder cuts off."""
-
-    def default(self, o: Any) -> Any:
-        return o.isoformat() if isinstance(o, datetime) else super().default(o)
-
-
-_undos: dict[str, Undo] = {}
-
-
-def register(kind: Removal.Kind, undo: Undo) -> None:
-    """Register how removals of that kind are undone. Call it when the app is ready."""
-    _undos[kind] = undo
-
-
-def by_remover_or_admin(user: User, removal: Removal) -> bool:
-    """Whether the user removed it, or is an admin of its team."""
-    return removal.author_id == user.pk or (removal.team_id is not None and may_admin(user, removal.team_id))
-
-
-def record(
-    kind: Removal.Kind,
+@transaction.atomic
+def do_remove(
+    *querysets: models.QuerySet[Any],
     team: Team | None,
-    author: User | None,
+    by: User | None,
     name: str,
-    data: dict[str, Any],
-    *,
-    subject: str = "",
-    now: datetime | None = None,
-) -> Removal:
-    """Record a removal, in the transaction that makes it. `name` describes it in words, such as “the token “CI””."""
-    longest = Removal._meta.get_field("name").max_length or 0
+    role: str = Membership.Role.ADMIN,
+    former: Membership | None = None,
+) -> Removal | None:
+    """Mark the rows as removed and record it. Returns what undoes it; None if there was nothing to remove.
+
+    Args:
+        name: describes it for people, such as “the token “CI””.
+        role: the role with which `by` may undo it, besides admins; empty: only `by` may, with any role or none.
+        former: membership that was deleted with them.
+    """
+    now = timezone.now()
+    rows: dict[str, list[int]] = {}
+    times = [UNDO_TIME]
+    for queryset in querysets:
+        model = queryset.model
+        if pks := list(queryset.select_for_update(of=("self",)).values_list("pk", flat=True)):
+            model._base_manager.filter(pk__in=pks).update(**{_mark(model): now})
+            rows[model._meta.label] = pks
+            times.append(getattr(model, "UNDO_TIME", UNDO_TIME))
+    if not rows and former is None:
+        return None
     removal = Removal.objects.create(
-        kind=kind,
         team=team,
-        author=author,
-        name=name[:longest],
-        subject=subject,
-        data=data,
-        created_at=now or timezone.now(),
+        author=by,
+        name=name[: Removal._meta.get_field("name").max_length],
+        role=role,
+        rows=rows,
+        member=former and {"user": former.user_id, "role": former.role, "since": former.created_at.isoformat()},
+        created_at=now,
+        until=now + max(times),
     )
-    logger.info("Removed %s %s by user %s.", kind, removal.slug, "-" if author is None else author.pk)
+    logger.info("Removed %s by user %s: %s", removal.slug, by and by.pk, ", ".join(rows) or "a member")
     return removal
-
-
-def rows_of(instance: models.Model) -> list[dict[str, Any]]:
-    """The row and all rows that a deletion takes along, for do_put_back."""
-    collector = NestedObjects(using=router.db_for_write(type(instance)))
-    collector.collect([instance])
-    instances = [row for rows in collector.data.values() for row in rows]
-    rows: list[dict[str, Any]] = json.loads(serializers.serialize("json", instances, cls=_ExactEncoder))
-    return rows
-
-
-def do_put_back(rows: list[dict[str, Any]]) -> None:
-    """Insert deleted rows again, with their keys. Raises UndoRefused if they no longer fit."""
-    try:
-        with transaction.atomic():
-            for row in serializers.deserialize("json", json.dumps(rows), ignorenonexistent=True):
-                if type(row.object)._base_manager.filter(pk=row.object.pk).exists():
-                    raise UndoRefused("It exists already. Nothing was changed.")
-                row.save()
-            connection.check_constraints()
-    except IntegrityError as error:
-        raise UndoRefused(
-            "Something with the same name was created meanwhile, or what it belonged to was deleted. Nothing was "
-            "changed."
-        ) from error
-
-
-def is_undoable(removal: Removal, now: datetime | None = None) -> bool:
-    """Whether there still is time to undo it."""
-    return removal.undone_at is None and removal.created_at > (now or timezone.now()) - UNDO_TIME
 
 
 def get_removal(user: User, slug: str) -> Removal:
     """The removal, for a person who may undo it. Raises Http404 for others outside its team, else PermissionDenied."""
     removal = Removal.objects.select_related("team").filter(slug=slug).first()
-    if removal is None:
-        raise Http404(MISSING)
-    if _undos[removal.kind].may(user, removal):
+    role = None if removal is None or removal.team_id is None else role_in(user, removal.team_id)
+    if removal is not None and _may_undo(user, role, removal):
         return removal
-    if removal.team_id is None or role_in(user, removal.team_id) is None:
-        raise Http404(MISSING)
-    raise PermissionDenied(NOT_ENTITLED)
+    if role is None:
+        raise Http404("There is nothing to undo here, or it belongs to a team you are not in.")
+    raise PermissionDenied("Only the person who removed this, or an admin of the team, can undo it.")
 
 
 @transaction.atomic
 def do_undo(removal: Removal, user: User) -> Removal:
-    """Put back what was removed. Callers check get_removal. Raises UndoRefused, above all when it is too late."""
+    """Bring back what was removed. Callers check get_removal. Raises UndoRefused, or PermissionDenied by a receiver."""
     locked = Removal.objects.select_for_update().get(pk=removal.pk)
-    now = timezone.now()
     if locked.undone_at is not None:
         raise UndoRefused("This was undone already. Nothing was changed.")
-    if not is_undoable(locked, now) or locked.data is None:
-        minutes = formatting.plural(UNDO_MINUTES, "minute")
-        raise UndoRefused(f"It is too late: this could be undone for {minutes}. {_undos[locked.kind].remedy}")
-    _undos[locked.kind].restore(locked)
-    locked.undone_at, locked.undone_by, locked.data = now, user, None
-    locked.save(update_fields=["undone_at", "undone_by", "data"])
-    logger.info("Undone removal %s %s by user %s.", locked.kind, locked.slug, user.pk)
+    if not locked.is_undoable:
+        raise UndoRefused(f"It is too late: this could be undone for {locked.undo_time_text}. Create it again.")
+    if locked.member is not None:
+        _restore_member(locked, user)
+    for label, pks in locked.rows.items():
+        _restore(apps.get_model(label), pks, user)
+    locked.undone_at, locked.undone_by = timezone.now(), user
+    locked.save(update_fields=["undone_at", "undone_by"])
+    logger.info("Undone removal %s by user %s.", locked.slug, user.pk)
     return locked
 
 
 def newest_removals(user: User, team: Team, count: int, *, admin: bool) -> list[Removal]:
-    """The team's newest removals, each with `undoable`: all of them for admins, else those of the user. One query."""
+    """The team's newest removals, each with `offered`: all of them for admins, else those of the user. One query."""
     removals = Removal.objects.filter(team=team).select_related("author", "undone_by")
-    if not admin:
-        removals = removals.filter(author=user)
-    listed = list(removals[:count])
-    now = timezone.now()
-    for removal in listed:
-        by_themselves = removal.author_id is not None and removal.subject == str(removal.author_id)
-        theirs = by_themselves or removal.kind == Removal.Kind.VIEW
-        offered = removal.author_id == user.pk or (admin and not theirs)  # get_removal decides when it is pressed
-        removal.undoable = offered and is_undoable(removal, now)  # type: ignore[attr-defined]
+    listed = list((removals if admin else removals.filter(author=user))[:count])
+    role = Membership.Role.ADMIN if admin else None
+    for removal in listed:  # get_removal decides when the button is pressed
+        own = removal.author_id == user.pk
+        removal.offered = removal.is_undoable and (own or _may_undo(user, role, removal))  # type: ignore[attr-defined]
     return listed
 
 
-def do_finish_removals(now: datetime) -> int:
-    """Erase what undoing needed where the time is over. Returns the number of removals that became final."""
-    return Removal.objects.filter(created_at__lte=now - UNDO_TIME, data__isnull=False).update(data=None)
+def _mark(model: type[models.Model]) -> str:
+    return "deleted_at" if issubclass(model, SoftDeleted) else "revoked_at"
+
+
+def _may_undo(user: User, role: Membership.Role | None, removal: Removal) -> bool:
+    own, roles = removal.author_id == user.pk, list(Membership.Role)
+    if not removal.role:
+        return own
+    enough = role is not None and roles.index(role) >= roles.index(Membership.Role(removal.role))
+    return role == Membership.Role.ADMIN or (own and enough)
+
+
+def _restore(model: type[models.Model], pks: list[int], user: User) -> None:
+    rows = model._base_manager.filter(pk__in=pks)
+    try:
+        with transaction.atomic():
+            if not rows.update(**{_mark(model): None}):
+                raise UndoRefused("It no longer exists, or what it belonged to was deleted. Nothing was changed.")
+    except IntegrityError as error:
+        raise UndoRefused("Something with the same name was created meanwhile. Nothing was changed.") from error
+    restored.send(model, rows=list(rows), user=user)
+
+
+def _restore_member(removal: Removal, by: User) -> None:
+    facts = removal.member or {}
+    assert removal.team_id is not None
+    team = Team.objects.select_for_update().get(pk=removal.team_id)
+    user = User.objects.filter(pk=facts["user"]).first()
+    if user is None:
+        raise UndoRefused("This account no longer exists.")
+    if team.memberships.filter(user=user).exists():
+        raise UndoRefused(f"{user.username} is in the team again already. Nothing was changed.")
+    if Removal.objects.filter(team=team, member__user=user.pk, pk__gt=removal.pk).exists():
+        raise UndoRefused(f"{user.username} was removed once more after that. Undo that one instead.")
+    membership = Membership.objects.create(team=team, user=user, role=facts["role"])
+    Membership.objects.filter(pk=membership.pk).update(created_at=parse_datetime(facts["since"]))
+    restored.send(Membership, rows=[membership], user=by)
+
+
+@receiver(restored, sender=ApiToken)
+def _require_owners(rows: list[ApiToken], **kwargs: Any) -> None:
+    for token in rows:
+        if not Membership.objects.filter(team=token.team_id, user=token.user_id).exists():
+            raise UndoRefused("The owner of this token is no longer in the team.")
+
+
+@receiver(restored, sender=Invitation)
+def _require_admins(rows: list[Invitation], **kwargs: Any) -> None:
+    for invitation in rows:
+        if invitation.author is None or role_in(invitation.author, invitation.team_id) != Membership.Role.ADMIN:
+            raise UndoRefused("The author of this invitation is no longer an admin of the team. Create a new one.")

@@ -12,7 +12,6 @@ from webapp.core import formatting
 from webapp.runs.models import Run
 from webapp.teams import access
 from webapp.teams.models import Membership
-from webapp.teams.undo_notice import undo_slug
 from webapp.trajectories.observation_images import MIN_SHOWN_SIDE, shown_size
 from webapp.trajectories.sharing.public import outcome_of
 from webapp.trajectories.turn_text import extra_text, folded_parts, problem_label, response_text
@@ -29,7 +28,6 @@ register.filter("outcome", outcome_of)
 register.filter("response_text", response_text)
 register.filter("folded_parts", folded_parts)
 register.filter("problem_label", problem_label)
-register.filter("undo_slug", undo_slug)
 
 
 @register.filter

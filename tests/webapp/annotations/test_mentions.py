@@ -54,7 +54,7 @@ def test_an_edit_notifies_newly_mentioned_users_once(trajectory: Trajectory, peo
     do_edit_comment(comment, "@grace look")
     assert Mention.objects.get().user == people.viewer
     do_delete_comment(comment)
-    assert not Mention.objects.exists()
+    assert not Mention.objects.of(people.viewer).exists()
 
 
 def test_the_navigation_counts_unread_mentions_and_opening_marks_as_read(

@@ -15,6 +15,7 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
 from trainer.config.run import RunConfig
 from webapp.core.publisher import publisher
+from webapp.core.soft_delete import UNDO_TIME
 from webapp.runs import actions
 from webapp.runs.access import get_run
 from webapp.runs.actions import RequestRefused, do_release_run, do_renew_lease, do_request
@@ -153,7 +154,7 @@ def test_a_large_run_is_deleted_whatever_time_a_statement_may_take(
 
 def test_a_cancellation_of_long_ago_stays(run: Run) -> None:
     do_request(run, "cancel")
-    Run.objects.filter(pk=run.pk).update(ended_at=timezone.now() - actions.UNDO_TIME)
+    Run.objects.filter(pk=run.pk).update(ended_at=timezone.now() - UNDO_TIME)
     with pytest.raises(RequestRefused, match=r"for 10 minutes\. Clone the run"):
         do_request(run, "undo-cancel")
 

@@ -35,6 +35,10 @@ class Migration(migrations.Migration):
             name="Comment",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "deleted_at",
+                    models.DateTimeField(editable=False, help_text="Kept for a while to undo the deletion.", null=True),
+                ),
                 ("slug", models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
                 (
                     "turn",

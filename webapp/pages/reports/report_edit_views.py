@@ -9,13 +9,11 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.core.quotas import QuotaExceeded, quota
 from webapp.reports.access import (
-    get_deleted_report,
     get_report_of_team,
     get_report_to_edit,
     require_may_delete,
@@ -29,7 +27,6 @@ from webapp.reports.actions import (
     do_delete_report,
     do_edit_report,
     do_set_visibility,
-    do_undelete_report,
 )
 from webapp.reports.document import document
 from webapp.reports.line_diff import line_diff
@@ -38,6 +35,7 @@ from webapp.reports.references import own_hosts
 from webapp.reports.report_queries import insertable_runs, insertable_trajectories
 from webapp.runs.access import get_run
 from webapp.teams.access import READ_ONLY, signed_in, team_to_write_in, writable_teams
+from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.sharing.public import outcome_of
 
 MAX_DIGITS = 9
@@ -182,21 +180,8 @@ def report_archive(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def report_delete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Delete it. The list then offers to undo it."""
+    """Delete it. The next page offers to undo it."""
     report = get_report_of_team(request.user, slug)
     require_may_delete(request.user, report)
-    do_delete_report(report)
-    return redirect(f"{reverse('reports')}?deleted={slug}")
-
-
-@login_required
-@require_POST
-def report_undelete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Bring a deleted report back."""
-    try:
-        do_undelete_report(get_deleted_report(request.user, slug))
-    except QuotaExceeded as refusal:
-        messages.warning(request, str(refusal))
-        return redirect(f"{reverse('reports')}?deleted={slug}")
-    messages.success(request, "The report is back.")
-    return redirect("report", slug)
+    offer_undo(request, f"Report “{report.title}” deleted.", do_delete_report(report, signed_in(request)))
+    return redirect("reports")

@@ -43,7 +43,6 @@ def reports(request: HttpRequest) -> HttpResponse:
     hosts = own_hosts(request)
     rows = [(report, excerpt(report.body, hosts)) for report in page.object_list]
     writable = writable_teams(request.user)
-    deleted = request.GET.get("deleted", "")
     context = {
         "page": "reports",
         "page_obj": page,
@@ -52,9 +51,6 @@ def reports(request: HttpRequest) -> HttpResponse:
         "archived": archived,
         "writer": bool(writable),
         "several_teams": len({report.team_id for report, _ in rows} | {team.pk for team in writable}) > 1,
-        "deleted": Report.objects.filter(slug=deleted, deleted_at__isnull=False, team__in=writable).first()
-        if deleted
-        else None,
     }
     return render(request, "reports/list.html", context)
 

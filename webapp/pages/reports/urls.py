@@ -16,7 +16,6 @@ urlpatterns = [
     path("reports/<slug:slug>/visibility", report_edit_views.report_visibility, name="report-visibility"),
     path("reports/<slug:slug>/archive", report_edit_views.report_archive, name="report-archive"),
     path("reports/<slug:slug>/delete", report_edit_views.report_delete, name="report-delete"),
-    path("reports/<slug:slug>/undelete", report_edit_views.report_undelete, name="report-undelete"),
     path("reports/<slug:slug>/history", report_history_views.report_history, name="report-history"),
     path("reports/<slug:slug>/history/<int:number>", report_history_views.report_revision, name="report-revision"),
     path(

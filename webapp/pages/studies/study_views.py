@@ -16,9 +16,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.core.quotas import QuotaExceeded
+from webapp.core.soft_delete import UNDO_TIME
 from webapp.pages.link_previews import study_preview
 from webapp.pages.trajectory_page import NO_FORMS
-from webapp.runs.actions import UNDO_TIME, RequestRefused
+from webapp.runs.actions import RequestRefused
 from webapp.runs.models import Run
 from webapp.studies.access import get_study, get_study_to_steer
 from webapp.studies.actions import ACTIONS, do_control_study, do_share_study

@@ -20,7 +20,7 @@ from webapp.teams.access import get_team, may_create_team, memberships_of, requi
 from webapp.teams.actions import TeamRefused, do_accept_invitation, do_create_team
 from webapp.teams.forms import TokenForm
 from webapp.teams.models import ApiToken, Invitation, Membership, Team
-from webapp.teams.removals import UNDO_MINUTES, newest_removals
+from webapp.teams.removals import newest_removals
 from webapp.trajectories.models import ShareLink
 
 MAX_SHARES = 200
@@ -89,7 +89,6 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
         "open_runs": list(runs.filter(visibility=Run.Visibility.LINK).select_related("author").order_by("-pk")),
         "removals": newest_removals(signed_in(request), requested, MAX_REMOVALS, admin=admin),
         "shown_removals": MAX_REMOVALS,
-        "undo_minutes": UNDO_MINUTES,
         "several": len(memberships_of(request.user)) > 1,
     }
     return render(request, "teams/team.html", context)

@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "deleted_at",
-                    models.DateTimeField(blank=True, help_text="Deleted; kept for a while to undo it.", null=True),
+                    models.DateTimeField(editable=False, help_text="Kept for a while to undo the deletion.", null=True),
                 ),
                 (
                     "author",

@@ -19,6 +19,10 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
+                    "deleted_at",
+                    models.DateTimeField(editable=False, help_text="Kept for a while to undo the deletion.", null=True),
+                ),
+                (
                     "list",
                     models.CharField(
                         choices=[("runs", "List of runs"), ("trajectories", "Trajectories of a run")], max_length=12
@@ -48,7 +52,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["name", "pk"],
-                "constraints": [models.UniqueConstraint(fields=("author", "list", "name"), name="one_view_per_name")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("deleted_at", None)),
+                        fields=("author", "list", "name"),
+                        name="one_view_per_name",
+                    )
+                ],
             },
         ),
     ]

@@ -226,28 +226,23 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("slug", models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
+                ("name", models.CharField(help_text="Describes what was removed.", max_length=300)),
                 (
-                    "kind",
+                    "role",
                     models.CharField(
-                        choices=[
-                            ("token", "API token"),
-                            ("invitation", "Invitation"),
-                            ("member", "Member"),
-                            ("share", "Share links"),
-                            ("rule", "Alert rule"),
-                            ("view", "Saved view"),
-                            ("comment", "Comment"),
-                        ],
+                        blank=True,
+                        choices=[("viewer", "Viewer"), ("member", "Member"), ("admin", "Admin")],
+                        help_text="Role with which the author may undo it, besides admins; empty: only the author may.",
                         max_length=10,
                     ),
                 ),
-                ("name", models.CharField(help_text="What was removed, in words.", max_length=300)),
-                (
-                    "subject",
-                    models.CharField(blank=True, help_text="What it was about, to find it again.", max_length=64),
-                ),
-                ("data", models.JSONField(help_text="What undoing needs; null once it is final.", null=True)),
+                ("rows", models.JSONField(default=dict, help_text="Primary keys of the marked rows by model.")),
+                ("member", models.JSONField(help_text="The removed member: user, role, since.", null=True)),
                 ("created_at", models.DateTimeField()),
+                (
+                    "until",
+                    models.DateTimeField(default=django.utils.timezone.now, help_text="Until when it can be undone."),
+                ),
                 ("undone_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "author",
@@ -284,10 +279,6 @@ class Migration(migrations.Migration):
                 "ordering": ["-created_at", "-pk"],
                 "indexes": [
                     models.Index(fields=["team", "-created_at"], name="removal_newest"),
-                    models.Index(fields=["kind", "subject"], name="removal_subject"),
-                    models.Index(
-                        condition=models.Q(("data__isnull", False)), fields=["created_at"], name="removal_undoable"
-                    ),
                 ],
             },
         ),

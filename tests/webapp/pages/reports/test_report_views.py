@@ -12,18 +12,21 @@ from pathlib import Path
 import pytest
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, assert_private, play, who
 from webapp.annotations.actions import do_star, do_tag
+from webapp.core.soft_delete import do_purge
 from webapp.explorer import filmstrip
 from webapp.operations.retention import thinnable
-from webapp.reports.actions import do_create_report, do_edit_report, do_purge
+from webapp.reports.actions import do_create_report, do_edit_report
 from webapp.reports.models import Report
 from webapp.reports.report_queries import insertable_trajectories
 from webapp.runs.models import Evaluation, Run
+from webapp.teams.models import Removal
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.render import preview
@@ -243,30 +246,27 @@ def test_deleted_reports_count_too(report: Report, who: Visitors, settings: Sett
     settings.ECHOSCOPE_MAX_REPORTS_PER_TEAM = 2
     write(who.owner, "")
     write(who.owner, "")
-    response = who.owner.post(f"/reports/{report.slug}/undelete", follow=True)
-    assert "Delete another one first" in response.content.decode()
-    assert "Undo" in response.content.decode()
-    report.refresh_from_db()
-    assert report.deleted_at is not None
+    undo = reverse("undo", args=[Removal.objects.get().slug])
+    assert "Delete another one first" in who.owner.post(undo, follow=True).content.decode()
+    assert who.owner.get(f"/reports/{report.slug}").status_code == 404
     settings.ECHOSCOPE_MAX_REPORTS_PER_TEAM = 3
-    who.owner.post(f"/reports/{report.slug}/undelete")
-    report.refresh_from_db()
-    assert report.deleted_at is None
+    assert "Undone" in who.owner.post(undo, follow=True).content.decode()
+    assert who.owner.get(f"/reports/{report.slug}").status_code == 200
 
 
 def test_a_deleted_report_can_be_brought_back_for_a_while(report: Report, who: Visitors) -> None:
     response = who.owner.post(f"/reports/{report.slug}/delete", follow=True)
-    assert "Undo" in response.content.decode()
+    assert "You can undo this for 30 days." in response.content.decode()
     assert who.owner.get(f"/reports/{report.slug}").status_code == 404
-    assert who.viewer.post(f"/reports/{report.slug}/undelete").status_code == 403
-    assert who.outsider.post(f"/reports/{report.slug}/undelete").status_code == 404
-    assert who.owner.post(f"/reports/{report.slug}/undelete").status_code == 302
+    undo = reverse("undo", args=[Removal.objects.get().slug])
+    assert who.viewer.post(undo).status_code == 403
+    assert who.outsider.post(undo).status_code == 404
+    assert who.owner.post(undo).status_code == 302
     assert "Some <em>words</em>." in page(who.owner, report)
     who.owner.post(f"/reports/{report.slug}/delete")
-    assert do_purge() == 0
-    Report.objects.update(deleted_at=timezone.now() - timedelta(days=31))
-    assert do_purge() == 1
-    assert not Report.objects.exists()
+    assert do_purge(timezone.now() + timedelta(days=29)) == 0
+    assert do_purge(timezone.now() + timedelta(days=30)) > 0
+    assert not Report._base_manager.exists()
 
 
 def test_an_archived_report_leaves_the_list(report: Report, who: Visitors) -> None:
