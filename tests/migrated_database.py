@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,14 +51,13 @@ END $$
 
 def password() -> str:
     """Password of the server of every copy, chosen once per checkout."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / "password"
-    if not file.exists():
-        with tempfile.NamedTemporaryFile("w", dir=FOLDER) as new:
-            new.write(secrets.token_urlsafe(8))
-            new.flush()
-            with suppress(FileExistsError):  # another process was faster
-                os.link(new.name, file)
+    with stamp.exclusive(FOLDER / "password.lock"):
+        if not file.exists():
+            new = file.with_suffix(".new")
+            new.touch(mode=0o600)
+            new.write_text(secrets.token_urlsafe(8))
+            new.rename(file)
     return file.read_text()
 
 

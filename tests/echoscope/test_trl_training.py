@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
 
 from echoscope.integrations.trl_rewards import EchoscopeRewards
 from trainer.journal.events import AnyEvent
@@ -16,6 +14,9 @@ from trainer.paths import shipped_folder
 
 
 def test_a_run_of_the_real_grpo_trainer_has_the_curves_of_the_live_page(tmp_path: Path) -> None:
+    from datasets import Dataset  # here, since importing them takes every test process seconds
+    from trl import GRPOConfig, GRPOTrainer
+
     def one_answer(completions: list[Any], **columns: Any) -> list[float]:
         return [float(completion[0]["content"].count("<answer>") == 1) for completion in completions]
 

@@ -82,7 +82,7 @@ def test_one_update_makes_rewarded_tokens_likelier_and_the_others_less_so(
 AVERAGES = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"]
 
 
-@pytest.mark.parametrize(("estimator", "aggregation"), zip(ESTIMATORS, cycle(AVERAGES), strict=False))
+@pytest.mark.parametrize(("estimator", "aggregation"), list(zip(ESTIMATORS, cycle(AVERAGES), strict=False)))
 def test_micro_batches_do_not_change_the_step(pocket_folder, estimator, aggregation):
     results = []
     for tokens in (64, 100_000):

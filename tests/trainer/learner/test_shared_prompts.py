@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("case", "model"), zip(CASES, cycle(["pocket", "llama"]), strict=False))
+@pytest.mark.parametrize(("case", "model"), list(zip(CASES, cycle(["pocket", "llama"]), strict=False)))
 def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder, monkeypatch, model, case):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     folder, batch, found = {"pocket": pocket_folder, "llama": llama_folder}[model], mixed(), []

@@ -35,6 +35,7 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
 
+pytestmark = pytest.mark.nightly
 EXAMPLES = 10
 WITH_RULES = {
     "import_run": "the body must be a journal",
@@ -147,7 +148,6 @@ def use_existing_values(case: schemathesis.Case, path_values: PathValues) -> Non
         case.query["confirm"] = path_values.slugs["runs"]
 
 
-@pytest.mark.nightly
 @pytest.mark.django_db
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
