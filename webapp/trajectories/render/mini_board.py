@@ -51,7 +51,7 @@ def _arms(arms: Sequence[Mapping[str, Any]]) -> SafeString | None:
         "",
         '<g transform="translate({} 0)"><rect class="machine{}" x="6" y="24" width="36" height="32" rx="5"/>'
         '<rect class="window" x="13" y="31" width="22" height="9" rx="2"/><text x="24" y="86">{}</text></g>',
-        ((48 * place, " pulled" if arm["pulls"] else "", arm["name"][:1]) for place, arm in enumerate(arms)),
+        ((48 * place, " pulled" if arm.get("pulls") else "", arm["name"][:1]) for place, arm in enumerate(arms)),
     )
     return format_html('<svg class="mini arms" viewBox="0 0 {} 104" aria-hidden="true">{}</svg>', 48 * len(arms), drawn)
 

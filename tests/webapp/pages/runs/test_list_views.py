@@ -355,22 +355,21 @@ def test_the_board_is_a_column_that_can_be_switched_off_and_does_not_sort(run: R
 
 
 def test_boards_without_a_grid_are_shown_as_text(people: People, who: Visitors) -> None:
-    arms = [{"name": "Phoenix<", "pulls": 0}, {"name": "Dragon", "pulls": 1, "last": 2}]
-    made = make(people, "Arms", config={"environment": {"name": "Bandit"}})
+    made = make(people, "Numbers", config={"environment": {"name": "Countdown"}})
     group = Group.objects.create(
         run=made,
         attempt=1,
         iteration=1,
         split="train",
         number=0,
-        environment="Bandit",
+        environment="Countdown",
         seed=1,
         prompt="",
-        board={"kind": "arms", "arms": arms},
+        board={"kind": "text", "text": "Target < 22"},
     )
     Trajectory.objects.create(
         run=made, group=group, attempt=1, key="a", member=0, iteration=1, split="train", status="failed", finished_seq=1
     )
     [(words, drawing)] = boards(who.owner)
-    assert words == "Bandit, iteration 1: attempt not solved"
-    assert "Phoenix&lt;: no" in drawing
+    assert words == "Countdown, iteration 1: attempt not solved"
+    assert "Target &lt; 22" in drawing
