@@ -126,7 +126,7 @@ class TestTheBuildOfTorch:
         assert "ECHOSCOPE_TORCH must be cpu or cuda (or not set), not 'tpu'" in done.stderr
 
 
-def test_a_missing_version_an_unreachable_index_and_the_disk_end_set_up_with_a_sentence(checkout: Checkout) -> None:
+def test_a_missing_version_and_an_unreachable_index_end_set_up_with_a_sentence(checkout: Checkout) -> None:
     unreachable = checkout.make("install", PIP_INDEX_URL=UNREACHABLE)
     assert "The package index is unreachable. Check the network" in unreachable.stderr
     checkout.lock(run="agent==7\n")
