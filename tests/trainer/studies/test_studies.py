@@ -149,19 +149,14 @@ def test_a_run_of_another_study_with_the_same_settings_is_not_repeated(tmp_path,
 
 
 def test_only_complete_runs_with_the_same_settings_are_reused(tmp_path, pocket_folder, complete, capsys):
-    complete("figure-8", tmp_path / "figure-8")
-    (tmp_path / "figure-8" / "sokoban" / "base" / "seed-0" / JOURNAL_FILE).unlink()
-    (cell,) = (
-        cell
-        for cell in grid.cells(find("figure-5"), "smoke", 1, tmp_path / "new", (f"policy.model={pocket_folder}",))
-        if (cell.environment, cell.arm.name) == ("frozen_lake", "ppo")
-    )
-    changed = replace(cell, config=cell.config.model_copy(update={"seed": 1}))
-    assert reuse([cell], [tmp_path])[0].folder == tmp_path / "figure-8" / "frozen_lake" / "base" / "seed-0"
-    assert reuse([changed], [tmp_path]) == [changed]
-    assert smoke("figure-5", tmp_path / "figure-5", pocket_folder, "--reuse", str(tmp_path)) == 0
-    assert "1 of 6 cells are runs of other studies" in capsys.readouterr().out
-    assert smoke("figure-5", tmp_path / "other", pocket_folder, "--reuse", str(tmp_path / "nowhere")) == 2
+    complete("table-4", tmp_path / "table-4")
+    lost, kept, *_ = grid.cells(find("table-4"), "smoke", 1, tmp_path / "new", (f"policy.model={pocket_folder}",))
+    recorded = tmp_path / "table-4" / kept.folder.relative_to(tmp_path / "new")
+    (tmp_path / "table-4" / lost.folder.relative_to(tmp_path / "new") / JOURNAL_FILE).unlink()
+    changed = replace(kept, config=kept.config.model_copy(update={"seed": 1}))
+    assert reuse([kept], [tmp_path])[0].folder == recorded
+    assert reuse([changed, lost], [tmp_path]) == [changed, lost]
+    assert smoke("table-4", tmp_path / "other", pocket_folder, "--reuse", str(tmp_path / "nowhere")) == 2
     assert "there is no such folder; name the --out of a study" in capsys.readouterr().err
 
 
