@@ -31,7 +31,7 @@ _UNCLAIMED = re.compile(
 )
 
 
-class Task(NamedTuple):
+class CountdownTask(NamedTuple):
     """The problem on the board."""
 
     target: int
@@ -48,7 +48,7 @@ def read_countdown_claims(thought: str, board: Board) -> list[Claim] | None:
     found = _TASK.match(board.text) if isinstance(board, TextBoard) else None
     if found is None:
         return None
-    return read(thought, Task(int(found[1]), Counter(map(int, found[2].split()))), RULES, _states)
+    return read(thought, CountdownTask(int(found[1]), Counter(map(int, found[2].split()))), RULES, _states)
 
 
 def _states(sentence: Sentence, match: re.Match[str], rule: Rule) -> bool:
@@ -61,19 +61,19 @@ def _states(sentence: Sentence, match: re.Match[str], rule: Rule) -> bool:
     )
 
 
-def _numbers(task: Task, match: re.Match[str]) -> Verdict:
+def _numbers(task: CountdownTask, match: re.Match[str]) -> Verdict:
     stated = Counter(map(int, re.findall(r"\d+", match["list"])))
     return Verdict(stated == task.numbers, f"the numbers are {', '.join(map(str, task.numbers.elements()))}")
 
 
-def _equation(task: Task, match: re.Match[str]) -> Verdict | None:
+def _equation(task: CountdownTask, match: re.Match[str]) -> Verdict | None:
     text, (start, end) = match.string, match.span()
     if _AFTER.match(text, end) or _LETTER_BEFORE.search(text[:start]):
         return None
     return _equal(match["left"], match["rest"])
 
 
-def _spoken(task: Task, match: re.Match[str]) -> Verdict | None:
+def _spoken(task: CountdownTask, match: re.Match[str]) -> Verdict | None:
     word = " ".join(match["operator"].lower().split())
     verdict = _equal(f"{match['a']}{_SPOKEN[word]}{match['b']}", f"={match['value']}")
     if word == "difference" and verdict and not verdict.true:  # of the larger and the smaller number
@@ -83,7 +83,7 @@ def _spoken(task: Task, match: re.Match[str]) -> Verdict | None:
     return verdict
 
 
-def _compared(task: Task, match: re.Match[str]) -> Verdict:
+def _compared(task: CountdownTask, match: re.Match[str]) -> Verdict:
     a, b = int(match["a"]), int(match["b"])
     words = "is" if a == b else "is greater than" if a > b else "is less than"
     return Verdict(a > b if match["more"] else a < b, f"{a} {words} {b}")

@@ -75,11 +75,11 @@ def read_grid_claims(thought: str, board: Board) -> list[Claim] | None:
 @lru_cache(maxsize=2048)
 def _read(thought: str, theme: str, rows: tuple[str, ...]) -> tuple[Claim, ...]:
     """Cached: members of a group often write the same about the same state."""
-    grid = Grid(theme, rows)
+    grid = GridChecks(theme, rows)
     return tuple(read(thought, grid, RULES[theme], grid.states, found=grid.positions(thought)))
 
 
-class Grid(GridFacts):
+class GridChecks(GridFacts):
     """The checks of statements about a grid: each gets a match of its rule."""
 
     def states(self, sentence: Sentence, match: Match, rule: Rule) -> bool:
@@ -308,37 +308,37 @@ def _offsets(text: str) -> tuple[list[Offset], bool, bool]:
 _ROOM = (
     ("boxes_on_targets", r"\b(?P<all>both|all( of)?( the)?|every|each)?\s*"
      r"((the|a|one|my|one of the|(?P<ordinal>first|second|other)) )*(?P<a>box(es)?|crates?)('s)? (is|are){adverbs} on "
-     r"(top of )?(the|a|its|their|one of the|every)?\s*(?P<b>targets?|goals?)", Grid.on_target, (" on ",)),
-    ("wall", r"{subject}{is} (up )?(against|next to|along|touching) (a|the) wall\b", Grid.against, ("wall",)),
+     r"(top of )?(the|a|its|their|one of the|every)?\s*(?P<b>targets?|goals?)", GridChecks.on_target, (" on ",)),
+    ("wall", r"{subject}{is} (up )?(against|next to|along|touching) (a|the) wall\b", GridChecks.against, ("wall",)),
 )  # fmt: skip
 _LAKE = (
-    ("way", r"\bthe (?P<a>goal) (is|can be) (?P<no>un)?reach(able|ed)\b", Grid.reach, ("reach",)),
+    ("way", r"\bthe (?P<a>goal) (is|can be) (?P<no>un)?reach(able|ed)\b", GridChecks.reach, ("reach",)),
     ("own_position", r"{not_all}{det}{a:player}{label}{is} (?P<preposition>in|at|on) (the|a) (?P<b>goal|hole)\b"
-     r"(?!['’-]| (line|side|row|column|end|post|area|half|plate))", Grid.standing, ("goal", "hole")),
+     r"(?!['’-]| (line|side|row|column|end|post|area|half|plate))", GridChecks.standing, ("goal", "hole")),
 )  # fmt: skip
 _BOTH = (
     ("wall", r"{subject}{is} (stuck )?(in|at|on) (a|the) ((?P<vertical>top|upper|bottom|lower)[\s-](?P<side>left|right)"
-     r"[\s-])?corner\b", Grid.corner, ("corner",)),
+     r"[\s-])?corner\b", GridChecks.corner, ("corner",)),
     ("direction", r"{subject}( and ({other}))?{is} (in|on) (the )?same (?P<axis>row|column)"
-     r"( (as|with) {det}{c:things}\b)?", Grid.same_line, ("same",)),
+     r"( (as|with) {det}{c:things}\b)?", GridChecks.same_line, ("same",)),
     ("wall", r"{subject}{is} (in|on|at) (the )?((?P<axis>row|column|col) #?{number:number}|(?P<ordinal>{ordinal}|last|"
      r"top|bottom|leftmost|rightmost) (?P<axis2>row|column))\b(?!\s*(,|and)?\s*(the )?(row|col|{ordinal}))",
-     Grid.line, ("row", "col")),
+     GridChecks.line, ("row", "col")),
     ("direction", r"{subject}{is} {number:number} (cells?|squares?|steps?|tiles?|spaces?) (away )?from {other}",
-     Grid.distance, ("from",)),
-    ("neighbour", r"\bthe (next )?{cell} {chain}{reference}{is} (an? |the )?{content:contents}\b", Grid.cell,
+     GridChecks.distance, ("from",)),
+    ("neighbour", r"\bthe (next )?{cell} {chain}{reference}{is} (an? |the )?{content:contents}\b", GridChecks.cell,
      ("cell", "square", "tile", "space", "spot", "position", "field")),
     ("direction", r"\b(there('s| is| are)|i see|i have|we have) (?P<many>{count}|the|some) {a:subjects} {chain}"
-     r"{reference}{tail}", Grid.direction, _SEEN),
-    ("direction", r"{subject}{is} {chain}{reference}{tail}", Grid.direction, _SIDES),
-    ("direction", r"{subject}{is} ({close} )?(adjacent to|next to|beside|touching) {other}", Grid.beside,
+     r"{reference}{tail}", GridChecks.direction, _SEEN),
+    ("direction", r"{subject}{is} {chain}{reference}{tail}", GridChecks.direction, _SIDES),
+    ("direction", r"{subject}{is} ({close} )?(adjacent to|next to|beside|touching) {other}", GridChecks.beside,
      ("adjacent", "next to", "beside", "touching")),
     ("neighbour", r"(?P<front>)(?<![\w-])(?<!\w\s){chain}{reference},? (is|there is|there's|are) (an? |the )?"
-     r"{content:contents}\b", Grid.cell, _SIDES),
+     r"{content:contents}\b", GridChecks.cell, _SIDES),
     ("count", r"\b(there('s| is| are)|i see|we have|i have) (only |exactly |just )?{number:number} {a:subjects}"
-     r"( and (?P<number2>{number}) {b:things})?(?=\s*(,|$|[:(]|{here}))", Grid.count, _SEEN),
+     r"( and (?P<number2>{number}) {b:things})?(?=\s*(,|$|[:(]|{here}))", GridChecks.count, _SEEN),
     ("size", r"\b(it|this|the (board|grid|room|map|lake|puzzle))('s| is| has| measures) (an? )?(?P<rows>\d{1,2})\s*"
-     r"(x|×|by)\s*(?P<columns>\d{1,2})( (grid|board|map|room|lake|cells))?\b", Grid.extent, ("x", "×", "by")),
+     r"(x|×|by)\s*(?P<columns>\d{1,2})( (grid|board|map|room|lake|cells))?\b", GridChecks.extent, ("x", "×", "by")),
 )  # fmt: skip
 """Kind, pattern, check and texts of which one must occur, most specific first."""
 
