@@ -9,8 +9,8 @@ from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import RunConfig
 from trainer.journal import events
+from trainer.metrics.charts import share_place
 from webapp.ingest.tailer import JournalTailer
-from webapp.pages.runs.evaluation_views import across
 from webapp.runs.models import GeneralizationMatrix, Run
 
 __all__ = ["who"]
@@ -67,7 +67,7 @@ def test_every_suite_shows_interval_pass_at_k_and_a_trajectories_link(run: Run, 
     JournalTailer(run).drain()
     page = compact(who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode())
     assert page.index('id="exam-1">Sokoban') < page.index('id="exam-2">large rooms'), "the run's own suite comes first"
-    assert f'cx="{across(0.6)}"' in page
+    assert f'cx="{share_place(0.6)}"' in page
     assert 'aria-label="60.0%, between 54.0% and 66.0%"' in page
     assert contains(page, '<span class="soft">4:</span> 80.0%')
     assert "+25.0 points since the first result; the intervals do not overlap" in page
