@@ -213,10 +213,9 @@ def test_dates_and_revisions_are_read_as_yaml_reads_them_without_quotes():
     assert (changed.rollout.template_date, changed.policy.revision) == ("2026-01-31", "")
     digits = with_overrides(RunConfig(), ["policy.model=Qwen/Qwen3-0.6B", "policy.revision=1234567"])
     assert digits.policy.revision == "1234567"
-    with pytest.raises(ValueError, match="quote special characters"):
-        with_overrides(RunConfig(), ["rollout.template_date=2026-02-30"])
-    with pytest.raises(ValueError, match="must be a date such as"):
-        with_overrides(RunConfig(), ["rollout.template_date=tomorrow"])
+    for no_date in ("2026-02-30", "tomorrow"):
+        with pytest.raises(ValueError, match="must be a date such as"):
+            with_overrides(RunConfig(), [f"rollout.template_date={no_date}"])
 
 
 @pytest.mark.parametrize(

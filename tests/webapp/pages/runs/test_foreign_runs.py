@@ -181,7 +181,7 @@ def test_further_fields_of_attempt_and_group_are_for_the_team_alone(
     assert "A language model thinks: “Two, then.”" in shared
     first = who.anonymous.get(f"/s/{link.token}?turn=1").content.decode()
     assert "A language model responds: “I look it up.”" in first
-    assert "beside the response of that turn" in first
+    assert "next to the response of that turn" in first
     assert [words for words in ("mira", "chats.jsonl") if words in shared] == []
 
 

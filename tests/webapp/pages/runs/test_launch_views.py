@@ -16,10 +16,10 @@ from tests.webapp.conftest import People
 from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from trainer.config.catalogue import catalogue
+from trainer.config.dotted import leaves
 from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import RunConfig
-from trainer.loops.trackers import flat
 from webapp.core.database import database_now
 from webapp.runs.launch import fields as form_fields
 from webapp.runs.launch import form as forms
@@ -66,11 +66,15 @@ def installed_models(people: People) -> None:
     )
 
 
+def texts(config: RunConfig) -> list[tuple[str, str]]:
+    return [(name, json.dumps(value)) for name, value in leaves(config.model_dump())]
+
+
 def presets_of_all_settings() -> list[str]:
     """Presets that together set everything that any preset sets."""
-    default, found, known = set(flat(RunConfig().model_dump())), [], set[str]()
+    default, found, known = set(texts(RunConfig())), [], set[str]()
     for name in preset_names():
-        own = {setting for setting, _ in set(flat(load_preset(name).model_dump())) - default}
+        own = {setting for setting, _ in set(texts(load_preset(name))) - default}
         if own - known:
             found.append(name)
             known |= own
