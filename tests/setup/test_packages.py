@@ -7,14 +7,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from bootstrap import locks, machine, node, packages, progress, uv
 from bootstrap.torch_build import VERSION
+from tests.local_http import serving
 from tests.setup.checkouts import UNREACHABLE, Checkout, Index
 
 CUDA = 'nvidia-cublas==13 ; platform_system == "Linux" or platform_system == "Darwin"'
@@ -233,11 +233,8 @@ class Advisories(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def advisories() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Advisories)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Advisories) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 class TestLockFiles:

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.local_http import serving
 
 
 @dataclass
@@ -140,17 +142,8 @@ class Server:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        httpd.daemon_threads = True
-        self.port = httpd.server_address[1]
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
+        with serving(Handler) as self.port:
             yield self
-        finally:
-            httpd.shutdown()
-            httpd.server_close()
-            thread.join()
 
 
 def in_turn(*replies: Reply) -> Callable[[dict[str, Any]], Reply]:

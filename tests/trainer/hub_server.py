@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 import yaml
 from huggingface_hub import constants
+
+from tests.local_http import serving
 
 TOKEN = "hf_" + "a" * 30
 COMMIT = "c" * 40
@@ -59,17 +60,8 @@ class Hub:
 @contextmanager
 def running() -> Iterator[Hub]:
     hub = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
-    server.daemon_threads = True
-    hub.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(_handler(hub)) as hub.port:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def use(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from tests.local_http import serving
 from tests.webapp.javascript import evaluate
 
 
@@ -26,11 +26,8 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(Answers) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(("path", "found"), [("/whole", {"turns": 3}), ("/gone", None), ("/cut", None)])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 from django.core.cache import caches
 from huggingface_hub import constants
 
+from tests.local_http import serving
 from tests.webapp.conftest import People
 from trainer.config.run import RunConfig
 from webapp.runs.inputs.hub_shapes import MAX_BYTES, hub_shape, known_hub_shape
@@ -54,17 +54,12 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]
         def log_message(self, *arguments: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    caches["hub"].clear()
-    yield seen
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Handler) as port:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        caches["hub"].clear()
+        yield seen
 
 
 def memory(people: People, **policy: str) -> str:
