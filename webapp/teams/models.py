@@ -155,6 +155,9 @@ class DailyUse(models.Model):
 class Removal(models.Model):
     """Something that a person removed or revoked, by whom and when, and what undoes it for a while."""
 
+    offered = False
+    """Whether a list offers the reader to undo it (removals.newest_removals)."""
+
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(
         Team, on_delete=models.CASCADE, null=True, related_name="removals", help_text="Null for a private saved view."

@@ -110,7 +110,7 @@ def newest_removals(user: User, team: Team, count: int, *, admin: bool) -> list[
     role = Membership.Role.ADMIN if admin else None
     for removal in listed:  # get_removal decides when the button is pressed
         own = removal.author_id == user.pk
-        removal.offered = removal.is_undoable and (own or _may_undo(user, role, removal))  # type: ignore[attr-defined]
+        removal.offered = removal.is_undoable and (own or _may_undo(user, role, removal))
     return listed
 
 
