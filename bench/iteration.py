@@ -1,7 +1,7 @@
-"""Speed and memory of a whole iteration, rollout and update, or of an update, beside TRL's GRPOTrainer.
+"""Speed and memory of a whole iteration, rollout and update, or of an update, compared with TRL's GRPOTrainer.
 
-    python -m bench.iteration --peers DIR                    # beside TRL, installed into DIR if missing
-    python -m bench.iteration --update --peers DIR           # one step on recorded dialogues, also beside plain PyTorch
+    python -m bench.iteration --peers DIR                    # with TRL, installed into DIR if missing
+    python -m bench.iteration --update --peers DIR           # one step on recorded dialogues, also with plain PyTorch
     python -m bench.iteration --update --shape qwen2.5-0.5b  # random weights of that shape, few tokens on a CPU
     python -m bench.iteration --quick                        # within a minute, once TRL is installed
 

@@ -105,7 +105,7 @@ class RolloutComparison:
 
 
 def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Speed of rollouts beside peers.")
+    parser = argparse.ArgumentParser(description="Speed of rollouts compared with peers.")
     parser.add_argument("--trajectories", type=int, default=128)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="counted rounds; five or more for published figures")

@@ -39,7 +39,7 @@ def ensure(with_tools: bool) -> None:
 
 
 def publish(source: Path, target: Path) -> None:
-    """Copy the files that browsers load, and the types that `tsc` expects beside them.
+    """Copy the files that browsers load, and the types that `tsc` expects next to them.
 
     Of uPlot's builds, only the one for classic scripts is minified, to half the size: it becomes a module here.
     """

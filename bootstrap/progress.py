@@ -61,7 +61,7 @@ step = Step
 def run(
     argv: Sequence[str], line: Step, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> tuple[int, str]:
-    """Run a program with its output in LOG and the last line beside the step. Returns exit code and last lines."""
+    """Run a program with its output in LOG and the last line next to the step. Returns exit code and last lines."""
     LOG.parent.mkdir(parents=True, exist_ok=True)
     last: deque[str] = deque(maxlen=40)
     with LOG.open("a", encoding="utf-8") as file:

@@ -4,9 +4,9 @@
     python -m bench.gpu --parts update,rollout --rounds 3
     python -m bench.gpu --shape tiny --device cpu --dtype float32    # the same code, to check that it works
 
-Needs PyTorch, transformers, pydantic, gymnasium, peft and psutil beside this repository. Every part runs in its own
-process on a GPU, so that one that fails leaves the others alone; rows are written to --rows as they come, and a table
-is printed at the end. Parts that no longer fit into --seconds are left out, the least telling first.
+Needs PyTorch, transformers, pydantic, gymnasium, peft and psutil in addition to this repository. Every part runs in
+its own process on a GPU, so that one that fails does not affect the others; rows are written to --rows as they come,
+and a table is printed at the end. Parts that no longer fit into --seconds are left out, the least telling first.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Part:
 
 
 def large(settings: Settings, recorder: Recorder) -> None:
-    """A larger model: our sampler beside `generate`, and the update with all gains."""
+    """A larger model: our sampler compared with `generate`, and the update with all gains."""
     larger = replace(settings, shape=LARGE.get(settings.shape, settings.shape), rounds=min(settings.rounds, 2))
     rollout(larger, recorder, rounds=1)
     if settings.device == "cuda":

@@ -1,4 +1,4 @@
-"""Updates on the same dialogues in several forms, each with what it gains, and the plain PyTorch step beside them."""
+"""Updates on the same dialogues in several forms, each with what it gains, and the plain PyTorch step."""
 
 from __future__ import annotations
 

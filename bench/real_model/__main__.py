@@ -1,7 +1,7 @@
-"""A model of 135 million parameters on one core, beside its peers: `python -m bench.real_model`.
+"""A model of 135 million parameters on one core, compared with its peers: `python -m bench.real_model`.
 
-Runs three comparisons with the shape of SmolLM2-135M, random weights and one thread: sampling beside transformers'
-`generate`, an update beside plain PyTorch, and a whole iteration beside TRL's GRPOTrainer, which must be installed.
+Runs three comparisons with the shape of SmolLM2-135M, random weights and one thread: sampling against transformers'
+`generate`, an update against plain PyTorch, and a whole iteration against TRL's GRPOTrainer, which must be installed.
 Each takes turns with its peers for several rounds and prints medians. Ratios of processor time also mean something on a
 busy machine.
 """

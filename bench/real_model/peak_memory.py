@@ -1,4 +1,4 @@
-"""Peak memory of whole runs on a CPU, beside the estimate: `python -m bench.real_model.peak_memory FOLDER`.
+"""Peak memory of whole runs on a CPU, next to the estimate: `python -m bench.real_model.peak_memory FOLDER`.
 
 Each run is a forked process. Its peak is the kernel's VmHWM: the largest resident set since the process started.
 """

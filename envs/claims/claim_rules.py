@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
         actual: what is so instead.
         cells, marks: what it is about, as in Claim.
         actual_cells: where the thing really is.
-        kind: of the claim, where it is not that of the rule.
+        kind: of the claim, if it differs from the rule's.
     """
 
     true: bool | None

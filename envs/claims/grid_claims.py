@@ -280,7 +280,7 @@ class GridChecks(GridFacts):
         cells = self.cells(match["a"])
         if not cells or self.thing(match["a"]) == "wall":
             return None
-        return Verdict(any(self.blocked(cell, *STEPS) for cell in cells), "no wall is beside it", cells)
+        return Verdict(any(self.blocked(cell, *STEPS) for cell in cells), "no wall is next to it", cells)
 
     def extent(self, match: Match) -> Verdict:
         (rows, columns), stated = self.size, (int(match["rows"]), int(match["columns"]))
