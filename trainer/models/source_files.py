@@ -96,12 +96,15 @@ def collect(paths: Sequence[Path]) -> list[SourceFile]:
     """Return the files of a model from what was handed over, in any order, with parts in sequence.
 
     Raises:
-        ModelStoreError: a path does not exist, or a part is missing or given twice.
+        ModelStoreError: a path does not exist, none holds a file of a model, or a part is missing or given twice.
     """
     pieces: dict[tuple[Path, str], _Piece] = {}
     for path in paths:
         for piece in _pieces(path):
             pieces[piece.path.resolve(), piece.member] = piece
+    if not pieces:  # a package that only depends on those of the parts may be among the paths
+        names = ", ".join(path.name for path in paths)
+        raise ModelStoreError(f"no model in {names}: no GGUF or safetensors file, and no part of one")
     whole: dict[str, _Piece] = {}
     parts: dict[str, dict[int, _Piece]] = defaultdict(dict)
     for piece in pieces.values():
@@ -136,8 +139,6 @@ def _pieces(path: Path) -> Iterator[_Piece]:
             members = [entry for entry in archive.infolist() if _belongs(entry.filename) and not entry.is_dir()]
     except (zipfile.BadZipFile, OSError) as error:
         raise ModelStoreError(f"{path.name} is damaged or cut off ({error}): download it again") from error
-    if not members:
-        raise ModelStoreError(f"{path.name} contains no model: no GGUF or safetensors file, and no part of one")
     for entry in members:
         yield _Piece(path, entry.filename, entry.file_size)
 

