@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trainer.config.run import PolicyConfig
 from trainer.policy import load as load_module
 from trainer.policy.critic import Critic
-from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device
+from trainer.policy.load import ModelError, Policy, describe_device, load, pick_device, slow_precision_notice
 
 COMMIT = "a" * 40
 
@@ -149,6 +149,22 @@ def test_a_missing_gpu_is_reported(monkeypatch):
 def test_a_processor_is_described_with_its_threads(monkeypatch, threads, words):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     assert describe_device(torch.device("cpu")) == words
+
+
+@pytest.mark.parametrize(
+    ("dtype", "capabilities", "slow"),
+    [
+        ("bfloat16", {"avx512_bf16": False, "amx_bf16": False, "avx2": True}, True),
+        ("bfloat16", {"avx512_bf16": True, "amx_bf16": False}, False),
+        ("bfloat16", {"bf16": True}, False),
+        ("float32", {"avx2": True}, False),
+    ],
+)
+def test_bfloat16_on_a_processor_without_it_is_advised_against(pocket_folder, monkeypatch, dtype, capabilities, slow):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    notice = slow_precision_notice(load(pocket_folder, PolicyConfig(dtype=dtype, device="cpu")).model)
+    assert bool(notice) == slow
+    assert not notice or "policy.dtype=float32" in notice
 
 
 def test_a_critic_has_its_own_weights(policy):

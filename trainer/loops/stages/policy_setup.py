@@ -30,7 +30,7 @@ from trainer.memory import preflight
 from trainer.memory.estimate import SMALL
 from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
-from trainer.policy.load import ModelError, Policy, load, pick_device
+from trainer.policy.load import ModelError, Policy, load, pick_device, slow_precision_notice
 from trainer.policy.pocket import is_pocket
 from trainer.rollout.environment_mix import shares_of
 
@@ -70,6 +70,8 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     if plan.warning:
         session.warn(plan.warning)
     policy = load(source, own)
+    if slow := slow_precision_notice(policy.model):
+        session.warn(slow)
     if policy.model.device.type == "cpu" and not config.policy.threads:
         _set_threads(session.progress, policy)
     if not config.engine.foreign:
