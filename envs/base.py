@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import gymnasium
@@ -36,6 +38,10 @@ class ToolSpec(BaseModel):
         """The definition as chat templates and APIs take it."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
+
+
+_GROUND = {"wall", "empty", "frozen", "floor", "no sticker"}
+"""Meanings of symbols that fill a grid, whose places nobody asks for."""
 
 
 class EnvSpec(BaseModel):
@@ -73,8 +79,34 @@ class EnvSpec(BaseModel):
         """
         if not self.has_grid:
             return text
-        cells = self.vocabulary.keys()
-        return "\n".join(" ".join(line) if cells >= set(line) else line for line in text.split("\n"))
+        return "\n".join(" ".join(line) if self._is_row(line) else line for line in text.split("\n"))
+
+    def located(self, text: str) -> str:
+        """The same, with a line after each grid that lists its things by row and column from 1: `P 1,2. O 2,2 3,3.`
+
+        Small models copy a position from a text long before they can count it out on a grid.
+        """
+        if not self.has_grid:
+            return text
+        lines: list[str] = []
+        for is_grid, block in itertools.groupby(text.split("\n"), self._is_row):
+            rows = list(block)
+            lines += [" ".join(row) for row in rows] if is_grid else rows
+            if is_grid and (places := self._places(rows)):
+                lines.append(places)
+        return "\n".join(lines)
+
+    def _is_row(self, line: str) -> bool:
+        return bool(line) and self.vocabulary.keys() >= set(line)
+
+    def _places(self, rows: Sequence[str]) -> str:
+        """Symbols in the order of the prompt, each with its places; those of the ground are left out."""
+        found = {
+            symbol: [f"{r + 1},{c + 1}" for r, row in enumerate(rows) for c, cell in enumerate(row) if cell == symbol]
+            for symbol, meaning in self.vocabulary.items()
+            if meaning not in _GROUND
+        }
+        return " ".join(f"{symbol} {' '.join(places)}." for symbol, places in found.items() if places)
 
 
 Tone = Literal[

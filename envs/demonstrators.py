@@ -101,12 +101,18 @@ MOVES: dict[str, Cell] = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up"
 
 
 def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
-    """States all positions and the safest direction, as one action, repeated where the cell after it is no hole."""
+    """States all positions, then the way: cell by cell if the ice does not slip, otherwise the safest direction."""
     board, hint = grid_of(env), env.hint()
     (player,), goals, holes = cells_of(board, "@+X"), cells_of(board, "G+"), cells_of(board, "O")
     best = hint.actions[0] if hint and hint.actions else "Down"
     facts = f"I am at {at(player)}. Goal {at(goals[0])}."
     danger = f" Hole {' '.join(map(at, holes))}." if holes else ""
+    if hint is not None and hint.distance is not None:
+        actions, way, (row, column) = plan_from_hint(env, limit).actions, "", player
+        for action in actions:
+            row, column = row + MOVES[action][0], column + MOVES[action][1]
+            way += f" {action} to {at((row, column))}."
+        return TurnPlan(facts + danger + way, actions)
     step = MOVES[best]
     repeat = 2 if limit > 1 and (player[0] + 2 * step[0], player[1] + 2 * step[1]) not in holes else 1
     return TurnPlan(f"{facts}{danger} Go {best}.", [best] * repeat)

@@ -117,12 +117,13 @@ class EnvironmentConfig(Section):
         source="paper: appendix E",
         added=True,
     )
-    cells: Literal["auto", "compact", "spaced"] = setting(
+    cells: Literal["auto", "compact", "spaced", "located"] = setting(
         "auto",
         "Grids in the prompt (Sokoban, FrozenLake, Rubik's cube and their variants), compact: cells side by side, of "
-        "which tokenizers merge several into one token; spaced: with a space between cells, so that each is a token. "
+        "which tokenizers merge several into one token; spaced: with a space between cells, so that each is a token; "
+        "located: as spaced, with a line that lists the things on the grid by row and column, as in P 1,2. G 4,4. "
         "auto: spaced, except for the pocket policy, whose tokenizer merges none.",
-        source="RAGEN code: spaced in later versions",
+        source="RAGEN code: spaced in later versions, and located as observation_format grid_coord",
         added=True,
     )
     mix: list[MixedEnvironment] = setting(

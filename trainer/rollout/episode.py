@@ -52,7 +52,7 @@ class Episode:
         self.chat = chat = chat.with_tools(env.env_spec.tools)
         self.trajectory, self.context = trajectory, context
         self._environment = config.environment.name
-        self._spaced = config.environment.cells == "spaced"
+        self._cells = config.environment.cells
         self._repeated = repeated_line(config.rollout, native=bool(chat.tools))
         self.last_reward: float | None = None
         try:
@@ -248,8 +248,10 @@ class Episode:
         )
 
     def _rendered(self) -> str:
-        text = self.env.render()
-        return self.env.env_spec.spaced(text) if self._spaced else text
+        text, spec = self.env.render(), self.env.env_spec
+        if self._cells == "located":
+            return spec.located(text)
+        return spec.spaced(text) if self._cells == "spaced" else text
 
     def _window_from(self, first: int) -> list[int]:
         """The task and the dialogue from the state of turn `first` on, with responses as sampled."""

@@ -217,6 +217,20 @@ def test_spaced_cells_change_the_text_and_not_the_board(name, first_line):
     assert spaced.board == compact.board
 
 
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [("FrozenLake", "P 3,2. O 1,3 4,1. G 2,3."), ("Sokoban", "O 3,5. X 4,5. P 2,4."), ("Countdown", None)],
+)
+def test_located_cells_list_the_things_on_the_grid(name, places):
+    chat = ChatFormat(tiny.styles()["chatml"], think=True)
+    spaced, located = (
+        tiny.episode(chat, RunConfig.model_validate({"environment": {"name": name, "cells": cells}}), seed=5)
+        for cells in ("spaced", "located")
+    )
+    added = [line for line in located.state.split("\n") if line not in spaced.state.split("\n")]
+    assert added == ([] if places is None else [places])
+
+
 def test_the_line_of_the_paper_is_repeated_at_each_turn():
     chat = ChatFormat(tiny.styles()["chatml"], think=True)
     episode = tiny.episode(chat, config_of("Sokoban", line="paper"), seed=0)
