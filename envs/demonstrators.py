@@ -112,10 +112,18 @@ def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
         for action in actions:
             row, column = row + MOVES[action][0], column + MOVES[action][1]
             way += f" {action} to {at((row, column))}."
+        facts = f"I am at {at(player)}. Goal {at(goals[0])}: {_offset(player, goals[0])}."
         return TurnPlan(facts + danger + way, actions)
     step = MOVES[best]
     repeat = 2 if limit > 1 and (player[0] + 2 * step[0], player[1] + 2 * step[1]) not in holes else 1
     return TurnPlan(f"{facts}{danger} Go {best}.", [best] * repeat)
+
+
+def _offset(start: Cell, end: Cell) -> str:
+    """The way from one cell to another as the crow flies, in steps: `Down 1, Left 2`."""
+    down, right = end[0] - start[0], end[1] - start[1]
+    parts = [("Down", down), ("Up", -down), ("Right", right), ("Left", -right)]
+    return ", ".join(f"{direction} {steps}" for direction, steps in parts if steps > 0) or "here"
 
 
 def plan_bandit(env: TextEnv, limit: int) -> TurnPlan:
