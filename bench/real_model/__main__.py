@@ -15,8 +15,8 @@ import sys
 SHAPE = ("--shape", "smollm2-135m", "--threads", "1")
 PARTS = {
     "sampling": ("bench.rollout", "--trajectories", "16", "--turns", "1"),
-    "update": ("bench.iteration", "--update", "--dtype", "bfloat16", "--rows", "8", "--read", "106", "--written", "26"),
-    "iteration": ("bench.iteration", "--dtype", "bfloat16", "--rows", "24", "--read", "106", "--written", "27"),
+    "update": ("bench.iteration", "--update", "--rows", "8", "--read", "106", "--written", "26"),
+    "iteration": ("bench.iteration", "--rows", "24", "--read", "106", "--written", "27"),
 }
 """Name → module and arguments."""
 
@@ -26,11 +26,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.real_model", description=__doc__)
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds of each comparison")
+    parser.add_argument("--dtype", default="float32", help="of updates and iterations (default: as in the presets)")
     options = parser.parse_args()
     failed = 0
     for name in options.parts.split(","):
         module, *arguments = PARTS[name]
-        command = [sys.executable, "-m", module, *arguments, *SHAPE, "--rounds", str(options.rounds)]
+        precision = () if name == "sampling" else ("--dtype", options.dtype)
+        command = [sys.executable, "-m", module, *arguments, *precision, *SHAPE, "--rounds", str(options.rounds)]
         print(f"\n{name}: {' '.join(command[1:])}", flush=True)
         failed += subprocess.run(command).returncode != 0
     return min(failed, 1)
