@@ -7,10 +7,13 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from trainer.journal import run_log
 from trainer.journal.events import Event
 from trainer.journal.protocol import JOURNAL_FILE
+
+BLOCK = 1 << 20
 
 
 def sync_to_disk(path: Path) -> None:
@@ -23,27 +26,29 @@ def sync_to_disk(path: Path) -> None:
 
 
 class Journal:
-    """Append-only writer. Opening an existing journal truncates an incomplete last line and continues its numbers."""
+    """Append-only writer. Opening an existing journal truncates an incomplete last line and continues its numbers.
 
-    def __init__(self, folder: Path) -> None:
+    `append` opens a file of the folder by its name, unbuffered, to read it and to append to it.
+    """
+
+    def __init__(self, folder: Path, append: Callable[[str], BinaryIO] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / JOURNAL_FILE
         self.listeners: list[Callable[[Event], None]] = []
         """Called with every event once it is written."""
+        self._file = append(JOURNAL_FILE) if append else self.path.open("a+b", buffering=0)
         self.seq = self._recover()
-        self._file = self.path.open("ab", buffering=0)
         sync_to_disk(folder)  # the entry of a new file
 
     def _recover(self) -> int:
-        if not self.path.exists():
-            return 0
-        count = end = 0
-        with self.path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    count, end = count + 1, end + len(line)
-        if end != self.path.stat().st_size:
-            os.truncate(self.path, end)
+        count = end = read = 0
+        while block := os.pread(self._file.fileno(), BLOCK, read):
+            count += block.count(b"\n")
+            if b"\n" in block:
+                end = read + block.rfind(b"\n") + 1
+            read += len(block)
+        if end != read:
+            os.ftruncate(self._file.fileno(), end)
         return count
 
     def write(self, *events: Event) -> None:
@@ -82,9 +87,7 @@ class Journal:
 
         `end` is the size of the file before that write. Complete lines stay: a reader may have taken them in.
         """
-        with self.path.open("rb") as file:
-            file.seek(end)
-            written = file.read()
+        written = os.pread(self._file.fileno(), os.fstat(self._file.fileno()).st_size - end, end)
         complete = written.rfind(b"\n") + 1
         if complete < len(written):
             os.ftruncate(self._file.fileno(), end + complete)

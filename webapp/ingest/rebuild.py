@@ -20,6 +20,7 @@ from webapp.ingest.tailer import JournalTailer
 from webapp.runs import object_storage, run_files
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import GeneralizationMatrix, Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.trajectories.models import ShareLink, TokenArrays, Turn
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def do_recover_cut_journal(run: Run) -> Run:
     run = do_rebuild(run)
     if run.journal_error:
         return run
-    journal = Journal(run.folder)
+    journal = Journal(run.folder, UntrustedFolder(run.folder).append)
     journal.write(
         Notice(
             level="warning",
@@ -79,7 +80,7 @@ def do_recover_cut_journal(run: Run) -> Run:
 def do_rebuild_ended(run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> Run:
     """Rebuild a run that is not being trained, from its folder or its copy in storage. Raises RebuildRefused."""
     _refuse_in_training(run)
-    if folder is not None or (run.folder / JOURNAL_FILE).is_file():
+    if folder is not None or UntrustedFolder(run.folder).has(JOURNAL_FILE):
         return _rebuild_unless_training(run, folder, skip_bad_lines)
     with tempfile.TemporaryDirectory() as copy:
         _fetch_journal(run, Path(copy))

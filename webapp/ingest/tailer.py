@@ -22,6 +22,7 @@ from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge
 from webapp.ingest.lines import JournalLine, leave_out
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ class JournalTailer:
         self._started_at = run.started_at
         self._tail = run.journal_tail
         self._verified: tuple[int, int] | None = None
-        self.path = (folder or run.folder) / JOURNAL_FILE
+        self._folder = UntrustedFolder(folder or run.folder)
+        self.path = self._folder.path / JOURNAL_FILE
         self.offset = run.journal_offset
         self.skip_bad_lines = skip_bad_lines
         self._bad: bytes | None = None
@@ -115,7 +117,7 @@ class JournalTailer:
         """Complete lines after the offset. Raises JournalMismatch."""
         limit = BATCH_BYTES
         try:
-            with self.path.open("rb") as file:
+            with self._folder.open(JOURNAL_FILE) as file:
                 self._verify(file)
                 while True:
                     file.seek(self.offset)
@@ -151,7 +153,8 @@ class JournalTailer:
     def _is_of_this_run(self, file: BinaryIO) -> bool:
         """Whether the file begins as the journal that was read: its first attempt started at the same moment."""
         file.seek(0)
-        for number, line in enumerate(file, 1):
+        lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+        for number, line in enumerate(lines, 1):
             try:
                 event = parse_line(line, number)
             except JournalError:

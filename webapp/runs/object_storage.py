@@ -7,9 +7,10 @@ manifest is written last: everything it lists exists.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -27,13 +28,17 @@ from trainer.journal.protocol import (
     PID_FILE,
     WATCH_FILE,
 )
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
+MAX_TOKEN_BYTES = 100
 _LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE}
 INITIAL_FOLDER = ".initial"
 """In a run's folder: its copy of the checkpoint of another run that it begins with."""
 BLOCK = 1 << 20
+PART = 64 << 20
+"""Most bytes of one part of a journal. The ingest reads no line that is longer."""
 
 
 @dataclass
@@ -89,16 +94,17 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
 
     A checkpoint that the trainer deletes during the upload is left out.
     """
-    now = Manifest(listed(folder), list(before.journal))
+    here = UntrustedFolder(folder)
+    now = Manifest(listed(here.list_files().files), list(before.journal))
     for path, facts in list(now.files.items()):
         if before.files.get(path) != facts and path in now.files:
             try:
-                with (folder / path).open("rb") as file:
+                with here.open(path) as file:
                     _put(storage, f"{slug}/{path}", File(file))
             except FileNotFoundError:
                 gone = path.rsplit("/", 1)[0] + "/" if "/" in path else path
                 now.files = {name: entry for name, entry in now.files.items() if not name.startswith(gone)}
-    _copy_journal(folder / JOURNAL_FILE, storage, slug, now)
+    _copy_journal(here, storage, slug, now)
     text = json.dumps({"files": now.files, "journal": now.journal})
     _put(storage, f"{slug}/{MANIFEST}", ContentFile(text.encode()))
     for path in before.files.keys() - now.files.keys():
@@ -106,19 +112,23 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
     return now
 
 
-def _copy_journal(path: Path, storage: Storage, slug: str, now: Manifest) -> None:
-    """Upload one more part, up to the last complete line."""
+def _copy_journal(folder: UntrustedFolder, storage: Storage, slug: str, now: Manifest) -> None:
+    """Upload further parts, up to the last complete line."""
     start = now.journal[-1] if now.journal else 0
     try:
-        with path.open("rb") as file:
-            file.seek(start)
-            data = file.read()
+        with folder.open(JOURNAL_FILE) as file:
+            end = os.fstat(file.fileno()).st_size
+            while start < end:
+                file.seek(start)
+                data = file.read(PART)
+                data = data[: data.rfind(b"\n") + 1]
+                if not data:
+                    return
+                _put(storage, f"{slug}/journal/{start:015d}", ContentFile(data))
+                start += len(data)
+                now.journal.append(start)
     except FileNotFoundError:
         return
-    data = data[: data.rfind(b"\n") + 1]
-    if data:
-        _put(storage, f"{slug}/journal/{start:015d}", ContentFile(data))
-        now.journal.append(start + len(data))
 
 
 def _put(storage: Storage, name: str, content: File[bytes]) -> None:
@@ -129,23 +139,18 @@ def _put(storage: Storage, name: str, content: File[bytes]) -> None:
         raise OSError(f"the storage would not overwrite {name}")
 
 
-def listed(folder: Path) -> dict[str, tuple[int, int]]:
+def listed(files: Mapping[str, os.stat_result]) -> dict[str, tuple[int, int]]:
     """The files that another machine needs to continue: no incomplete checkpoints, no files of this machine only."""
     entries = {}
-    for file in sorted(folder.rglob("*")):
-        path = file.relative_to(folder)
-        visible = path.parts[1:] if path.parts[0] == INITIAL_FOLDER else path.parts
+    for path, facts in files.items():
+        parts = path.split("/")
+        visible = parts[1:] if parts[0] == INITIAL_FOLDER else parts
         hidden = any(part.startswith(".") or part.endswith(".new") for part in visible)
-        if hidden or str(path) in _LOCAL_FILES:
+        if hidden or path in _LOCAL_FILES:
             continue
-        if path.parts[0] == CHECKPOINTS_FOLDER and not (folder.joinpath(*path.parts[:2]) / CHECKPOINT_STATE).exists():
+        if parts[0] == CHECKPOINTS_FOLDER and f"{'/'.join(parts[:2])}/{CHECKPOINT_STATE}" not in files:
             continue
-        try:
-            if file.is_file():
-                facts = file.stat()
-                entries[path.as_posix()] = (facts.st_size, facts.st_mtime_ns)
-        except FileNotFoundError:
-            continue
+        entries[path] = (facts.st_size, facts.st_mtime_ns)
     return entries
 
 
@@ -161,26 +166,24 @@ def fetch(
     `journal_after` returns the journal's lines after the first n: those that only the database has.
     """
     manifest = read_manifest(storage, slug) or Manifest()
-    fresh = folder.with_name(f".{folder.name}.fetched")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
+    fresh = UntrustedFolder(folder.with_name(f".{folder.name}.fetched"))
+    fresh.delete()
+    fresh.path.mkdir(parents=True)
     for path in manifest.files:
         if is_cancelled():
             return None
-        target = fresh / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with storage.open(f"{slug}/{path}") as source, target.open("wb") as file:
+        with storage.open(f"{slug}/{path}") as source, fresh.create(path) as file:
             shutil.copyfileobj(source, file, BLOCK)
     lines = 0
-    with (fresh / JOURNAL_FILE).open("wb") as file:
+    with fresh.create(JOURNAL_FILE) as file:
         for block in journal(storage, slug, manifest):
             lines += block.count(b"\n")
             file.write(block)
         for line in journal_after(lines):
             file.write(line)
         size = file.tell()
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
+    UntrustedFolder(folder).delete()
+    fresh.path.rename(folder)
     return size
 
 
@@ -233,7 +236,7 @@ def image_files(storage: Storage, slug: str) -> list[str]:
 def is_current(folder: Path, token: str) -> bool:
     """Whether the folder is the current copy of the run, by the token in its database row."""
     try:
-        return (folder / TOKEN).read_text(encoding="ascii").strip() == token
+        return UntrustedFolder(folder).read(TOKEN, MAX_TOKEN_BYTES).strip() == token.encode()
     except FileNotFoundError:
         return not token
 

@@ -20,6 +20,7 @@ from trainer.journal.protocol import (
 )
 from webapp.runs import object_storage
 from webapp.runs.models import Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 BLOCK = object_storage.BLOCK
 LOG_TAIL_BYTES = 64 * 1024
@@ -27,9 +28,14 @@ LOG_TAIL_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Paths in a run's folder, besides the journal and the checkpoints."""
+    """Paths of a run's files, besides the journal and the checkpoints, as the trainer's command names them."""
 
     folder: Path
+
+    @property
+    def inside(self) -> UntrustedFolder:
+        """Access to the files of the folder."""
+        return UntrustedFolder(self.folder)
 
     @property
     def config(self) -> Path:
@@ -47,7 +53,7 @@ class RunFiles:
 def open_file(run: Run, path: str) -> IO[bytes]:
     """Open one file of the run. Raises FileNotFoundError if it is in neither place or the storage does not answer."""
     if object_storage.is_current(run.folder, run.copy):
-        return (run.folder / path).open("rb")
+        return UntrustedFolder(run.folder).open(path)
     file = _from_copy(run, path)
     if file is None:
         raise FileNotFoundError(f"{path} of run {run.slug} is neither on this machine nor in storage")
@@ -60,7 +66,7 @@ def log_tail(run: Run) -> str:
         with open_file(run, RunFiles(run.folder).log.name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LOG_TAIL_BYTES))
-            data = file.read()
+            data = file.read(LOG_TAIL_BYTES)
     except FileNotFoundError:
         return run.log_tail
     text = data.decode(errors="replace")
@@ -69,12 +75,10 @@ def log_tail(run: Run) -> str:
 
 def journal(run: Run) -> Iterator[bytes] | None:
     """The journal in blocks; None if it is neither here nor in storage."""
-    path = run.folder / JOURNAL_FILE
-    if object_storage.is_current(run.folder, run.copy):
-        return _blocks(path) if path.is_file() else None
     storage = object_storage.configured_storage()
-    if storage is None:
-        return _blocks(path) if path.is_file() else None
+    if storage is None or object_storage.is_current(run.folder, run.copy):
+        folder = UntrustedFolder(run.folder)
+        return folder.blocks(JOURNAL_FILE, BLOCK) if folder.has(JOURNAL_FILE) else None
     try:
         manifest = object_storage.read_manifest(storage, run.slug)
     except object_storage.failures():
@@ -115,8 +119,8 @@ def _archive(
 ) -> Iterator[bytes] | None:
     prefix = f"{checkpoint_path(iteration)}/"
     if object_storage.is_current(run.folder, run.copy):
-        files = [file for file in sorted((run.folder / prefix).rglob("*")) if file.is_file()]
-        sizes = {file.relative_to(run.folder).as_posix(): file.stat().st_size for file in files}
+        listing = UntrustedFolder(run.folder).list_files(checkpoint_path(iteration))
+        sizes = {path: facts.st_size for path, facts in listing.files.items()}
     else:
         storage = object_storage.configured_storage()
         try:
@@ -155,12 +159,6 @@ def _tar(
 
 def _padding(size: int) -> bytes:
     return b"\0" * (-size % tarfile.BLOCKSIZE)
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            yield block
 
 
 def _from_copy(run: Run, path: str) -> IO[bytes] | None:

@@ -13,6 +13,7 @@ import redis.exceptions
 from django.conf import settings
 
 from trainer.journal.protocol import WATCH_FILE
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 SUBSCRIPTION_TTL = 15.0
 RENEW_INTERVAL = 5.0
@@ -50,6 +51,4 @@ def subscribed(slug: str) -> list[str]:
 
 def write(folder: Path, trajectories: list[str]) -> None:
     """Write the trainer's subscription file atomically."""
-    new = folder / f"{WATCH_FILE}.new"
-    new.write_text(json.dumps({"trajectories": trajectories}), encoding="utf-8")
-    new.replace(folder / WATCH_FILE)
+    UntrustedFolder(folder).replace(WATCH_FILE, json.dumps({"trajectories": trajectories}).encode())

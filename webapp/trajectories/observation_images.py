@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
-import uuid
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from PIL import Image, UnidentifiedImageError
 
@@ -24,6 +23,7 @@ from trainer.journal.observation_images import (
 )
 from webapp.runs import object_storage
 from webapp.runs.models import Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.positions import Position
 
@@ -102,7 +102,7 @@ def is_stored(run: Run, image: ObservationImage) -> bool:
     storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
     if storage is not None:
         return bool(storage.exists(f"{run.slug}/{path}"))
-    return (run.folder / path).is_file()
+    return UntrustedFolder(run.folder).has(path)
 
 
 def store_image(run: Run, image: ObservationImage, data: bytes) -> None:
@@ -111,14 +111,8 @@ def store_image(run: Run, image: ObservationImage, data: bytes) -> None:
     if storage is not None:
         object_storage.save_file(storage, run.slug, path, data)
         return
-    target = run.folder / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{image.sha256}.{uuid.uuid4().hex}.new")
-    try:
-        partial.write_bytes(data)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    UntrustedFolder(run.folder).replace(path, data)
 
 
 def find_image(trajectory: Trajectory, sha256: str) -> ObservationImage | None:
@@ -140,7 +134,7 @@ def read_image(run: Run, image: ObservationImage) -> bytes | None:
         except object_storage.failures():
             pass  # kept in the folder before a storage was configured
     try:
-        return (run.folder / path).read_bytes()
+        return UntrustedFolder(run.folder).read(path, MAX_IMAGE_BYTES)
     except FileNotFoundError:
         return None
 
@@ -165,18 +159,32 @@ def delete_images(run: Run, keep: Container[str]) -> Iterator[tuple[str, int]]:
                 size = storage.size(f"{run.slug}/{path}")
                 storage.delete(f"{run.slug}/{path}")
                 yield sha256, size
-    for file, sha256, _ in images_in(run.folder):
-        if sha256 not in keep:
-            size = file.stat().st_size
-            file.unlink()
-            yield sha256, size
+    folder = UntrustedFolder(run.folder)
+    for file in images_in(folder):
+        if file.sha256 not in keep:
+            folder.remove(file.path)
+            yield file.sha256, file.bytes
 
 
-def images_in(folder: Path) -> list[tuple[Path, str, MediaType]]:
-    """Files of images in the folder of a run, each with the hash and type that its name states."""
+@dataclass(frozen=True)
+class ImageFile:
+    """A file in the folder of a run, with the hash and type that its name states."""
+
+    path: str
+    sha256: str
+    media_type: MediaType
+    bytes: int
+
+
+def images_in(folder: UntrustedFolder) -> list[ImageFile]:
+    """Files of images in the folder of a run."""
     kinds = {f".{image_path('', kind).rpartition('.')[2]}": kind for kind in FORMATS}
-    files = sorted((folder / IMAGES_FOLDER).glob("*")) if (folder / IMAGES_FOLDER).is_dir() else []
-    return [(file, file.stem, kinds[file.suffix]) for file in files if file.suffix in kinds and file.stem[:1] != "."]
+    files = []
+    for name, facts in folder.list_files(IMAGES_FOLDER).files.items():
+        path = PurePosixPath(name)
+        if len(path.parts) == 2 and path.suffix in kinds and not path.stem.startswith("."):
+            files.append(ImageFile(name, path.stem, kinds[path.suffix], facts.st_size))
+    return files
 
 
 def shown_size(width: int, height: int) -> tuple[int, int]:

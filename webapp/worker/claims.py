@@ -15,6 +15,7 @@ from webapp.core import ids
 from webapp.runs import actions
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import fair_share, model_availability, order, placement, run_quotas
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
     cluster_reserved = False
     waiting = [run for run in order.waiting() if run.queue in capacity.queues and run.team_id not in full]
     for run in order.claim_order(waiting, fair_share.used(now) if waiting else fair_share.DeviceShares(), now):
-        if not order.continues_here(run, worker.data_folder) and not (run.folder / JOURNAL_FILE).exists():
+        if not order.continues_here(run, worker.data_folder) and not UntrustedFolder(run.folder).has(JOURNAL_FILE):
             continue
         if model_availability.missing_model(run, [worker]):
             continue

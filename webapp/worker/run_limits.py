@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.worker import parent_guard
 
 GB = 1_000_000_000
@@ -125,20 +126,7 @@ def _message(used: str, limit: str, variable: str) -> str:
 
 def folder_bytes(folder: Path) -> int:
     """Bytes that a folder occupies on its disk, sub-folders included."""
-    total, open_folders = 0, [folder]
-    while open_folders:
-        try:
-            with os.scandir(open_folders.pop()) as entries:
-                for entry in entries:
-                    try:
-                        total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
-                        if entry.is_dir(follow_symlinks=False):
-                            open_folders.append(Path(entry.path))
-                    except OSError:  # removed meanwhile
-                        continue
-        except OSError:  # removed or closed
-            continue
-    return total
+    return _BLOCK * sum(facts.st_blocks for _, facts in UntrustedFolder(folder).walk())
 
 
 def process_tree(pid: int) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 
-from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, INTERRUPTED, MODEL_FOLDER
+from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, INTERRUPTED, MODEL_FOLDER
 from trainer.models import store
 from webapp.core.database import database_now
 from webapp.core.publisher import publisher
@@ -134,7 +133,7 @@ class Supervisor:
         finally:
             if trainer is not None and trainer.exit_status() is None:
                 trainer.kill()
-            shutil.rmtree(self.files.folder / trainer_sandbox.TEMPORARY, ignore_errors=True)
+            self.files.inside.remove(trainer_sandbox.TEMPORARY)
             if self.copy is not None:
                 self.copy.cancel()
 
@@ -190,9 +189,8 @@ class Supervisor:
         self.files.folder.mkdir(parents=True, exist_ok=True)
         if self.copy is not None:
             self.copy.make_current()
-        new = self.files.config.with_suffix(".new")
-        new.write_text(yaml.safe_dump(self.claimed.config, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        new.replace(self.files.config)
+        config = yaml.safe_dump(self.claimed.config, sort_keys=False, allow_unicode=True)
+        self.files.inside.replace(CONFIG_FILE, config.encode())
         token_subscriptions.write(self.files.folder, [])
         self.tailer = JournalTailer(self.claimed)
         self.lease.persist(self.tailer.drain)

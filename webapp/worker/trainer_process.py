@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer.journal.events import Phase
-from trainer.journal.protocol import LIVE_FD
+from trainer.journal.protocol import LIVE_FD, LOG_FILE
 from webapp.runs.run_files import RunFiles
 from webapp.worker import parent_guard
 
@@ -54,8 +54,8 @@ class TrainerProcess:
         self._tag = secrets.token_hex(8)
         shim = [sys.executable, "-I", "-S", parent_guard.__file__]
         read_end, write_end = os.pipe()
-        with files.log.open("ab") as log:
-            self._log_start = log.tell()
+        with files.inside.append(LOG_FILE) as log:
+            self._log_start = log.seek(0, os.SEEK_END)
             try:
                 self._process = subprocess.Popen(
                     [*shim, str(os.getpid()), str(files.pid), str(file_bytes), *command],
@@ -117,10 +117,13 @@ class TrainerProcess:
 
     def log_tail(self) -> str:
         """The last lines of its output."""
-        with self.files.log.open("rb") as log:
-            end = log.seek(0, os.SEEK_END)
-            log.seek(max(self._log_start, end - TAIL_BYTES))
-            text = log.read().decode("utf-8", "replace")
+        try:
+            with self.files.inside.open(LOG_FILE) as log:
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start, end - TAIL_BYTES))
+                text = log.read(TAIL_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError:  # the trainer removed it
+            return ""
         return "\n".join(text.splitlines()[-TAIL_LINES:])
 
     def _forward(self, pipe: int) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from trainer.journal.events import RunStarted
+from trainer.journal.observation_images import MAX_IMAGE_BYTES
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, read
 from webapp.api.uploads import do_count_image, do_touch_import
 from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import, do_settle_end
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.teams.models import Team, User
 from webapp.trajectories.observation_images import ImageRefused, check_image, images_in, is_stored, store_image
 
@@ -45,21 +47,21 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path | None = options["folder"]
         folder = path.parent if path is not None and path.is_file() else path
-        if folder is not None and not (folder / JOURNAL_FILE).is_file():
+        if folder is not None and not UntrustedFolder(folder).has(JOURNAL_FILE):
             raise CommandError(f"There is no {JOURNAL_FILE} in {folder}.")
         if options["run"]:
             run = self._known_run(options["run"])
             if options["follow"] and not run.imported:
                 raise CommandError("This run is trained on this site: its worker reads its journal.")
             folder = folder or run.folder
-            if not (folder / JOURNAL_FILE).is_file():
+            if not UntrustedFolder(folder).has(JOURNAL_FILE):
                 raise CommandError(f"There is no {JOURNAL_FILE} in {folder}. Give its folder as an argument.")
         elif folder is not None:
             run = self._new_run(folder, options)
         else:
             raise CommandError("Give the folder of a journal, or --run and the slug of a run to continue.")
         ingest = JournalTailer(run, folder, skip_bad_lines=options["skip_bad_lines"])
-        self._copied: set[Path] = set()
+        self._copied: set[str] = set()
         total = self._follow(run, ingest) if options["follow"] else self._read(ingest)
         run.refresh_from_db()
         run = do_settle_end(run)
@@ -118,15 +120,17 @@ class Command(BaseCommand):
         run = Run.objects.get(pk=ingest.run_id)
         if ingest.path.parent == run.folder:
             return
-        for file, sha256, media_type in images_in(ingest.path.parent):
-            if file in self._copied:
+        folder = UntrustedFolder(ingest.path.parent)
+        for file in images_in(folder):
+            if file.path in self._copied:
                 continue
-            self._copied.add(file)
+            self._copied.add(file.path)
             try:
-                data = file.read_bytes()
-                image = check_image(data, sha256, media_type)
-            except ImageRefused as error:
-                self.stderr.write(f"{file} is left out: {error}")
+                with folder.open(file.path) as opened:
+                    data = opened.read(MAX_IMAGE_BYTES + 1)
+                image = check_image(data, file.sha256, file.media_type)
+            except (ImageRefused, FileNotFoundError) as error:
+                self.stderr.write(f"{folder.path / file.path} is left out: {error}")
                 continue
             if not is_stored(run, image):
                 store_image(run, image, data)

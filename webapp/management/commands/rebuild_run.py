@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.ingest.rebuild import RebuildRefused, do_rebuild_ended
 from webapp.runs.models import Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 
 class Command(BaseCommand):
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         if run is None:
             raise CommandError(f"There is no run {options['run']}.")
         folder: Path | None = options["folder"]
-        if folder is not None and not (folder / JOURNAL_FILE).is_file():
+        if folder is not None and not UntrustedFolder(folder).has(JOURNAL_FILE):
             raise CommandError(f"There is no {JOURNAL_FILE} in {folder}.")
         before = run.seq
         try:

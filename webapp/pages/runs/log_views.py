@@ -129,7 +129,10 @@ def _parts(run: Run) -> Iterator[bytes]:
     yield b"\nOutput of the trainer\n\n"
     try:
         with open_file(run, LOG_FILE) as file:
-            while block := file.read(BLOCK):
+            left = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            while left and (block := file.read(min(BLOCK, left))):  # the present end: a trainer may write faster
+                left -= len(block)
                 yield block
     except FileNotFoundError:
         yield (run.log_tail or "It is on the machine of the worker.\n").encode()

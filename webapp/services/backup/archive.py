@@ -80,11 +80,10 @@ class ArchiveWriter:
                 size += file.write(block)
         return size
 
-    def add_file(self, name: str, path: Path, *, compress: bool = True) -> int:
+    def add_file(self, name: str, file: IO[bytes], *, compress: bool = True) -> int:
         """Append a file with its present size, as a log grows while it is read. Returns its bytes. Raises OSError."""
-        with path.open("rb") as file:
-            facts = os.fstat(file.fileno())
-            size = self.add(name, file, limit=facts.st_size, compress=compress)
+        facts = os.fstat(file.fileno())
+        size = self.add(name, file, limit=facts.st_size, compress=compress)
         self._zip.getinfo(name).comment = str(facts.st_mtime_ns).encode()
         return size
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
 from webapp.runs import object_storage
+from webapp.runs.untrusted_folder import FileRefused, UntrustedFolder
 from webapp.services.backup.archive import ArchiveWriter
 
 FOLDER = "runs"
@@ -14,11 +15,19 @@ FOLDER = "runs"
 
 @dataclass(frozen=True)
 class CopiedFolder:
-    """Iterations of the copied checkpoints, bytes of the journal, and folders of the archive that do not count."""
+    """Result of a copy.
+
+    Attributes:
+        checkpoints: iterations of the copied ones.
+        journal: bytes of it.
+        left_out: folders of the archive that do not count.
+        refused: names in the run's folder that were not copied, as they are no plain files.
+    """
 
     checkpoints: list[int]
     journal: int
     left_out: list[str]
+    refused: list[str]
 
 
 def copy_folder(archive: ArchiveWriter, folder: Path, slug: str) -> CopiedFolder:
@@ -29,14 +38,19 @@ def copy_folder(archive: ArchiveWriter, folder: Path, slug: str) -> CopiedFolder
     """
     sizes: dict[str, int] = {}
     deleted: set[str] = set()
-    for path in [*object_storage.listed(folder), object_storage.TOKEN, JOURNAL_FILE]:
+    source = UntrustedFolder(folder)
+    listing = source.list_files()
+    refused = set(listing.refused)
+    for path in [*object_storage.listed(listing.files), object_storage.TOKEN, JOURNAL_FILE]:
         checkpoint = _checkpoint_of(path)
         if checkpoint in deleted:
             continue
         try:
-            name = f"{FOLDER}/{slug}/{path}"
-            sizes[path] = archive.add_file(name, folder / path, compress=not checkpoint)
-        except FileNotFoundError:
+            with source.open(path) as file:
+                sizes[path] = archive.add_file(f"{FOLDER}/{slug}/{path}", file, compress=not checkpoint)
+        except FileNotFoundError as error:
+            if isinstance(error, FileRefused):
+                refused.add(path)
             if checkpoint:
                 deleted.add(checkpoint)
     complete = {_checkpoint_of(path) for path in sizes} - deleted
@@ -45,6 +59,7 @@ def copy_folder(archive: ArchiveWriter, folder: Path, slug: str) -> CopiedFolder
         sorted(int(name) for name in iterations if name.isdigit()),
         sizes.get(JOURNAL_FILE, 0),
         sorted(f"{FOLDER}/{slug}/{checkpoint}" for checkpoint in deleted),
+        sorted(refused),
     )
 
 

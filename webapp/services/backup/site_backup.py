@@ -54,7 +54,8 @@ def create_backup(path: Path, home: Path) -> BackupSummary:
         _copy_runs(archive, home, runs, report)
         key = home / KEY_FILE
         if not os.environ.get(SECRET_KEY_VARIABLE) and key.exists():
-            archive.add_file(KEY_FILE, key)
+            with key.open("rb") as file:
+                archive.add_file(KEY_FILE, file)
         archive.finish(report.manifest)
     report.bytes = path.stat().st_size
     return report
@@ -81,6 +82,12 @@ def _read_snapshot(connection: psycopg.Connection[Any]) -> tuple[BackupSummary, 
     return BackupSummary(manifest), runs, snapshot
 
 
+def _some(names: list[str]) -> str:
+    """The first names, as ASCII, and the number of the others."""
+    first = ", ".join(ascii(name) for name in names[:3])
+    return first if len(names) <= 3 else f"{first} and {len(names) - 3} more"
+
+
 def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[tuple[str, int, str]], report: BackupSummary) -> None:
     """Copy folders that are here; list copies in object storage, which is backed up by its own means."""
     storage = object_storage.configured_storage()
@@ -91,6 +98,11 @@ def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[tuple[str, int, st
             copied = copy_folder(archive, folder, slug)
             report.manifest.runs[slug] = copied.checkpoints
             report.manifest.left_out += copied.left_out
+            if copied.refused:
+                report.warnings.append(
+                    f"Run {slug}: without {_some(copied.refused)}: no plain files that belong to this run only, or not "
+                    "readable."
+                )
             if copied.journal < journal_offset:
                 report.warnings.append(
                     f"Run {slug}: its journal has {copied.journal:,} bytes, of {journal_offset:,} in the database. "

@@ -10,6 +10,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 from webapp.core.quotas import quota
 from webapp.runs import run_files
 from webapp.runs.models import Run
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.trajectories.exports import export_run
 from webapp.trajectories.models import TrajectoryQuerySet
 
@@ -75,7 +76,7 @@ def run_download(run: Run, kind: str, trajectories: TrajectoryQuerySet, *, insid
 def has_journal(run: Run) -> bool:
     """Whether journal_download() has it. Of runs that were sent, the site keeps what it read, not the file."""
     if run.imported:
-        return (run.folder / JOURNAL_FILE).is_file()
+        return UntrustedFolder(run.folder).has(JOURNAL_FILE)
     return run_files.journal(run) is not None
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER
 from webapp.runs import object_storage
 from webapp.runs.models import EventBatch, Run
 from webapp.runs.object_storage import Manifest
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 logger = logging.getLogger(__name__)
 
@@ -137,14 +140,15 @@ class CheckpointSync:
 
     def _checkpoints(self) -> tuple[tuple[str, int], ...]:
         """(name, time of change) of every complete checkpoint in the folder, the one it begins with included."""
+        inside, initial = UntrustedFolder(self.folder), object_storage.INITIAL_FOLDER
         checkpoints = []
-        own = (self.folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}")
-        initial = (self.folder / object_storage.INITIAL_FOLDER).glob(f"*/{CHECKPOINTS_FOLDER}/*/{CHECKPOINT_STATE}")
-        for state in [*sorted(own), *sorted(initial)]:
-            try:
-                checkpoints.append((state.parent.name, state.stat().st_mtime_ns))
-            except FileNotFoundError:
-                continue
+        for place in ("", *(f"{initial}/{slug}/" for slug in inside.folders(initial))):
+            for name in inside.folders(f"{place}{CHECKPOINTS_FOLDER}"):
+                with (
+                    suppress(FileNotFoundError),
+                    inside.open(f"{place}{CHECKPOINTS_FOLDER}/{name}/{CHECKPOINT_STATE}") as state,
+                ):
+                    checkpoints.append((name, os.fstat(state.fileno()).st_mtime_ns))
         return tuple(checkpoints)
 
 

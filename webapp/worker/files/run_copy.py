@@ -41,9 +41,9 @@ class RunCopy:
         if not object_storage.is_current(self._files.folder, run.copy):
             self._fetch()
         token = run.copy
-        if not (self._files.folder / object_storage.TOKEN).exists() or not token:
+        if not self._files.inside.has(object_storage.TOKEN) or not token:
             token = ids.token()
-            (self._files.folder / object_storage.TOKEN).write_text(token, encoding="ascii")
+            self._files.inside.replace(object_storage.TOKEN, token.encode())
         self._lease.persist(lambda: self._lease.held().update(copy=token, journal_offset=run.journal_offset))
         run.copy = token
 
@@ -81,8 +81,8 @@ class RunCopy:
     def _ingested_bytes(self, size: int) -> int:
         """Offset in the fetched journal behind the last event that the database has."""
         lines = end = 0
-        with (self._files.folder / JOURNAL_FILE).open("rb") as file:
-            for line in file:
+        with self._files.inside.open(JOURNAL_FILE) as file:
+            while line := file.readline(object_storage.PART):
                 if lines == self._lease.run.seq:
                     break
                 lines, end = lines + 1, end + len(line)

@@ -159,8 +159,8 @@ def test_a_folder_is_copied_while_training_deletes_checkpoints_and_appends_to_th
     (folder / JOURNAL_FILE).write_bytes(b'{"seq":1}\n')
     add_file = ArchiveWriter.add_file
 
-    def train_meanwhile(archive: ArchiveWriter, name: str, path: Path, *, compress: bool = True) -> int:
-        size = add_file(archive, name, path, compress=compress)
+    def train_meanwhile(archive: ArchiveWriter, name: str, file: IO[bytes], *, compress: bool = True) -> int:
+        size = add_file(archive, name, file, compress=compress)
         if name == "runs/abc/checkpoints/000001/learner.pt":
             shutil.rmtree(folder / "checkpoints/000001")
             with (folder / JOURNAL_FILE).open("ab") as journal:
@@ -170,7 +170,7 @@ def test_a_folder_is_copied_while_training_deletes_checkpoints_and_appends_to_th
     monkeypatch.setattr(ArchiveWriter, "add_file", train_meanwhile)
     with ArchiveWriter(tmp_path / "x.zip") as archive:
         copied = copy_folder(archive, folder, "abc")
-        assert copied == CopiedFolder([2], 20, ["runs/abc/checkpoints/000001"])
+        assert copied == CopiedFolder([2], 20, ["runs/abc/checkpoints/000001"], [])
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "another file"])
