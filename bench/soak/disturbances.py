@@ -93,8 +93,9 @@ def _freeze_part(kind: str, name: str, longest: float) -> Maker:
 
 def _trainer(scene: Scene, run: RunState) -> int | None:
     """Process id of the run's trainer, if it is running."""
+    record = scene.folder(run.slug).parents[1] / "trainers" / f"{run.slug}.json"
     try:
-        pid = int(json.loads((scene.folder(run.slug) / "trainer.pid").read_text())["pid"])
+        pid = int(json.loads(record.read_text())["pid"])
     except (OSError, ValueError, KeyError):
         return None
     return pid if is_alive(pid) else None

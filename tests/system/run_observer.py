@@ -40,7 +40,7 @@ class Watched:
         return pid
 
     def trainer_pid(self) -> int:
-        return int(json.loads((self.folder / "trainer.pid").read_text())["pid"])
+        return int(json.loads((self.stack.home / "trainers" / f"{self.slug}.json").read_text())["pid"])
 
     def line_count(self) -> int:
         """Lines of the journal."""

@@ -19,7 +19,7 @@ from webapp.runs import object_storage
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.models import EventBatch, Run, RunQuerySet, StoredModel, Worker
 from webapp.runs.queue import fair_share, order, run_quotas
-from webapp.runs.untrusted_folder import UntrustedFolder
+from webapp.runs.run_files import RunFiles
 from webapp.teams.daily_use import do_forget_uses
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def do_delete_run(run: Run) -> None:
     locked.delete()
 
     def delete_files() -> None:
-        UntrustedFolder(folder).delete()
+        RunFiles(folder).delete()
         storage = object_storage.configured_storage()
         if storage is not None:
             try:

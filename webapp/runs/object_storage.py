@@ -25,7 +25,6 @@ from trainer.journal.protocol import (
     CHECKPOINT_STATE,
     CHECKPOINTS_FOLDER,
     JOURNAL_FILE,
-    PID_FILE,
     WATCH_FILE,
 )
 from webapp.runs.untrusted_folder import UntrustedFolder
@@ -33,7 +32,7 @@ from webapp.runs.untrusted_folder import UntrustedFolder
 MANIFEST = "manifest.json"
 TOKEN = "copy.txt"
 MAX_TOKEN_BYTES = 100
-_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE, PID_FILE}
+_LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE}
 INITIAL_FOLDER = ".initial"
 """In a run's folder: its copy of the checkpoint of another run that it begins with."""
 BLOCK = 1 << 20

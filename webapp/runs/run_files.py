@@ -14,7 +14,6 @@ from trainer.journal.protocol import (
     CONFIG_FILE,
     JOURNAL_FILE,
     LOG_FILE,
-    PID_FILE,
     checkpoint_path,
     is_model_file,
 )
@@ -24,6 +23,8 @@ from webapp.runs.untrusted_folder import UntrustedFolder
 
 BLOCK = object_storage.BLOCK
 LOG_TAIL_BYTES = 64 * 1024
+TRAINERS_FOLDER = "trainers"
+"""In the data folder: a record of the process of each trainer."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,14 @@ class RunFiles:
 
     @property
     def pid(self) -> Path:
-        return self.folder / PID_FILE
+        """The running trainer: its process and host. Outside of the run's folder, as trainers may not write it: the
+        supervisor kills the process that it names."""
+        return self.folder.parents[1] / TRAINERS_FOLDER / f"{self.folder.name}.json"
+
+    def delete(self) -> None:
+        """Delete the folder, and the record of the trainer beside it."""
+        self.inside.delete()
+        self.pid.unlink(missing_ok=True)
 
 
 def open_file(run: Run, path: str) -> IO[bytes]:

@@ -54,6 +54,7 @@ class TrainerProcess:
         self._tag = secrets.token_hex(8)
         shim = [sys.executable, "-I", "-S", parent_guard.__file__]
         read_end, write_end = os.pipe()
+        files.pid.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with files.inside.append(LOG_FILE) as log:
             self._log_start = log.seek(0, os.SEEK_END)
             try:

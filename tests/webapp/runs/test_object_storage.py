@@ -174,7 +174,7 @@ def test_only_changes_are_copied_and_removed_files_deleted(run: Run, storage: St
         (place / "weights").write_bytes(b"weights")
     (old / "state.json").write_text("{}")
     (folder / JOURNAL_FILE).write_bytes(b"one\ntw")
-    (folder / "trainer.pid").write_text("1")
+    (folder / "watch.json").write_text("{}")
     first = object_storage.copy(folder, storage, "r", Manifest())
     assert sorted(first.files) == ["checkpoints/000001/state.json", "checkpoints/000001/weights"], "no half checkpoints"
     assert first.journal == [4]
