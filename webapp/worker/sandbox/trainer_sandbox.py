@@ -10,6 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.worker.sandbox import landlock
 
 VARIABLE = "ECHOSCOPE_TRAINER_SANDBOX"
@@ -54,7 +55,7 @@ def command_prefix(
     closed, own = data.resolve(), folder.resolve()
     variables: dict[str, str] = {}
     if closed.is_relative_to(Path(environment.get("TMPDIR") or tempfile.gettempdir()).resolve()):
-        (own / TEMPORARY).mkdir(exist_ok=True)
+        UntrustedFolder(own).make_folder(TEMPORARY)
         variables["TMPDIR"] = str(own / TEMPORARY)
     rules = landlock.Rules(
         closed=str(closed),
@@ -77,16 +78,20 @@ def require_protected(environment: Mapping[str, str], models: Path) -> None:
 
 
 def _caches(closed: Path, environment: Mapping[str, str]) -> list[str]:
-    """Paths below the closed folder that the trainer's variables name, but none that contains the runs."""
+    """Paths below the closed folder that the trainer's variables name, but none in the folder of runs or around it.
+
+    A path in a run's folder may lead to another run by now: it is open to that run anyway, and to others never.
+    """
     named = [Path(text) for name, text in environment.items() if name != MODELS_VARIABLE and text.startswith("/")]
     if (home := environment.get("HOME", "")).startswith("/"):
         named += [Path(home) / name for name in _CACHES]
-    inside = []
+    inside, runs = [], closed / "runs"
     for path in named:
         try:
             real = path.resolve()
         except (OSError, ValueError):
             continue
-        if real != closed and real.is_relative_to(closed) and not (closed / "runs").is_relative_to(real):
+        around = runs.is_relative_to(real) or real.is_relative_to(runs)
+        if real.is_relative_to(closed) and not around:
             inside.append(str(real))
     return sorted(set(inside))
