@@ -5,23 +5,29 @@ The copy lasts as long as the run: its source may be trained on, and keeps only 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
+import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
-from trainer.journal.writer import sync_to_disk
 from webapp.runs import object_storage
 from webapp.runs.inputs.run_models import RunModel
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 KEEP_ALIVE_INTERVAL = 0.2
+FICLONE = 0x40049409  # of Linux; fcntl has it from Python 3.12 on
+MAX_STATE_BYTES = 16 << 20
 
 
 class ModelUnavailable(Exception):
@@ -35,8 +41,8 @@ class _Cancelled(Exception):
 def provide(source: Run | None, model: RunModel, files: RunFiles, keep_alive: Callable[[], None]) -> Path:
     """The folder of the checkpoint, below the run's own.
 
-    Files on the same disk are linked: those of a checkpoint are replaced, never changed. A copy that is damaged is
-    replaced.
+    The trainer may do with its copy what it likes. It takes no space on disks that share blocks between files, such as
+    those of Btrfs and XFS. A copy that is damaged is replaced.
 
     Args:
         source: the run that the model names; None if it was deleted.
@@ -48,19 +54,22 @@ def provide(source: Run | None, model: RunModel, files: RunFiles, keep_alive: Ca
     """
     if model.iteration is None:
         raise ModelUnavailable(f"{model} names no iteration, so that it may be another model at each start")
-    target = files.folder / object_storage.INITIAL_FOLDER / model.slug / checkpoint_path(model.iteration)
-    return _Provision(source, model.iteration, str(model), target).run(keep_alive)
+    files.folder.mkdir(parents=True, exist_ok=True)
+    target = f"{object_storage.INITIAL_FOLDER}/{model.slug}/{checkpoint_path(model.iteration)}"
+    _Provision(source, model.iteration, str(model), files.inside, target).run(keep_alive)
+    return files.folder / target
 
 
 class _Provision:
     """Work of one call of `provide`, in a thread of its own: a storage may need minutes for a single read."""
 
-    def __init__(self, source: Run | None, iteration: int, name: str, target: Path) -> None:
-        self._source, self._iteration, self._name, self._target = source, iteration, name, target
+    def __init__(self, source: Run | None, iteration: int, name: str, folder: UntrustedFolder, target: str) -> None:
+        self._source, self._iteration, self._name = source, iteration, name
+        self._folder, self._target = folder, target
         self._error: Exception | None = None
         self._cancelled = self._done = False
 
-    def run(self, keep_alive: Callable[[], None]) -> Path:
+    def run(self, keep_alive: Callable[[], None]) -> None:
         thread = threading.Thread(target=self._work, name=f"copy of {self._name}", daemon=True)
         thread.start()
         try:
@@ -75,12 +84,11 @@ class _Provision:
             raise self._error
         if not self._done:
             raise RuntimeError(f"the thread that copies {self._name} has failed")
-        return self._target
 
     def _work(self) -> None:
         expected: tuple[type[Exception], ...] = (ModelUnavailable, _Cancelled, *object_storage.failures())
         try:
-            if not (self._target / CHECKPOINT_STATE).exists() or _changed_files(self._target):
+            if _changed_files(self._folder, self._target):
                 self._replace()
             self._done = True
         except expected as error:
@@ -89,20 +97,21 @@ class _Provision:
     def _replace(self) -> None:
         """Put a sound copy in the place of the target. Raises ModelUnavailable, _Cancelled and those of the storage."""
         damaged: list[str] = []
-        for leftover in self._target.parent.glob(f"{self._target.name}.*.new"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        for way in (self._link, self._fetch):
-            partial = self._target.with_name(f"{self._target.name}.{secrets.token_hex(4)}.new")  # not left by another
-            partial.mkdir(parents=True)
+        parent, _, iteration = self._target.rpartition("/")
+        for leftover in self._folder.folders(parent):
+            if leftover.startswith(f"{iteration}.") and leftover.endswith(".new"):
+                self._folder.remove(f"{parent}/{leftover}")
+        for way in (self._copy, self._fetch):
+            partial = f"{self._target}.{secrets.token_hex(4)}.new"  # not left by another
             try:
                 found = self._source is not None and way(self._source, partial)
-                damaged = _changed_files(partial) if found else damaged
+                damaged = _changed_files(self._folder, partial) if found else damaged
                 if found and not damaged:
                     self._move(partial)
                     return
             finally:
-                shutil.rmtree(partial, ignore_errors=True)
-        if damaged or self._target.exists():
+                self._folder.remove(partial)
+        if damaged or iteration in self._folder.folders(parent):
             raise ModelUnavailable(
                 f"the checkpoint of {self._name} is damaged: its files have changed since they were written. Launch "
                 "this run again with another one"
@@ -112,66 +121,81 @@ class _Provision:
             "ones by now: launch this run again with one of them"
         )
 
-    def _move(self, partial: Path) -> None:
-        """Move the copy into place once it would survive a power cut."""
-        for place in [*partial.rglob("*"), partial]:
-            sync_to_disk(place)
+    def _move(self, partial: str) -> None:
+        """Move the copy, whose files are on the disk, into place so that it survives a power cut."""
+        for place, facts in self._folder.walk(partial):
+            if stat.S_ISDIR(facts.st_mode):
+                self._folder.sync(place)
+        self._folder.sync(partial)
         self._check_cancelled()
-        shutil.rmtree(self._target, ignore_errors=True)
-        partial.rename(self._target)
-        sync_to_disk(self._target.parent)
+        self._folder.remove(self._target)
+        self._folder.rename(partial, self._target)
+        self._folder.sync(self._target.rpartition("/")[0])
 
     def _check_cancelled(self) -> None:
         if self._cancelled:
             raise _Cancelled
 
-    def _link(self, source: Run, target: Path) -> bool:
-        """Link or copy the files from the source's folder. False if the checkpoint is not there."""
-        folder = source.folder / checkpoint_path(self._iteration)
-        if not object_storage.is_current(source.folder, source.copy) or not (folder / CHECKPOINT_STATE).exists():
+    def _copy(self, source: Run, target: str) -> bool:
+        """Copy the files from the source's folder. False if the checkpoint is not there."""
+        folder, place = UntrustedFolder(source.folder), checkpoint_path(self._iteration)
+        if not object_storage.is_current(source.folder, source.copy):
             return False
-        for file in sorted(folder.rglob("*")):
-            self._check_cancelled()
-            if file.is_dir():
-                continue
-            place = target / file.relative_to(folder)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(file, place)
-            except OSError:  # another disk, or one without links
-                shutil.copyfile(file, place)
-        return (target / CHECKPOINT_STATE).exists()
+        files = folder.list_files(place).files
+        if f"{place}/{CHECKPOINT_STATE}" not in files:
+            return False
+        for path in files:
+            with folder.open(path) as file, self._created(f"{target}{path.removeprefix(place)}") as copy:
+                if not _share_blocks(file, copy):
+                    copy.writelines(folder.blocks(path, object_storage.BLOCK))
+        return True
 
-    def _fetch(self, source: Run, target: Path) -> bool:
+    def _fetch(self, source: Run, target: str) -> bool:
         """Download the files from the source's copy. False without that checkpoint in storage."""
         storage = object_storage.configured_storage()
         manifest = object_storage.read_manifest(storage, source.slug) if storage is not None else None
         if storage is None or manifest is None or self._iteration not in manifest.checkpoints:
             return False
-        prefix = f"{checkpoint_path(self._iteration)}/"
+        place = checkpoint_path(self._iteration)
         for path in manifest.files:
-            if path.startswith(prefix):
-                self._check_cancelled()
-                place = target / path.removeprefix(prefix)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with storage.open(f"{source.slug}/{path}") as opened, place.open("wb") as file:
-                    shutil.copyfileobj(opened, file, object_storage.BLOCK)
+            if path.startswith(f"{place}/"):
+                copied = f"{target}{path.removeprefix(place)}"
+                with storage.open(f"{source.slug}/{path}") as file, self._created(copied) as copy:
+                    shutil.copyfileobj(file, copy, object_storage.BLOCK)
         return True
 
+    @contextmanager
+    def _created(self, path: str) -> Iterator[IO[bytes]]:
+        """A new file of the copy, read-only afterwards. It is on the disk at the end."""
+        self._check_cancelled()
+        with self._folder.create(path, 0o444) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
 
-def _changed_files(folder: Path) -> list[str]:
+
+def _share_blocks(source: IO[bytes], target: IO[bytes]) -> bool:
+    """Make the target a copy that shares the source's blocks on the disk. False where the system cannot."""
+    try:
+        fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+    except OSError:  # other disks, a file system without it, or no file of the system
+        return False
+    return True
+
+
+def _changed_files(folder: UntrustedFolder, checkpoint: str) -> list[str]:
     """Files of a checkpoint that differ from the SHA-256 in its state; its state if that cannot be read."""
     try:
-        recorded = json.loads((folder / CHECKPOINT_STATE).read_text(encoding="utf-8"))["files"]
-        return [name for name, digest in recorded.items() if _digest(folder / name) != digest]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        recorded = json.loads(folder.read(f"{checkpoint}/{CHECKPOINT_STATE}", MAX_STATE_BYTES))["files"]
+        return [name for name, digest in recorded.items() if _digest(folder, f"{checkpoint}/{name}") != digest]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return [CHECKPOINT_STATE]
 
 
-def _digest(file: Path) -> str:
+def _digest(folder: UntrustedFolder, path: str) -> str:
     """SHA-256 in hexadecimal; empty if the file is gone."""
     try:
-        with file.open("rb") as opened:
+        with folder.open(path) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
     except FileNotFoundError:
         return ""

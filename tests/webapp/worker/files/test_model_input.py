@@ -86,13 +86,16 @@ def test_a_worker_does_not_train_on_the_run_of_another_team(people: People, trai
     assert not list(Path(trained.folder).parent.glob("*/noted"))
 
 
-def test_a_checkpoint_is_linked_into_the_run_and_outlives_its_source(people: People, trained: Run) -> None:
+def test_a_checkpoint_is_copied_into_the_run_and_outlives_its_source(people: People, trained: Run) -> None:
     run = do_create_run(people.team, people.owner, RunConfig.model_validate(config(f"run:{trained.slug}@3")))
     place = start(run)
     source = trained.folder / "checkpoints" / "000003"
     assert place == run.folder / ".initial" / trained.slug / "checkpoints" / "000003"
     assert sorted(file.name for file in place.iterdir()) == ["state.json", "weights"]
-    assert os.path.samefile(place / "weights", source / "weights")
+    assert (place / "weights").stat().st_mode & 0o222 == 0
+    os.chmod(place / "weights", 0o600)
+    (place / "weights").write_bytes(b"changed by code of the run")
+    assert (source / "weights").read_bytes() == b"www", "the source has a file of its own"
     shutil.rmtree(source)
     Checkpoint.objects.filter(run=trained, iteration=3).delete()  # as its source does, which keeps only its newest
     actions.do_request(fresh(run), "resume")
@@ -208,7 +211,9 @@ def test_a_damaged_copy_is_replaced(people: People, trained: Run, tmp_path: Path
             (place / "weights").write_bytes(damage)
         assert model_input.provide(fresh(trained), model, files, lambda: None) == place
         assert (place / "weights").read_bytes() == b"www"
-    (place / "weights").write_bytes(b"xxx")  # of the source too, which it is linked with
+    for folder in (place, source):
+        (folder / "weights").unlink()
+        (folder / "weights").write_bytes(b"xxx")
     with pytest.raises(ModelUnavailable, match="is damaged"):
         model_input.provide(fresh(trained), model, files, lambda: None)
     assert sorted(folder.name for folder in place.parent.iterdir()) == ["000003"]
