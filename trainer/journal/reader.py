@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -34,10 +34,15 @@ def parse_line(line: str | bytes, number: int) -> AnyEvent:
 def read(path: Path) -> Iterator[AnyEvent]:
     """All complete lines of a journal, in order; a last line without its newline is still being written and skipped."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            yield parse_line(line, number)
+        yield from read_lines(file)
+
+
+def read_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
+    """As `read`, of an open journal."""
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            return
+        yield parse_line(line, number)
 
 
 def count_attempts(folder: Path) -> int:

@@ -95,7 +95,7 @@ def _fetch_journal(run: Run, folder: Path) -> None:
             f"folder, run this there: python manage.py rebuild_run {run.slug}"
         )
     try:
-        with (folder / JOURNAL_FILE).open("wb") as file:
+        with UntrustedFolder(folder).create(JOURNAL_FILE) as file:
             file.writelines(blocks)
     except object_storage.failures() as error:
         raise RebuildRefused(

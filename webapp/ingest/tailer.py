@@ -64,8 +64,8 @@ class JournalTailer:
         self._started_at = run.started_at
         self._tail = run.journal_tail
         self._verified: tuple[int, int] | None = None
-        self._folder = UntrustedFolder(folder or run.folder)
-        self.path = self._folder.path / JOURNAL_FILE
+        self._inside = UntrustedFolder(folder or run.folder)
+        self.path = self._inside.path_to(JOURNAL_FILE)
         self.offset = run.journal_offset
         self.skip_bad_lines = skip_bad_lines
         self._bad: bytes | None = None
@@ -117,7 +117,7 @@ class JournalTailer:
         """Complete lines after the offset. Raises JournalMismatch."""
         limit = BATCH_BYTES
         try:
-            with self._folder.open(JOURNAL_FILE) as file:
+            with self._inside.open(JOURNAL_FILE) as file:
                 self._verify(file)
                 while True:
                     file.seek(self.offset)

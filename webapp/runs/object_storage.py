@@ -93,17 +93,17 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
 
     A checkpoint that the trainer deletes during the upload is left out.
     """
-    here = UntrustedFolder(folder)
-    now = Manifest(listed(here.list_files().files), list(before.journal))
+    inside = UntrustedFolder(folder)
+    now = Manifest(listed(inside.list_files().files), list(before.journal))
     for path, facts in list(now.files.items()):
         if before.files.get(path) != facts and path in now.files:
             try:
-                with here.open(path) as file:
+                with inside.open(path) as file:
                     _put(storage, f"{slug}/{path}", File(file))
             except FileNotFoundError:
                 gone = path.rsplit("/", 1)[0] + "/" if "/" in path else path
                 now.files = {name: entry for name, entry in now.files.items() if not name.startswith(gone)}
-    _copy_journal(here, storage, slug, now)
+    _copy_journal(inside, storage, slug, now)
     text = json.dumps({"files": now.files, "journal": now.journal})
     _put(storage, f"{slug}/{MANIFEST}", ContentFile(text.encode()))
     for path in before.files.keys() - now.files.keys():
@@ -111,11 +111,11 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
     return now
 
 
-def _copy_journal(folder: UntrustedFolder, storage: Storage, slug: str, now: Manifest) -> None:
+def _copy_journal(inside: UntrustedFolder, storage: Storage, slug: str, now: Manifest) -> None:
     """Upload further parts, up to the last complete line."""
     start = now.journal[-1] if now.journal else 0
     try:
-        with folder.open(JOURNAL_FILE) as file:
+        with inside.open(JOURNAL_FILE) as file:
             end = os.fstat(file.fileno()).st_size
             while start < end:
                 file.seek(start)

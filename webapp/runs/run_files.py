@@ -40,11 +40,11 @@ class RunFiles:
 
     @property
     def config(self) -> Path:
-        return self.folder / CONFIG_FILE
+        return self.inside.path_to(CONFIG_FILE)
 
     @property
     def log(self) -> Path:
-        return self.folder / LOG_FILE
+        return self.inside.path_to(LOG_FILE)
 
     @property
     def pid(self) -> Path:

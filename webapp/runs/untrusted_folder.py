@@ -53,6 +53,10 @@ class UntrustedFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def path_to(self, name: str) -> Path:
+        """The path of a file, for commands and messages only."""
+        return self.path / name
+
     def open(self, name: str) -> BufferedReader:
         """Open a file to read it."""
         with self._parent(name) as (parent, last):
@@ -220,11 +224,11 @@ class UntrustedFolder:
         except OSError as error:
             if error.errno in _REFUSALS:
                 raise self._refusal(name, error.strerror or "") from error
-            error.filename, error.filename2 = str(self.path / name), None  # the whole path, for messages
+            error.filename, error.filename2 = str(self.path_to(name)), None  # the whole path, for messages
             raise
 
     def _refusal(self, name: str, reason: str) -> FileRefused:
-        return FileRefused(errno.ENOENT, f"not a plain file of this run ({reason})", str(self.path / name))
+        return FileRefused(errno.ENOENT, f"not a plain file of this run ({reason})", str(self.path_to(name)))
 
 
 def _objection(facts: os.stat_result) -> str:

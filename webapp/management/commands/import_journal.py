@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from trainer.journal.events import RunStarted
 from trainer.journal.observation_images import MAX_IMAGE_BYTES
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.journal.reader import JournalError, read
+from trainer.journal.reader import JournalError, read_lines
 from webapp.api.uploads import do_count_image, do_touch_import
 from webapp.ingest.imports import ENDS, NotImportable, do_create_imported_run, do_finish_import, do_settle_end
 from webapp.ingest.tailer import JournalTailer
@@ -76,18 +76,21 @@ class Command(BaseCommand):
         return run
 
     def _new_run(self, folder: Path, options: dict[str, Any]) -> Run:
+        inside = UntrustedFolder(folder)
+        path = inside.path_to(JOURNAL_FILE)
         try:
-            started = next((event for event in read(folder / JOURNAL_FILE) if isinstance(event, RunStarted)), None)
+            with inside.open(JOURNAL_FILE) as file:
+                started = next((event for event in read_lines(file) if isinstance(event, RunStarted)), None)
         except JournalError as error:
-            raise CommandError(f"{folder / JOURNAL_FILE} cannot be imported: {error}.") from None
+            raise CommandError(f"{path} cannot be imported: {error}.") from None
         if started is None:
-            raise CommandError(f"{folder / JOURNAL_FILE} is not a run's journal: it has no run_started event.")
+            raise CommandError(f"{path} is not a run's journal: it has no run_started event.")
         team = self._team(options["team"])
         author = self._author(options["user"], team)
         try:
             return do_create_imported_run(team, author, started, title=options["title"] or "")
         except NotImportable as error:
-            raise CommandError(f"{folder / JOURNAL_FILE} cannot be imported: {error}.") from None
+            raise CommandError(f"{path} cannot be imported: {error}.") from None
 
     def _team(self, slug: str | None) -> Team:
         teams = list(Team.objects.filter(slug=slug) if slug else Team.objects.all()[:2])
@@ -120,17 +123,17 @@ class Command(BaseCommand):
         run = Run.objects.get(pk=ingest.run_id)
         if ingest.path.parent == run.folder:
             return
-        folder = UntrustedFolder(ingest.path.parent)
-        for file in images_in(folder):
+        inside = UntrustedFolder(ingest.path.parent)
+        for file in images_in(inside):
             if file.path in self._copied:
                 continue
             self._copied.add(file.path)
             try:
-                with folder.open(file.path) as opened:
+                with inside.open(file.path) as opened:
                     data = opened.read(MAX_IMAGE_BYTES + 1)
                 image = check_image(data, file.sha256, file.media_type)
             except (ImageRefused, FileNotFoundError) as error:
-                self.stderr.write(f"{folder.path / file.path} is left out: {error}")
+                self.stderr.write(f"{inside.path_to(file.path)} is left out: {error}")
                 continue
             if not is_stored(run, image):
                 store_image(run, image, data)

@@ -57,15 +57,15 @@ def provide(source: Run | None, model: RunModel, files: RunFiles, keep_alive: Ca
     files.folder.mkdir(parents=True, exist_ok=True)
     target = f"{object_storage.INITIAL_FOLDER}/{model.slug}/{checkpoint_path(model.iteration)}"
     _Provision(source, model.iteration, str(model), files.inside, target).run(keep_alive)
-    return files.folder / target
+    return files.inside.path_to(target)
 
 
 class _Provision:
     """Work of one call of `provide`, in a thread of its own: a storage may need minutes for a single read."""
 
-    def __init__(self, source: Run | None, iteration: int, name: str, folder: UntrustedFolder, target: str) -> None:
+    def __init__(self, source: Run | None, iteration: int, name: str, inside: UntrustedFolder, target: str) -> None:
         self._source, self._iteration, self._name = source, iteration, name
-        self._folder, self._target = folder, target
+        self._inside, self._target = inside, target
         self._error: Exception | None = None
         self._cancelled = self._done = False
 
@@ -88,7 +88,7 @@ class _Provision:
     def _work(self) -> None:
         expected: tuple[type[Exception], ...] = (ModelUnavailable, _Cancelled, *object_storage.failures())
         try:
-            if _changed_files(self._folder, self._target):
+            if _changed_files(self._inside, self._target):
                 self._replace()
             self._done = True
         except expected as error:
@@ -98,20 +98,20 @@ class _Provision:
         """Put a sound copy in the place of the target. Raises ModelUnavailable, _Cancelled and those of the storage."""
         damaged: list[str] = []
         parent, _, iteration = self._target.rpartition("/")
-        for leftover in self._folder.folders(parent):
+        for leftover in self._inside.folders(parent):
             if leftover.startswith(f"{iteration}.") and leftover.endswith(".new"):
-                self._folder.remove(f"{parent}/{leftover}")
+                self._inside.remove(f"{parent}/{leftover}")
         for way in (self._copy, self._fetch):
             partial = f"{self._target}.{secrets.token_hex(4)}.new"  # not left by another
             try:
                 found = self._source is not None and way(self._source, partial)
-                damaged = _changed_files(self._folder, partial) if found else damaged
+                damaged = _changed_files(self._inside, partial) if found else damaged
                 if found and not damaged:
                     self._move(partial)
                     return
             finally:
-                self._folder.remove(partial)
-        if damaged or iteration in self._folder.folders(parent):
+                self._inside.remove(partial)
+        if damaged or iteration in self._inside.folders(parent):
             raise ModelUnavailable(
                 f"the checkpoint of {self._name} is damaged: its files have changed since they were written. Launch "
                 "this run again with another one"
@@ -123,14 +123,14 @@ class _Provision:
 
     def _move(self, partial: str) -> None:
         """Move the copy, whose files are on the disk, into place so that it survives a power cut."""
-        for place, facts in self._folder.walk(partial):
+        for place, facts in self._inside.walk(partial):
             if stat.S_ISDIR(facts.st_mode):
-                self._folder.sync(place)
-        self._folder.sync(partial)
+                self._inside.sync(place)
+        self._inside.sync(partial)
         self._check_cancelled()
-        self._folder.remove(self._target)
-        self._folder.rename(partial, self._target)
-        self._folder.sync(self._target.rpartition("/")[0])
+        self._inside.remove(self._target)
+        self._inside.rename(partial, self._target)
+        self._inside.sync(self._target.rpartition("/")[0])
 
     def _check_cancelled(self) -> None:
         if self._cancelled:
@@ -138,16 +138,16 @@ class _Provision:
 
     def _copy(self, source: Run, target: str) -> bool:
         """Copy the files from the source's folder. False if the checkpoint is not there."""
-        folder, place = UntrustedFolder(source.folder), checkpoint_path(self._iteration)
+        inside, place = UntrustedFolder(source.folder), checkpoint_path(self._iteration)
         if not object_storage.is_current(source.folder, source.copy):
             return False
-        files = folder.list_files(place).files
+        files = inside.list_files(place).files
         if f"{place}/{CHECKPOINT_STATE}" not in files:
             return False
         for path in files:
-            with folder.open(path) as file, self._created(f"{target}{path.removeprefix(place)}") as copy:
+            with inside.open(path) as file, self._created(f"{target}{path.removeprefix(place)}") as copy:
                 if not _share_blocks(file, copy):
-                    copy.writelines(folder.blocks(path, object_storage.BLOCK))
+                    copy.writelines(inside.blocks(path, object_storage.BLOCK))
         return True
 
     def _fetch(self, source: Run, target: str) -> bool:
@@ -168,7 +168,7 @@ class _Provision:
     def _created(self, path: str) -> Iterator[IO[bytes]]:
         """A new file of the copy, read-only afterwards. It is on the disk at the end."""
         self._check_cancelled()
-        with self._folder.create(path, 0o444) as file:
+        with self._inside.create(path, 0o444) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -183,19 +183,19 @@ def _share_blocks(source: IO[bytes], target: IO[bytes]) -> bool:
     return True
 
 
-def _changed_files(folder: UntrustedFolder, checkpoint: str) -> list[str]:
+def _changed_files(inside: UntrustedFolder, checkpoint: str) -> list[str]:
     """Files of a checkpoint that differ from the SHA-256 in its state; its state if that cannot be read."""
     try:
-        recorded = json.loads(folder.read(f"{checkpoint}/{CHECKPOINT_STATE}", MAX_STATE_BYTES))["files"]
-        return [name for name, digest in recorded.items() if _digest(folder, f"{checkpoint}/{name}") != digest]
+        recorded = json.loads(inside.read(f"{checkpoint}/{CHECKPOINT_STATE}", MAX_STATE_BYTES))["files"]
+        return [name for name, digest in recorded.items() if _digest(inside, f"{checkpoint}/{name}") != digest]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return [CHECKPOINT_STATE]
 
 
-def _digest(folder: UntrustedFolder, path: str) -> str:
+def _digest(inside: UntrustedFolder, path: str) -> str:
     """SHA-256 in hexadecimal; empty if the file is gone."""
     try:
-        with folder.open(path) as opened:
+        with inside.open(path) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
     except FileNotFoundError:
         return ""
