@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 
-MAX_DEPTH = 32
+MAX_DEPTH = 64
 """Folders within folders that are listed. Those of runs have six levels; trackers may add some."""
 SPARSE_BYTES, SPARSE_RATIO = 64 << 20, 64
 """A file is refused if it is longer than SPARSE_BYTES plus SPARSE_RATIO times what it occupies: a hole of a terabyte
@@ -46,8 +46,11 @@ class UntrustedFolder:
     """A folder whose contents a trainer may change at any moment, also between two system calls.
 
     Names are relative paths with "/". The folder itself and its parents are trusted: the site created them where
-    trainers cannot write. All methods raise FileNotFoundError for what does not exist and FileRefused, which is one,
-    for what is not a plain file or leads out of the folder.
+    trainers cannot write. Below it, each part of a name is opened in the folder before it, and no link is followed.
+    That is what openat2 does with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, on every system.
+
+    All methods raise FileNotFoundError for what does not exist, and FileRefused, which is one, for what is not a plain
+    file or leads out of the folder.
     """
 
     def __init__(self, path: Path) -> None:

@@ -103,8 +103,8 @@ class LimitMonitor:
         if limits.seconds and self._clock() - self._began > limits.seconds:
             hours = f"{limits.seconds / 3600:g} hours"
             return ExceededLimit(_message(f"trained for {hours}", hours, "ECHOSCOPE_RUN_HOURS"), gentle=True)
-        if limits.disk and (used := folder_bytes(self._folder)) > limits.disk:
-            return _exceeded_bytes("disk space", used, limits.disk, "ECHOSCOPE_RUN_DISK_GB")
+        if limits.disk and (exceeded := _exceeded_disk(self._folder, limits.disk)):
+            return exceeded
         if not limits.memory and not limits.processes:
             return None
         pids = sorted({*process_tree(self._pid), *parent_guard.tagged_processes(self._tag)})
@@ -116,6 +116,17 @@ class LimitMonitor:
         return None
 
 
+def _exceeded_disk(folder: Path, limit: int) -> ExceededLimit | None:
+    """A folder that is larger than the limit, or in which a run could hide that it is."""
+    hidden: list[str] = []
+    if (used := folder_bytes(folder, hidden)) > limit:
+        return _exceeded_bytes("disk space", used, limit, "ECHOSCOPE_RUN_DISK_GB")
+    if hidden:
+        name = ascii(hidden[0][:100])
+        return ExceededLimit(f"The run was ended: its folder {name} is closed or too deep, so it has no known size.")
+    return None
+
+
 def _exceeded_bytes(what: str, used: int, limit: int, variable: str) -> ExceededLimit:
     return ExceededLimit(_message(f"used {used / GB:.4g} GB of {what}", f"{limit / GB:.4g} GB", variable))
 
@@ -124,9 +135,9 @@ def _message(used: str, limit: str, variable: str) -> str:
     return f"The run {used}; the operator of this site allows {limit} per run ({variable}), so it was ended."
 
 
-def folder_bytes(folder: Path) -> int:
-    """Bytes that a folder occupies on its disk, sub-folders included."""
-    return _BLOCK * sum(facts.st_blocks for _, facts in UntrustedFolder(folder).walk())
+def folder_bytes(folder: Path, hidden: list[str] | None = None) -> int:
+    """Bytes that a folder occupies on its disk, sub-folders included. Those that cannot be listed go to `hidden`."""
+    return _BLOCK * sum(facts.st_blocks for _, facts in UntrustedFolder(folder).walk(refused=hidden))
 
 
 def process_tree(pid: int) -> list[int]:

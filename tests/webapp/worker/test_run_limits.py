@@ -62,6 +62,15 @@ class TestMeasurements:
         assert 300_000 <= folder_bytes(tmp_path) - before <= 320_000
         assert folder_bytes(tmp_path / "missing") == 0
 
+    def test_a_folder_that_is_too_deep_to_be_measured_ends_the_run(self, tmp_path: Path) -> None:
+        """A run could keep any number of bytes there."""
+        monitor = LimitMonitor(RunLimits(disk=10**9), tmp_path, os.getpid())
+        assert monitor.exceeded() is None
+        (tmp_path / Path(*"d" * 100)).mkdir(parents=True)
+        exceeded = monitor.exceeded()
+        assert exceeded is not None
+        assert "is closed or too deep, so it has no known size" in exceeded.message
+
     @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
     def test_the_processes_of_a_run_are_counted_in_other_sessions_too(self) -> None:
         code = (
