@@ -27,7 +27,6 @@ OTHER_FOLDERS = {
     "webapp/services/backup/archive.py": "the folder of an archive",
     "webapp/services/backup/preview_conversion.py": "extracted from an archive, which has plain files only",
     "webapp/services/backup/site_restore.py": "extracted from an archive, which has plain files only",
-    "webapp/worker/downloads/fetch_process.py": "the models folder",
     "webapp/worker/downloads/models_folder.py": "the models folder",
     "webapp/worker/files/data_folder.py": "the data folder",
 }

@@ -19,11 +19,12 @@ from typing import Any
 from django.conf import settings
 
 from trainer.models import store
+from webapp.runs.run_files import TRAINERS_FOLDER
 from webapp.worker import parent_guard
 from webapp.worker.sandbox import trainer_sandbox
 from webapp.worker.trainer_environment import trainer_environment
 
-PID_FILE = ".fetch.pid"
+PID_FILE = "fetch.json"
 STALE_SECONDS = 5.0
 MAX_LINE = 64 * 1024
 TAIL_BYTES = 4096
@@ -54,10 +55,11 @@ class FetchProcess:
     def __init__(self, command: Sequence[str]) -> None:
         """Start the command. Raises OSError, ValueError, and StaleTrainer if an earlier one cannot be ended."""
         folder = store.models_folder()
-        pid_file = folder / PID_FILE
+        data = Path(settings.ECHOSCOPE_DATA_DIR)
+        pid_file = data / TRAINERS_FOLDER / PID_FILE  # not in the models folder, where the process writes
+        pid_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         parent_guard.kill_stale_trainer(pid_file, STALE_SECONDS)
         environment = fetch_environment(os.environ)
-        data = Path(settings.ECHOSCOPE_DATA_DIR)
         prefix, variables = trainer_sandbox.command_prefix(data, folder, environment)
         self._tag = secrets.token_hex(8)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  read when the process has ended
