@@ -94,13 +94,13 @@ def test_a_checkpoint_is_copied_into_the_run_and_outlives_its_source(people: Peo
     assert sorted(file.name for file in place.iterdir()) == ["state.json", "weights"]
     assert (place / "weights").stat().st_mode & 0o222 == 0
     os.chmod(place / "weights", 0o600)
-    (place / "weights").write_bytes(b"changed by code of the run")
+    (place / "weights").write_bytes(b"own")
     assert (source / "weights").read_bytes() == b"www", "the source has a file of its own"
     shutil.rmtree(source)
     Checkpoint.objects.filter(run=trained, iteration=3).delete()  # as its source does, which keeps only its newest
     actions.do_request(fresh(run), "resume")
     assert start(run) == place
-    assert (place / "weights").read_bytes() == b"www"
+    assert (place / "weights").read_bytes() == b"own"
 
 
 def test_a_checkpoint_that_is_gone_is_explained(people: People, trained: Run) -> None:
@@ -156,6 +156,22 @@ def test_the_copy_of_a_checkpoint_is_in_storage_and_in_backups_too(
     actions.do_request(fresh(run), "resume")
     assert start(run) == weights.parent
     assert weights.read_bytes() == b"wwww"
+
+
+@pytest.mark.parametrize(("link", "target"), [(".initial", ".."), (".initial/{slug}", "../../{slug}")])
+def test_a_link_in_the_place_of_the_copy_leads_to_no_other_run(
+    people: People, trained: Run, link: str, target: str
+) -> None:
+    """Code of an earlier attempt may have put it there: the checkpoint of the source would be replaced."""
+    run = do_create_run(people.team, people.owner, RunConfig.model_validate(config(f"run:{trained.slug}@3")))
+    place = run.folder / link.format(slug=trained.slug)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(target.format(slug=trained.slug))
+    (trained.folder / "checkpoints" / "000003" / "state.json").write_text("damaged")
+    before = sorted(trained.folder.rglob("*"))
+    assert supervise(take(run), command=note, intervals=INTERVALS) == "failed"
+    assert "cannot be read" in fresh(run).failure
+    assert sorted(trained.folder.rglob("*")) == before
 
 
 class Lost(Exception):

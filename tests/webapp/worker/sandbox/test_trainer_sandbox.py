@@ -51,6 +51,17 @@ def test_caches_below_the_data_folder_are_open_and_the_runs_are_not(tmp_path: Pa
 
 
 @needs_landlock
+def test_a_link_in_the_folder_of_a_run_opens_no_other_run(tmp_path: Path) -> None:
+    """A variable names the checkpoint that a run begins with, which is in its folder."""
+    runs = tmp_path / "data" / "runs"
+    (runs / "other" / "checkpoints").mkdir(parents=True)
+    (runs / "own").mkdir()
+    (runs / "own" / ".initial").symlink_to("..")
+    for place in (runs / "own" / ".initial" / "other" / "checkpoints", runs / "other", runs):
+        assert rules(tmp_path / "data", {"MODEL": str(place)}).writable == (str(runs / "own"),)
+
+
+@needs_landlock
 def test_temporary_files_have_a_place_where_the_system_s_contains_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
