@@ -35,7 +35,7 @@ class FileRefused(FileNotFoundError):
 
 
 @dataclass(frozen=True)
-class Listing:
+class FolderListing:
     """The plain files of a folder by path, and the names in it that are neither plain files nor folders."""
 
     files: dict[str, os.stat_result]
@@ -137,7 +137,7 @@ class UntrustedFolder:
         except FileNotFoundError:
             return []
 
-    def list_files(self, below: str = "") -> Listing:
+    def list_files(self, below: str = "") -> FolderListing:
         """All files in a folder and the folders in it, sorted by path. Names that archives cannot hold are refused."""
         files: dict[str, os.stat_result] = {}
         refused: list[str] = []
@@ -148,7 +148,7 @@ class UntrustedFolder:
                 files[path] = facts
             else:
                 refused.append(path)
-        return Listing(dict(sorted(files.items())), sorted(refused))
+        return FolderListing(dict(sorted(files.items())), sorted(refused))
 
     def walk(self, below: str = "", refused: list[str] | None = None) -> Iterator[tuple[str, os.stat_result]]:
         """Path and facts of everything in a folder and the folders in it, of links those of the link.
