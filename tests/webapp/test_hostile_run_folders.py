@@ -21,7 +21,7 @@ from pytest_django import Settings
 from tests.patience import SECONDS
 from tests.webapp import journal_builder
 from tests.webapp.page_requests import Visitors, who
-from tests.webapp.runs.test_untrusted_folder import SECRET, TRAPS
+from tests.webapp.runs.test_untrusted_folder import ODD_NAMES, SECRET, TRAPS
 from tests.webapp.worker.test_supervisor import INTERVALS, fresh, take
 from trainer.journal import protocol
 from trainer.journal.observation_images import IMAGES_FOLDER, ObservationImage, image_path
@@ -230,6 +230,17 @@ def test_plain_files_are_read_and_written_as_ever(prepared: Run, tmp_path: Path)
     written["deletion"]()
     assert not prepared.folder.exists()
     assert not RunFiles(prepared.folder).pid.exists()
+
+
+def test_odd_names_stop_no_program(prepared: Run, tmp_path: Path) -> None:
+    for folder in ("", CHECKPOINT, IMAGES_FOLDER):
+        for name in ODD_NAMES:
+            (prepared.folder / folder / os.fsdecode(name)).write_bytes(SECRET)
+    for name, program in readers(prepared, tmp_path).items():
+        assert SECRET.decode() not in repr(program()), name
+    for program in writers(prepared).values():
+        program()
+    assert not prepared.folder.exists()
 
 
 def test_a_backup_names_what_it_leaves_out(prepared: Run, victim: Path, tmp_path: Path) -> None:
