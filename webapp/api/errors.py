@@ -13,6 +13,7 @@ from pydantic import Field
 
 from trainer.config.files import as_messages
 from webapp.annotations.actions import AnnotationRefused
+from webapp.core.output_budget import OutputBudget
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import RequestRefused
 from webapp.trajectories.exports.run_downloads import DownloadRefused
@@ -22,6 +23,8 @@ NO_CREDENTIALS = (
     "Authentication required: send the header “Authorization: Bearer <token>” with an API token of your team, or use "
     "the cookie of a logged-in browser."
 )
+MAX_PROBLEMS = 16_000
+"""Characters of the names and errors of fields in a response: a request may have an error in every few bytes."""
 CODES = {
     400: "unreadable",
     403: "forbidden",
@@ -69,9 +72,15 @@ class Problem(Exception):
 
 
 def invalid(fields: Mapping[str, str]) -> Problem:
-    """A 422 response about these fields."""
-    problems = "; ".join(f"{name} {text}" if name else text for name, text in fields.items())
-    return Problem(422, f"Invalid request: {problems}.".replace("..", "."), fields=fields)
+    """A 422 response about these fields: as many as MAX_PROBLEMS characters describe, or the first with its end cut."""
+    budget = OutputBudget(MAX_PROBLEMS)
+    shown = {name: text for name, text in fields.items() if budget.take(len(name) + len(text))}
+    if fields and not shown:
+        name, text = next(iter(fields.items()))
+        shown = {name[: MAX_PROBLEMS // 2]: f"{text[: MAX_PROBLEMS // 2]} …"}
+    problems = "; ".join(f"{name} {text}" if name else text for name, text in shown.items())
+    more = f" There are {len(fields) - len(shown):,} further problems." if len(shown) < len(fields) else ""
+    return Problem(422, f"Invalid request: {problems}.".replace("..", ".") + more, fields=shown)
 
 
 def refused(*codes: int) -> dict[int, Any]:

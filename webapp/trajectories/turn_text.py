@@ -5,13 +5,13 @@ static/js/ui/turn_text.js does the same.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from webapp.core import formatting
+from webapp.core.output_budget import json_text
 
 _THINK_END, _ANSWER, _ANSWER_END = "</think>", "<answer>", "</answer>"
 _THOUGHT_TO_ANSWER = re.compile(r"</think>\s*<answer>")
@@ -52,7 +52,7 @@ def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, A
     fields = {name: value for name, value in (extra or {}).items() if not called or name != "tool_calls"}
     if not fields:
         return ""
-    text = json.dumps(_as_in_scripts(fields), ensure_ascii=False, indent=2)
+    text = json_text(_as_in_scripts(fields), indent=2)
     if len(text) <= MAX_EXTRA:
         return text
     return f"{text[:MAX_EXTRA]}…\n{len(text) - MAX_EXTRA:,} more characters are in the export."

@@ -32,6 +32,16 @@ export function responseText({ response, thought, actions }) {
   return only && [only.text, only.name].includes(text.trim()) ? "" : text;
 }
 
+/**
+ * Indented JSON, or JSON on one line where nesting would multiply the text; mirrors webapp/core/output_budget.py.
+ * @param {Record<string, unknown>} value
+ */
+function jsonText(value) {
+  const compact = JSON.stringify(value);
+  const indented = JSON.stringify(value, null, 2);
+  return indented.length > Math.max(100_000, 4 * compact.length) ? compact : indented;
+}
+
 /** Characters of further fields that a page shows; as in webapp/trajectories/turn_text.py. */
 const MAX_EXTRA = 8000;
 
@@ -45,7 +55,7 @@ export function extraText(extra, actions) {
   const shown = actions.some((record) => record.call);
   const fields = Object.entries(extra ?? {}).filter(([name]) => !shown || name !== "tool_calls");
   if (!fields.length) return "";
-  const characters = [...JSON.stringify(Object.fromEntries(fields), null, 2)];
+  const characters = [...jsonText(Object.fromEntries(fields))];
   if (characters.length <= MAX_EXTRA) return characters.join("");
   return `${characters.slice(0, MAX_EXTRA).join("")}…\n${(characters.length - MAX_EXTRA).toLocaleString("en")} more characters are in the export.`;
 }

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from webapp.core.markdown import render
 
@@ -41,3 +42,22 @@ def test_no_other_tags_whatever_is_written(text: str) -> None:
     tags = set(re.findall(r"<(\w+)", render(text)))
     known = "p a strong em code pre h3 h4 h5 h6 ul ol li blockquote hr br table thead tbody tr th td"
     assert tags <= set(known.split())
+
+
+LINES = (
+    "# A",
+    "word *b* [a] [b][a]",
+    "[a]: https://example.org/x 'title'",
+    "| a | b |",
+    "| - | :-: |",
+    "- c",
+    "> d",
+    "",
+)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=40).map("\n".join))
+def test_an_ordinary_text_is_rendered_as_without_budgets(text: str) -> None:
+    plain = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
+    expected = re.sub(r"<(/?)h1>", r"<\1h3>", plain)
+    assert render(text).replace(' rel="nofollow noopener ugc"', "") == expected

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import yaml
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -29,6 +28,7 @@ from webapp.api.idempotency import Key, do_once
 from webapp.api.schemas.run_schemas import CloneOptions, NewRun, RunControl, RunDetail, RunPage, RunPatch
 from webapp.api.schemas.shared_schemas import Cursor, Limit, RunSlug, Slug, State, Text
 from webapp.api.serializers import run_detail, run_out
+from webapp.core.output_budget import yaml_text
 from webapp.runs.access import require_may_delete, require_may_prefer, require_may_set
 from webapp.runs.actions import do_archive_run, do_delete_run, do_request, do_update_run
 from webapp.runs.inputs import allowed_inputs
@@ -226,8 +226,7 @@ def get_run_config(request: HttpRequest, slug: RunSlug) -> HttpResponse:
     """The file for `python -m trainer train --config`; of another trainer's run, the settings that it recorded."""
     run = caller(request).run(slug)
     settings = ordered_dump(run.config) if run.recorded is None else run.recorded
-    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-    return HttpResponse(text, content_type="application/yaml; charset=utf-8")
+    return HttpResponse(yaml_text(settings), content_type="application/yaml; charset=utf-8")
 
 
 @router.patch("/runs/{slug}", response={200: RunDetail} | refused(409), operation_id="update_run", summary="Edit a run")

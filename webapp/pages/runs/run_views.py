@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
@@ -13,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from trainer.config.files import ordered_dump
+from webapp.core.output_budget import yaml_text
 from webapp.explorer import highlights, run_result
 from webapp.live.snapshot import rollout_shape, snapshot
 from webapp.pages.run_page import run_page
@@ -96,7 +96,7 @@ def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
     """The complete RunConfig as YAML, as the command line accepts it; of another trainer's run what it recorded."""
     run = get_run(request.user, slug)
     settings = ordered_dump(run.config) if run.recorded is None else run.recorded
-    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True) if settings else ""
+    text = yaml_text(settings) if settings else ""
     if request.GET.get("download"):
         response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import yaml
-
 from trainer.config.files import ordered_dump
 from trainer.config.no_effect import notes
 from trainer.config.run import RunConfig
+from webapp.core.output_budget import yaml_text
 from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.fields import Setting, with_labels
 from webapp.runs.launch.overrides import changes
@@ -35,7 +34,7 @@ def as_yaml(config: RunConfig) -> str:
 @lru_cache(maxsize=32)
 def _yaml_of(document: str) -> str:
     """YAML of a configuration in JSON. Cached: dumping is slow, and most configurations viewed are presets."""
-    return yaml.safe_dump(ordered_dump(json.loads(document)), sort_keys=False, allow_unicode=True)
+    return yaml_text(ordered_dump(json.loads(document)))
 
 
 def as_curl(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -10,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header
 
+from webapp.core.output_budget import json_text
 from webapp.core.streaming import release_connection
 from webapp.trajectories.exports.export_document import document, transcript
 from webapp.trajectories.exports.run_downloads import DownloadRefused
@@ -52,7 +52,7 @@ def download(
     if kind == "json":
         whole = data()
         whole |= judged(trajectory, whole) | {"tokens": tokens_of(trajectory)}
-        text = json.dumps(whole, ensure_ascii=False, indent=1)
+        text = json_text(whole, indent=1)
         return _file(text, "application/json", file, download=True)
     if kind == "txt":
         return _file(transcript(trajectory, turn_events(trajectory)), "text/plain; charset=utf-8", file, download=True)

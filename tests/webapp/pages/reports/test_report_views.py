@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.conftest import People
+from tests.webapp.core.test_output_budget import EMPTY_CELLS, REFERENCES, SHORT_REFERENCES
 from tests.webapp.page_requests import Visitors, assert_private, play, who
 from webapp.core.soft_delete import do_purge
 from webapp.operations.retention import thinnable
@@ -322,3 +324,22 @@ def test_retention_keeps_embedded_trajectories(run: Run, people: People) -> None
     do_create_report(people.team, people.owner, "Keep", f"/t/{kept.slug}", HOSTS)
     assert not thinnable(now).filter(pk=kept.pk).exists()
     assert thinnable(now).exists()
+
+
+@pytest.mark.parametrize("text", [REFERENCES, SHORT_REFERENCES, EMPTY_CELLS], ids=["address", "title", "cells"])
+def test_no_text_becomes_a_page_of_many_megabytes(run: Run, who: Visitors, text: str) -> None:
+    body = text[:50_000]
+    report = write(who.owner, body, visibility="public")
+    Run.objects.filter(pk=run.pk).update(notes=body, visibility=Run.Visibility.LINK)
+    for client, address in [
+        (Client(), f"/reports/{report.slug}"),
+        (Client(), f"/runs/{run.slug}/"),
+        (who.owner, f"/reports/{report.slug}/edit"),
+        (who.viewer, f"/reports/{report.slug}/history/1"),
+    ]:
+        began = time.process_time()
+        response = client.get(address)
+        assert response.status_code == 200
+        assert len(response.content) < 600_000, address
+        assert time.process_time() - began < 5, address
+    assert len(who.owner.post("/reports/preview", {"body": body}).content) < 600_000

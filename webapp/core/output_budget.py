@@ -1,0 +1,91 @@
+"""Budgets of renderers: a text of some kilobytes must not become a page of many megabytes.
+
+Whatever repeats or indents parts of its input counts them here, and does without once the budget is used up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import yaml
+
+FREE = 100_000
+"""Characters that any text may become."""
+SHARE = 4
+"""Indented data may have so many times the characters of the data, if these are more than FREE."""
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+class OutputBudget:
+    """Characters, cells or bytes that a renderer may still emit."""
+
+    def __init__(self, size: int) -> None:
+        self.rest = size
+
+    def take(self, size: int) -> bool:
+        """Whether that many fit; if so they are counted. Smaller ones may fit later."""
+        if size > self.rest:
+            return False
+        self.rest -= size
+        return True
+
+    @property
+    def is_closed(self) -> bool:
+        return self.rest < 0
+
+    def close(self) -> None:
+        """Let nothing fit any more."""
+        self.rest = -1
+
+
+class _Exceeded(Exception):
+    """The text is longer than its budget."""
+
+
+def json_text(value: Any, indent: int) -> str:
+    """JSON with indentation, or without it where nesting would multiply the text; static/js/ui/turn_text.js too."""
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    budget = _budget_for(compact)
+    chunks = json.JSONEncoder(ensure_ascii=False, indent=indent).iterencode(value)
+    try:
+        return "".join(_counted(chunks, budget))
+    except _Exceeded:
+        return compact
+
+
+def yaml_text(value: Any) -> str:
+    """YAML with indentation, or as JSON, which is YAML too, where that would be slow or nesting multiply the text."""
+    compact = json.dumps(value, ensure_ascii=False)
+    stream = _LimitedStream(_budget_for(compact))
+    try:
+        if len(compact) > 2 * FREE:
+            raise _Exceeded
+        yaml.safe_dump(value, stream, sort_keys=False, allow_unicode=True)
+    except _Exceeded:
+        return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", compact) + "\n"
+    return "".join(stream.chunks)
+
+
+def _budget_for(compact: str) -> OutputBudget:
+    return OutputBudget(max(FREE, SHARE * len(compact)))
+
+
+def _counted(chunks: Iterable[str], budget: OutputBudget) -> Iterator[str]:
+    for chunk in chunks:
+        if not budget.take(len(chunk)):
+            raise _Exceeded
+        yield chunk
+
+
+class _LimitedStream:
+    """A text file in memory that raises _Exceeded."""
+
+    def __init__(self, budget: OutputBudget) -> None:
+        self.chunks: list[str] = []
+        self._budget = budget
+
+    def write(self, text: str) -> None:
+        self.chunks += _counted([text], self._budget)
