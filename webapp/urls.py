@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from webapp.pages import error_pages
 from webapp.teams.first_login import welcome
 
 urlpatterns = [
@@ -20,3 +21,7 @@ urlpatterns = [
     path("", include("webapp.pages.studies.urls")),
     path("", include("webapp.pages.trajectories.urls")),
 ]
+
+handler400 = error_pages.bad_request
+handler403 = error_pages.permission_denied
+handler404 = error_pages.page_not_found

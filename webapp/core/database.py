@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
-from django.db import Error, InterfaceError, OperationalError, connection, transaction
+from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.models import QuerySet
 from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable, QueryCanceled
 
@@ -27,6 +27,19 @@ async def query(
     call = database_sync_to_async(function, thread_sensitive=executor is None, executor=executor)
     result: Result = await call(*arguments)
     return result
+
+
+@contextmanager
+def connection_of_this_block() -> Iterator[None]:
+    """Queries in a thread whose connection Django's signals do not close: a lost one is replaced, and none is kept."""
+    if connection.in_atomic_block:
+        yield
+        return
+    close_old_connections()
+    try:
+        yield
+    finally:
+        connection.close()
 
 
 def database_now() -> datetime:
