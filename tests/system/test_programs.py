@@ -37,6 +37,16 @@ def test_a_killed_process_is_restarted_and_pages_are_served_again(live_stack: Li
     assert command_line(live_stack.pid(program))
 
 
+@pytest.mark.nightly
+def test_suspended_processes_are_replaced(live_stack: LiveStack) -> None:
+    gone = {program: live_stack.pid(program) for program in PROGRAMS}
+    for pid in gone.values():
+        os.kill(pid, signal.SIGSTOP)
+    for program, pid in gone.items():
+        wait_for(lambda program=program, pid=pid: live_stack.pid(program) != pid, f"another {program}", live_stack.logs)
+    wait_for(lambda: status(live_stack, "/login") == 200, "the login page", live_stack.logs)
+
+
 def test_a_second_instance_names_the_first_and_changes_nothing(live_stack: LiveStack) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],

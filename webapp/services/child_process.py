@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainer.journal.disk_space import is_full
+from webapp.services.liveness_checks import Answer
 from webapp.services.unprivileged_user import Account, child_setup
 
 LOG_BYTES = 8_000_000
@@ -20,18 +21,26 @@ LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True)
 class Program:
-    """Definition of a program. `before` removes leftovers of an earlier crash."""
+    """Definition of a program.
+
+    Attributes:
+        ready: whether it can be used, after its start.
+        alive: whether it still answers; asked while it runs.
+        foundation: whether others need it for their own shutdown: stopped last.
+        before: removes leftovers of an earlier crash.
+    """
 
     name: str
     argv: Sequence[str]
     log: Path
     ready: Callable[[], bool]
+    alive: Callable[[], Answer] = lambda: Answer.YES
     env: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 10.0
     account: Account | None = None
-    foundation: bool = False  # stopped last: other programs need it for their own shutdown
+    foundation: bool = False
     before: Callable[[], None] = lambda: None
 
 

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from webapp.services.child_process import Program, command_line
+from webapp.services.liveness_checks import Answer
 from webapp.services.unprivileged_user import child_setup, unprivileged_user
 
 USER = "echoscope"
@@ -134,6 +135,7 @@ class Postgres:
             log=log,
             foundation=True,
             ready=self.answers,
+            alive=self.alive,
             folder=Path("/"),
             stop_signal=signal.SIGINT,  # "fast shutdown": does not wait for open connections
             stop_seconds=30.0,
@@ -143,11 +145,22 @@ class Postgres:
 
     def answers(self) -> bool:
         """Whether the server accepts connections."""
+        return not self._refusal()
+
+    def alive(self) -> Answer:
+        """Whether the server replies at all: one that starts, or has no free connection, is not silent."""
+        refusal = self._refusal()
+        if "shutting down" in refusal:
+            return Answer.SHUTTING_DOWN
+        return Answer.YES if not refusal or "FATAL" in refusal else Answer.NO
+
+    def _refusal(self) -> str:
+        """Why no connection is possible; empty if one is."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        except psycopg.OperationalError as error:
+            return str(error)
+        return ""
 
     def create_database(self, name: str = DATABASE) -> None:
         """Create a database unless it exists."""

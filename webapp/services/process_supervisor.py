@@ -1,4 +1,4 @@
-"""Process supervisor: starts a group of programs, restarts the ones that die, stops them all.
+"""Process supervisor: starts a group of programs, restarts those that die or hang, stops them all.
 
 Programs are started from the main thread: PR_SET_PDEATHSIG ties a child to the thread that started it.
 """
@@ -15,6 +15,7 @@ from types import FrameType
 from webapp.services import child_process as programs
 from webapp.services import subreaper
 from webapp.services.child_process import Program
+from webapp.services.liveness_checks import Answer, Liveness, Patience
 from webapp.services.watchdog import Watchdog
 
 FIRST_DELAY = 0.2
@@ -27,12 +28,14 @@ Monitor = Callable[[dict[str, int]], None]
 
 @dataclass
 class SupervisedProcess:
-    """A supervised program with its process and failures."""
+    """A supervised program with its process and failures. `kill_at`: when a hanging one is killed."""
 
     program: Program
     process: subprocess.Popen[bytes]
     started: float
+    liveness: Liveness
     failures: int = 0
+    kill_at: float | None = None
     again_at: float | None = None
     died_at: float | None = None
     rotation_failed: bool = False
@@ -41,8 +44,9 @@ class SupervisedProcess:
 class ProcessSupervisor:
     """Supervises a group of programs. `log` receives one line per event for the operator."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, patience: Patience | None = None) -> None:
         self._log = log
+        self._patience = patience or Patience()
         self.stopping = False
         self._members: list[SupervisedProcess] = []
         self._watchdog = Watchdog()
@@ -61,7 +65,8 @@ class ProcessSupervisor:
 
     def start(self, program: Program) -> SupervisedProcess:
         """Start a program without waiting until it is ready."""
-        member = SupervisedProcess(program, programs.spawn(program), time.monotonic())
+        process, now = programs.spawn(program), time.monotonic()
+        member = SupervisedProcess(program, process, now, Liveness(process.pid, now))
         self._watchdog.add(member.process.pid, program.stop_signal)
         self._members.append(member)
         return member
@@ -74,11 +79,11 @@ class ProcessSupervisor:
     def watch(self, monitor: Monitor, interval: float = 0.1) -> None:
         """Supervise the group until it is stopped. `monitor` is called in between with the process ids."""
         while not self.stopping:
+            monitor(self.pids())
             for member in self._members:
                 self._check(member)
                 self._rotate(member)
             subreaper.reap(*self._managed_pids())
-            monitor(self.pids())
             time.sleep(interval)
 
     def _rotate(self, member: SupervisedProcess) -> None:
@@ -108,8 +113,28 @@ class ProcessSupervisor:
         elif member.died_at is not None and member.program.ready():
             self._log(f"{member.program.name} is ready again after {now - member.died_at:.1f} s.")
             member.died_at = None
-        elif member.died_at is None and now - member.started > STABLE_AFTER:
-            member.failures = 0
+        else:
+            if member.died_at is None and now - member.started > STABLE_AFTER:
+                member.failures = 0
+            self._ask(member, now)
+
+    def _ask(self, member: SupervisedProcess, now: float) -> None:
+        """Ask from time to time whether a program still answers; stop one that does not, and kill it if it stays."""
+        program = member.program
+        if member.kill_at is not None:
+            if now >= member.kill_at:
+                self._log(f"{program.name} did not stop in time and was killed.")
+                programs.kill_group(member.process.pid)
+                member.kill_at = now + self._patience.grace
+        elif now >= member.liveness.next_at:
+            answer = program.alive()
+            problem = member.liveness.problem(answer, time.monotonic(), self._patience)
+            if problem:
+                self._log(f"{program.name} {problem}; restarting it.")
+                programs.send_stop_signal(program, member.process)
+                member.process.send_signal(signal.SIGCONT)  # a suspended process receives no other signal
+                grace = program.stop_seconds if answer is Answer.SHUTTING_DOWN else self._patience.grace
+                member.kill_at = time.monotonic() + grace
 
     def _on_exit(self, member: SupervisedProcess, now: float) -> None:
         programs.kill_group(member.process.pid)
@@ -132,8 +157,9 @@ class ProcessSupervisor:
             self._log(f"{member.program.name} could not be started: {error} Retrying in {delay:.0f} s.")
             return
         self._watchdog.add(member.process.pid, member.program.stop_signal)
-        member.again_at = None
+        member.again_at = member.kill_at = None
         member.started = time.monotonic()
+        member.liveness = Liveness(member.process.pid, member.started)
 
     def stop(self) -> None:
         """Stop the programs, foundations last, and wait for their orphans."""

@@ -11,12 +11,16 @@ from pathlib import Path
 from webapp.core.env import variable
 from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program
+from webapp.services.liveness_checks import Answer
+from webapp.worker import liveness
 from webapp.worker.hardware import describe_gpus
 
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "webapp.celery")
 """Without its banner, whose output fails if the log is on a full disk, and with it the program."""
 MAX_CONNECTIONS = "2000"
 """Connections of the web server, websockets included; further ones get 503."""
+SIGN_AGE = 12.0
+"""Seconds since the worker's last sign of life, which it gives every five, until it counts as silent."""
 RELOADED_FOLDERS = ("webapp", "templates", "static")
 RELOADED_FILES = ("*.py", "*.html", "*.txt", "*.css", "*.js", "*.svg")
 
@@ -37,11 +41,20 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
         argv += ["--reload", *(word for folder in RELOADED_FOLDERS for word in ("--reload-dir", str(ROOT / folder)))]
         argv += [word for pattern in RELOADED_FILES for word in ("--reload-include", pattern)]
         env = {**env, "ECHOSCOPE_DEBUG": "1"}
-    return Program(name="Web", argv=argv, log=logs / "web.log", ready=lambda: answers(host, port), env=env, folder=ROOT)
+    return Program(
+        name="Web",
+        argv=argv,
+        log=logs / "web.log",
+        ready=lambda: answers(host, port),
+        alive=lambda: Answer.YES if reload or _status(host, port) else Answer.NO,  # a debugger may hold it
+        env=env,
+        folder=ROOT,
+    )
 
 
 def worker(env: Mapping[str, str], logs: Path) -> Program:
     """Worker, which claims queued runs: ECHOSCOPE_MAX_RUNS at a time, default one per GPU plus one without a GPU."""
+    sign = Path(variable(liveness.VARIABLE) or logs / "worker.alive")
     concurrency = variable("ECHOSCOPE_MAX_RUNS") or str(max(1, len(describe_gpus())))
     argv = [*CELERY, "worker", "--loglevel", "INFO", "--without-mingle"]
     return Program(
@@ -49,7 +62,9 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
         argv=[*argv, "--without-gossip", "--concurrency", concurrency, "--hostname", "worker@%h"],
         log=logs / "worker.log",
         ready=lambda: True,  # runs wait in the queue until it listens
-        env=env,
+        alive=lambda: Answer.NO if liveness.problem(sign, SIGN_AGE) else Answer.YES,
+        before=lambda: sign.unlink(missing_ok=True),
+        env={**env, liveness.VARIABLE: str(sign)},
         folder=ROOT,
         stop_seconds=25.0,  # a run writes its checkpoint first
     )
@@ -63,11 +78,17 @@ def clock(env: Mapping[str, str], logs: Path) -> Program:
 
 def answers(host: str, port: int) -> bool:
     """Whether the web server answers requests."""
+    status = _status(host, port)
+    return status is not None and status < 500
+
+
+def _status(host: str, port: int) -> int | None:
+    """Status of the health check; None without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1" if host in {"0.0.0.0", "::"} else host, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": "localhost"})
-        return connection.getresponse().status < 500
+        return connection.getresponse().status
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 import redis
 
 from webapp.services.child_process import Program
+from webapp.services.liveness_checks import Answer
 
 CONFIGURATION = """\
 bind 127.0.0.1
@@ -68,6 +69,7 @@ class Redis:
             log=log,
             foundation=True,
             ready=self.answers,
+            alive=lambda: Answer.YES if self.answers() else Answer.NO,
             before=self.configure,
         )
 

@@ -27,15 +27,14 @@ def touch() -> None:
             Path(path).touch()
 
 
-def problem() -> str:
-    """Why the worker does not count as alive; empty if it does."""
-    path = Path(os.environ.get(VARIABLE) or "/nonexistent")
+def problem(path: Path, max_age: float = MAX_AGE) -> str:
+    """Why the worker that touches this file does not count as alive; empty if it does."""
     try:
         age = time.time() - path.stat().st_mtime
     except OSError as error:
         return f"{VARIABLE}={path}: {error.strerror}"
-    return "" if age <= MAX_AGE else f"the last heartbeat was {age:.0f} s ago"
+    return "" if age <= max_age else f"the last heartbeat was {age:.0f} s ago"
 
 
 if __name__ == "__main__":
-    sys.exit(problem() or 0)
+    sys.exit(problem(Path(os.environ.get(VARIABLE) or "/nonexistent")) or 0)

@@ -1,0 +1,67 @@
+"""Checks whether a running program still answers: a process may hang without ending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class Answer(Enum):
+    """What a running program says of itself."""
+
+    YES = "yes"
+    NO = "no"
+    SHUTTING_DOWN = "shutting down"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a program may be silent, in seconds.
+
+    Attributes:
+        interval: between two questions.
+        silence: from the first question without an answer until the program is restarted.
+        grace: for such a program to end by itself.
+    """
+
+    interval: float = 5.0
+    silence: float = 30.0
+    grace: float = 5.0
+
+
+@dataclass
+class Liveness:
+    """Answers of one process since it was started.
+
+    A process that has not answered yet is left alone: it may recover data, or load for a long time. One that is
+    suspended is silent in any case.
+    """
+
+    pid: int
+    next_at: float
+    has_answered: bool = False
+    silent_since: float | None = None
+
+    def problem(self, answer: Answer, now: float, patience: Patience) -> str:
+        """Why the process has to be restarted, as the end of a sentence with its name; empty if it need not."""
+        self.next_at = now + patience.interval
+        suspended = is_suspended(self.pid)
+        if answer is Answer.SHUTTING_DOWN:
+            return "is shutting down by itself"
+        if answer is Answer.YES and not suspended:
+            self.has_answered, self.silent_since = True, None
+        elif self.has_answered or suspended:
+            self.silent_since = now if self.silent_since is None else self.silent_since
+            if now - self.silent_since >= patience.silence:
+                return f"has not answered for {now - self.silent_since:.0f} s"
+        return ""
+
+
+def is_suspended(pid: int) -> bool:
+    """Whether the process is stopped by a signal; False where /proc is missing."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] == "T"
