@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404
 
 from webapp.annotations.models import Comment
@@ -36,12 +37,25 @@ def may_change(user: User | AnonymousUser, role: Membership.Role | None, comment
     return role == Membership.Role.ADMIN or (role is not None and comment.author_id == user.pk)
 
 
+def readable_comments(user: User | AnonymousUser) -> QuerySet[Comment]:
+    """Comments of the user's teams on trajectories that the user may see, with author, group, run and team."""
+    teams = Membership.objects.filter(user_id=user.pk or 0).values("team")
+    visible = Comment.objects.filter(
+        trajectory__in=Trajectory.objects.visible_to(user).order_by().values("pk"), trajectory__run__team__in=teams
+    )
+    return visible.select_related("author", "trajectory__group", "trajectory__run__team")
+
+
 def get_own_comment(user: User | AnonymousUser, slug: str) -> Comment:
     """The comment, to change it. Raises Http404 if the user may not read it, else PermissionDenied."""
-    comment = Comment.objects.select_related("trajectory", "author").filter(slug=slug).first()
+    comment = readable_comments(user).filter(slug=slug).first()
     if comment is None:
-        raise Http404("This comment does not exist.")
-    _, role = get_member_trajectory(user, comment.trajectory.slug)
-    if not may_change(user, role, comment):
-        raise PermissionDenied(NOT_YOURS)
+        raise Http404("This comment does not exist, or it belongs to a team you are not in.")
+    require_may_change(user, comment)
     return comment
+
+
+def require_may_change(user: User | AnonymousUser, comment: Comment) -> None:
+    """Raise PermissionDenied unless the user may edit and delete the comment."""
+    if not may_change(user, role_in(user, comment.trajectory.run.team_id), comment):
+        raise PermissionDenied(NOT_YOURS)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django.test import Client
 
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import play
-from webapp.annotations.models import Mention, Tag
+from webapp.annotations.models import Comment, Mention, Tag
 from webapp.runs.models import Run
+from webapp.teams.models import User
 from webapp.trajectories.models import Trajectory
 
 
@@ -48,6 +52,24 @@ def test_a_comment_mentions_members_and_is_changed_by_its_author_only(
     assert refused.status_code == 403
     assert "Only its author or an admin" in problem(refused)["message"]
     assert callers.owner.call("DELETE", f"/api/comments/{comment['slug']}").status_code == 204, "as an admin"
+
+
+@pytest.mark.parametrize("visibility", Run.Visibility.values)
+def test_an_outsider_does_not_learn_which_comments_exist(callers: Callers, path: str, visibility: str) -> None:
+    slug = callers.owner.post(f"{path}/comments", {"text": "Ours."}).json()["slug"]
+    Run.objects.update(visibility=visibility)
+    browser = Client()
+    browser.force_login(User.objects.get(username="mallory"))
+    for method, page in (("PATCH", "edit"), ("DELETE", "delete")):
+        answers = []
+        for name in (slug, "NoSuchComment"):
+            refused = callers.outsider.call(method, f"/api/comments/{name}", {"text": "Mine."})
+            seen = browser.post(f"/comments/{name}/{page}", {"text": "Mine."})
+            texts = (refused.content.decode() + seen.content.decode()).replace(name, "")
+            answers.append((refused.status_code, seen.status_code, re.sub(r"\w{64}", "", texts)))  # tokens of forms
+        assert answers[0] == answers[1]
+        assert answers[0][:2] == (404, 404)
+    assert Comment.objects.get().text == "Ours."
 
 
 def test_invalid_annotations_are_explained(callers: Callers, path: str) -> None:

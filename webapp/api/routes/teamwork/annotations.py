@@ -10,7 +10,7 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from webapp.annotations import actions
-from webapp.annotations.access import NOT_YOURS, may_change
+from webapp.annotations.access import readable_comments, require_may_change
 from webapp.annotations.models import MAX_COMMENT_LENGTH, MAX_TAG_LENGTH, Comment, Star, Tagging
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, refused
@@ -178,13 +178,8 @@ def _to_change(requester: Caller, slug: str) -> Trajectory:
 
 def _comment_to_change(requester: Caller, slug: str) -> Comment:
     """The comment, for those who may change it. Raises Problem 404 for users who may not read it, else 403."""
-    comment = Comment.objects.select_related("trajectory", "author").filter(slug=slug).first()
-    if comment is None:
-        raise Problem(404, f"There is no comment {slug}, or it belongs to a team you are not in.")
-    trajectory = _of_team(requester, comment.trajectory.slug)
-    comment.trajectory = trajectory
-    if not may_change(requester.user, role_in(requester.user, trajectory.run.team_id), comment):
-        raise Problem(403, NOT_YOURS)
+    comment = requester.find(readable_comments(requester.user), slug, "comment", "trajectory__run__team")
+    require_may_change(requester.user, comment)
     return comment
 
 
