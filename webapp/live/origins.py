@@ -25,16 +25,17 @@ class OwnOrigin:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        if is_own(headers.get(b"origin", ""), headers.get(b"host", "")):
+        secure = settings.SECURE_SSL_REDIRECT or scope.get("scheme") in ("wss", "https")
+        if is_own(headers.get(b"origin", ""), headers.get(b"host", ""), secure=secure):
             return await self.application(scope, receive, send)
         return await WebsocketDenier()(scope, receive, send)
 
 
-def is_own(origin: str, host: str) -> bool:
-    """Whether pages of `origin` may open sockets of the site that was requested as `host`."""
+def is_own(origin: str, host: str, *, secure: bool) -> bool:
+    """Whether pages of `origin` may open sockets of the site that was requested as `host`. `secure`: over HTTPS."""
     try:
         page = urlsplit(origin)
-        site = urlsplit(f"{page.scheme}://{host}")
+        site = urlsplit(f"{'https' if secure else 'http'}://{host}")
         places = [(parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)) for parts in (page, site)]
     except ValueError:
         return False
@@ -42,7 +43,7 @@ def is_own(origin: str, host: str) -> bool:
         return False
     if any(_is_trusted(page.scheme, page.netloc.lower(), trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS):
         return True
-    if settings.SECURE_SSL_REDIRECT and page.scheme != "https":
+    if page.scheme != site.scheme:
         return False
     name = f"[{places[1][0]}]" if ":" in places[1][0] else places[1][0]
     allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
