@@ -31,6 +31,11 @@ def number(name: str, default: int) -> int:
     return int(text)
 
 
+def stop_seconds() -> float:
+    """Time for a stopped run to write its checkpoint, before it is killed."""
+    return float(variable("ECHOSCOPE_STOP_SECONDS") or "120")
+
+
 def words(name: str, default: str, separator: str = ",") -> list[str]:
     """The parts of a variable between commas; an empty one has its default, as Compose passes on what is not set."""
     return [word.strip() for word in (variable(name) or default).split(separator) if word.strip()]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from webapp.core.env import variable
+from webapp.core.env import stop_seconds, variable
 from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program
 from webapp.services.liveness_checks import Answer
@@ -19,6 +19,8 @@ CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "webapp.celery")
 """Without its banner, whose output fails if the log is on a full disk, and with it the program."""
 MAX_CONNECTIONS = "2000"
 """Connections of the web server, websockets included; further ones get 503."""
+STOP_MARGIN = 10.0
+"""Seconds for the worker to end after its runs, which write a checkpoint first."""
 SIGN_AGE = 12.0
 """Seconds since the worker's last sign of life, which it gives every five, until it counts as silent."""
 RELOADED_FOLDERS = ("webapp", "templates", "static")
@@ -66,7 +68,7 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
         before=lambda: sign.unlink(missing_ok=True),
         env={**env, liveness.VARIABLE: str(sign)},
         folder=ROOT,
-        stop_seconds=25.0,  # a run writes its checkpoint first
+        stop_seconds=stop_seconds() + STOP_MARGIN,
     )
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from django.conf import settings
 
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, INTERRUPTED, MODEL_FOLDER
 from trainer.models import store
+from webapp.core import env
 from webapp.core.database import database_now
 from webapp.core.publisher import publisher
 from webapp.ingest.rebuild import do_recover_cut_journal
@@ -47,7 +48,7 @@ class Intervals:
     tick: float = 0.08  # between two reads of the journal
     control: float = 0.5
     renew: float = 5.0
-    stop_timeout: float = float(os.environ.get("ECHOSCOPE_STOP_SECONDS", "120"))
+    stop_timeout: float = field(default_factory=env.stop_seconds)
     orphan_timeout: float = 15.0
     retry: float = 1.0
     limits: float = 10.0  # between two comparisons with the limits of a run
