@@ -10,6 +10,8 @@ from pathlib import Path
 UMASK = 0o077
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
+_A_FILE = frozenset({errno.ENOTDIR, errno.EEXIST})
+
 
 class DataFolderError(RuntimeError):
     """The folder for all data cannot be written. The message says why and what to do."""
@@ -18,6 +20,8 @@ class DataFolderError(RuntimeError):
         remedy = "Free some space"
         if error.errno in _READ_ONLY:
             remedy = "Make it writable for the account that runs Echoscope"
+        elif error.errno in _A_FILE:
+            remedy = "A file has this name, or that of a folder above it: move it away"
         super().__init__(
             f"The data folder {folder} cannot be written: {os.strerror(error.errno or 0)}. Nothing was started. "
             f"{remedy}, or put the data elsewhere: ECHOSCOPE_DATA_DIR=/another/folder."

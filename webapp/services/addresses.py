@@ -50,11 +50,13 @@ def home_folder() -> Path:
 
 
 def stored_addresses(home: Path) -> Addresses | None:
-    """Stored addresses of the data folder, if any."""
+    """Stored addresses of the data folder, if any. Raises DataFolderError if they cannot be read."""
     try:
         return Addresses(**json.loads((home / FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise DataFolderError(home, error) from error
 
 
 def choose(home: Path) -> Addresses:

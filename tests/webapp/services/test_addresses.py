@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from webapp.services import addresses
-from webapp.services.addresses import LOOPBACK, SERVER_PORTS, choose, free_port, is_free, stored_addresses
+from webapp.services.addresses import LOOPBACK, ROOT, SERVER_PORTS, choose, free_port, is_free, stored_addresses
 
 
 @pytest.fixture
@@ -44,3 +47,19 @@ def test_ports_are_kept_while_they_are_free_and_replaced_when_taken(tmp_path: Pa
     assert (second.postgres_port, second.redis_password) == (first.postgres_port, first.redis_password)
     assert second.redis_port != first.redis_port
     assert stored_addresses(tmp_path) == second
+
+
+@pytest.mark.parametrize("below", ["", "folder"])
+@pytest.mark.parametrize("command", ["up", "check"])
+def test_a_file_in_place_of_the_data_folder_is_explained(tmp_path: Path, below: str, command: str) -> None:
+    file = tmp_path / "data"
+    file.write_text("notes")
+    env = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    argv = [sys.executable, "manage.py", command]
+    env |= {"ECHOSCOPE_DATA_DIR": str(file / below)}
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"The data folder {file / below} cannot be written: Not a directory." in done.stderr
+    assert "A file has this name" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert file.read_text() == "notes"
