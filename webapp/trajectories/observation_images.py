@@ -55,6 +55,10 @@ DRAWN_BOARDS = {"grid", "arms", "page"}
 MAX_DRAWN_SIDE = 550
 """Side of a preview's board in pixels: decoded images are kept no larger, as an animation may hold a hundred."""
 
+MAX_COMPRESSED_TEXT = 8 * 1024
+"""Bytes of all compressed texts of a PNG."""
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
 
 class ImageRefused(ValueError):
     """An image that the site does not keep. The message says why, for its sender."""
@@ -70,6 +74,11 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
     actual = hashlib.sha256(data).hexdigest()
     if actual != sha256:
         raise ImageRefused(f"The SHA-256 of the image is {actual}, not the one in its address. Send it again.")
+    if (packed := _compressed_text(data)) > MAX_COMPRESSED_TEXT:
+        raise ImageRefused(
+            f"The PNG image holds {packed:,} bytes of compressed text, and at most {MAX_COMPRESSED_TEXT:,} are kept. "
+            "Send it without its metadata."
+        )
     try:
         with Image.open(BytesIO(data), formats=[kind]) as image:
             width, height = image.size
@@ -86,6 +95,20 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
     except DAMAGED as error:
         raise ImageRefused(f"The {kind} image is damaged or incomplete ({error}). Send it again.") from None
     return ObservationImage(sha256=sha256, media_type=media_type, width=width, height=height, bytes=len(data))
+
+
+def _compressed_text(data: bytes) -> int:
+    """Bytes of the compressed texts of a PNG, which may stand for a thousand times as many; 0 for other files."""
+    total, at = 0, len(PNG_SIGNATURE)
+    if not data.startswith(PNG_SIGNATURE):
+        return 0
+    while at + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        content = data[at + 8 : at + 8 + length]
+        if kind == b"zTXt" or (kind == b"iTXt" and content.partition(b"\0")[2][:1] != b"\0"):
+            total += len(content)
+        at += 12 + length  # its length, kind and checksum
+    return total
 
 
 def _check_size(width: int, height: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.files.storage import storages
 from django.http import HttpResponse
+from PIL import Image
 from pytest_django import Settings
 
 from tests.webapp import journal_builder
@@ -109,6 +110,37 @@ def test_number_and_size_of_a_runs_images_are_limited(callers: Callers, sent: Ru
     refused = put(callers.owner, sent, image_file(colour="blue"))
     assert "more than 1 MB" in problem(refused)["message"]
     assert len(files(sent)) == 1
+
+
+def png_with_texts(*chunks: tuple[bytes, bytes]) -> bytes:
+    """An image with further chunks, before its end."""
+    data = image_file()
+    end = data.rindex(b"\0\0\0\0IEND")
+    parts = (struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
+    return data[:end] + b"".join(parts) + data[end:]
+
+
+MEGABYTE = zlib.compress(b"a" * 2**20, 9)
+
+
+@pytest.mark.parametrize(
+    "chunk", [(b"zTXt", b"Comment\0\0" + MEGABYTE), (b"iTXt", b"XML\0\1\0en\0\0" + MEGABYTE)], ids=["zTXt", "iTXt"]
+)
+def test_compressed_texts_of_many_megabytes_are_refused(
+    callers: Callers, sent: Run, chunk: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert put(callers.owner, sent, png_with_texts(chunk)).status_code == 201
+    bomb = png_with_texts(*[chunk] * 54)
+    assert len(bomb) < 100_000
+    monkeypatch.setattr(Image, "open", lambda *arguments, **options: pytest.fail("it is decoded"))
+    refused = put(callers.owner, sent, bomb)
+    assert refused.status_code == 422
+    assert "bytes of compressed text" in problem(refused)["message"]
+
+
+def test_plain_texts_of_an_image_are_kept(callers: Callers, sent: Run) -> None:
+    notes = [(b"tEXt", b"Workflow\0" + b"a" * 100_000), (b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + b"b" * 50_000)]
+    assert put(callers.owner, sent, png_with_texts(*notes)).status_code == 201
 
 
 def turn_with(data: bytes) -> dict[str, Any]:
