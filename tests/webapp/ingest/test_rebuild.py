@@ -196,6 +196,22 @@ def test_the_button_rebuilds_through_the_clock(client: Client, run: Run) -> None
     assert (run.rebuild_requested, run.journal_error, run.rebuilds) == (False, "", 1)
 
 
+def test_a_run_that_was_sent_with_images_is_not_emptied(client: Client, run: Run, whole: bytes) -> None:
+    Run.objects.filter(pk=run.pk).update(imported=True, state=Run.State.STOPPED, journal_error="It cannot be read on.")
+    run.refresh_from_db()
+    (run.folder / "images").mkdir(parents=True)
+    client.force_login(run.author)
+    assert reverse("run-rebuild", args=[run.slug]) not in client.get(reverse("run", args=[run.slug])).content.decode()
+    client.post(reverse("run-rebuild", args=[run.slug]))
+    assert do_requested_rebuilds() == 0
+    Run.objects.filter(pk=run.pk).update(rebuild_requested=True)
+    assert do_requested_rebuilds() == 1, "a request of an earlier version"
+    with pytest.raises(CommandError, match="There is no journal"):
+        call_command("rebuild_run", run.slug)
+    events, run = run.seq, Run.objects.get(pk=run.pk)
+    assert (run.seq, run.rebuilds, run.trajectories.exists()) == (events, 0, True)
+
+
 def test_a_run_in_training_is_not_rebuilt(client: Client, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING)
     run.refresh_from_db()

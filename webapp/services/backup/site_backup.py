@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from django.utils.crypto import salted_hmac
 
+from trainer.journal.protocol import JOURNAL_FILE
 from webapp.runs import object_storage
 from webapp.services.backup.archive import ArchiveManifest, ArchiveWriter, BackupError
 from webapp.services.backup.embedded_server import dump, existing_server, is_external
@@ -19,6 +20,9 @@ from webapp.services.backup.run_folders import FOLDER, copy_folder
 DUMP = "database.dump"
 KEY_FILE = "secret_key"
 SECRET_KEY_VARIABLE = "ECHOSCOPE_SECRET_KEY"
+
+RunRow = tuple[str, int, str, bool]
+"""Slug, bytes of the journal that were read, token of the current copy, and whether it was sent here."""
 
 
 @dataclass
@@ -66,13 +70,13 @@ def fingerprint() -> str:
     return salted_hmac("webapp.services.backup", "fingerprint", algorithm="sha256").hexdigest()[:16]
 
 
-def _read_snapshot(connection: psycopg.Connection[Any]) -> tuple[BackupSummary, list[tuple[str, int, str]], str]:
-    """Summary, (slug, journal_offset, copy) of all runs, and the snapshot's name while the transaction is open."""
+def _read_snapshot(connection: psycopg.Connection[Any]) -> tuple[BackupSummary, list[RunRow], str]:
+    """Summary, rows of all runs, and the name of the snapshot while the transaction is open."""
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     try:
         migrations = connection.execute("SELECT app, name FROM django_migrations ORDER BY id").fetchall()
-        runs = connection.execute("SELECT slug, journal_offset, copy FROM runs_run ORDER BY slug").fetchall()
+        runs = connection.execute("SELECT slug, journal_offset, copy, imported FROM runs_run ORDER BY slug").fetchall()
     except psycopg.errors.UndefinedTable:
         raise BackupError("The database has no tables of Echoscope: there is nothing to back up.") from None
     facts = "SELECT pg_export_snapshot(), pg_database_size(current_database())"
@@ -88,11 +92,13 @@ def _some(names: list[str]) -> str:
     return first if len(names) <= 3 else f"{first} and {len(names) - 3} more"
 
 
-def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[tuple[str, int, str]], report: BackupSummary) -> None:
+def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[RunRow], report: BackupSummary) -> None:
     """Copy folders that are here; list copies in object storage, which is backed up by its own means."""
     storage = object_storage.configured_storage()
-    for slug, journal_offset, copy in runs:
+    for slug, journal_offset, copy, imported in runs:
         folder = home / FOLDER / slug
+        if imported and not (folder / JOURNAL_FILE).is_file():
+            journal_offset = 0  # it was sent: the site keeps what it read, and perhaps images
         here = folder.is_dir() and object_storage.is_current(folder, copy)
         if here:
             copied = copy_folder(archive, folder, slug)

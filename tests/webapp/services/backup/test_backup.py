@@ -279,6 +279,26 @@ def test_a_full_disk_leaves_no_file(site: SmallSite, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_that_was_sent_has_no_journal_and_no_warning(site: SmallSite, tmp_path: Path) -> None:
+    with served(site.url, site.home):
+        run = Run.objects.earliest("pk")
+        sent = Run.objects.create(team=run.team, title="Sent", config=run.config, imported=True, journal_offset=1000)
+        lost = Run.objects.create(team=run.team, title="Lost", config=run.config, journal_offset=1000)
+        try:
+            assert {lost.slug in warning for warning in create_backup(tmp_path / "1.zip", site.home).warnings} == {True}
+            for folder in (sent.folder, lost.folder):
+                (folder / "images").mkdir(parents=True)
+                (folder / "images" / "1.png").write_bytes(b"picture")
+            (warning,) = create_backup(tmp_path / "2.zip", site.home).warnings
+            assert warning.startswith(f"Run {lost.slug}: its journal has 0 bytes")
+            with zipfile.ZipFile(tmp_path / "2.zip") as archive:
+                assert archive.read(f"runs/{sent.slug}/images/1.png") == b"picture"
+        finally:
+            for one in (sent, lost):
+                shutil.rmtree(one.folder)
+                one.delete()
+
+
 def test_copies_in_object_storage_are_listed(
     site: SmallSite, postgres_server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
