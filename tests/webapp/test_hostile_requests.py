@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,14 @@ class TestYaml:
             response = who.owner.post("/runs/new/yaml", {"yaml": text})
             assert response.status_code == 422
             assert "not valid YAML" in response.content.decode()
+
+    def test_a_page_lists_the_first_problems(self, who: Visitors) -> None:
+        text = "\n".join(f"k{number}: 1" for number in range(20_000))
+        response = who.owner.post("/runs/new/yaml", {"yaml": text})
+        listed = re.search(r'<ul class="errorlist" role="alert">(.*?)</ul>', response.content.decode(), re.S)
+        assert listed is not None
+        assert listed[1].startswith("<li>k0: there is no setting of this name</li><li>k1: ")
+        assert listed[1].endswith("<li>There are 19,980 further problems.</li>")
 
     def test_extra_fields_of_requests_are_few(self, who: Visitors) -> None:
         many = "hosted: {extra_body: {" + ", ".join(f"k{number}: 1" for number in range(21)) + "}}"

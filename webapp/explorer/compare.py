@@ -25,6 +25,7 @@ from webapp.trajectories.serialize import player_data
 MAX_RUNS = 10
 MAX_RECORDED = 300
 """Differing settings shown where some runs are of other trainers."""
+MAX_SETTING_NAME = 200
 LETTERS = "ABCDEFGHIJ"
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3))
 """Dash patterns of the runs' curves, in turn; runs with the same pattern differ in colour and letter."""
@@ -181,11 +182,15 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
 
 
 def _recorded_differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
-    """Differing settings by their dotted names, where some are another trainer's, of which no more is known."""
+    """Differing settings by their dotted names, where some are another trainer's, of which no more is known.
+
+    Settings with longer names than MAX_SETTING_NAME are left out: each repeats the names of the sections around it.
+    """
     settings = [
         {
             name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             for name, value in leaves(run.config if run.recorded is None else run.recorded)
+            if len(name) <= MAX_SETTING_NAME
         }
         for run in runs
     ]

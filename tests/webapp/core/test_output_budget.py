@@ -15,7 +15,9 @@ from webapp.annotations.markup import comment_html
 from webapp.api import errors
 from webapp.core import markdown
 from webapp.core.output_budget import json_text, yaml_text
+from webapp.explorer.compare import differences
 from webapp.reports.blocks import blocks
+from webapp.runs.models import Run
 from webapp.trajectories.render.mini_board import mini_board
 from webapp.trajectories.text_diff import compare_turns
 from webapp.trajectories.turn_text import extra_text
@@ -40,6 +42,11 @@ DATA_RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "JSON": lambda data: json_text(data, indent=2),
     "YAML": yaml_text,
     "fields": lambda data: extra_text({"data": data}),
+    "comparison": lambda data: "".join(
+        setting.name + "".join(setting.values)
+        for group in differences([Run(config={"recorded": recorded}) for recorded in ({"data": data}, {})])
+        for setting in group.differences
+    ),
 }
 
 _PIECES = (
@@ -94,6 +101,7 @@ def test_a_text_becomes_at_most_a_page(name: str, text: str) -> None:
 @given(data=st.builds(nested, st.integers(0, 150), st.integers(0, 3_000), mapping=st.booleans()))
 @example(data=nested(150, 20_000, mapping=True))
 @example(data=nested(150, 40_000, mapping=False))
+@example(data={"n" * 30_000: {str(number): number for number in range(3_000)}})
 def test_nesting_does_not_multiply_data(name: str, data: Any) -> None:
     assert len(DATA_RENDERERS[name](data)) <= max(200_000, 5 * len(json.dumps(data)))
 

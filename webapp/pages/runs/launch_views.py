@@ -52,6 +52,8 @@ from webapp.runs.queue.capacity import capacity_now
 from webapp.runs.stored_models import model_requests
 from webapp.teams.access import require_writable_teams, signed_in
 
+MAX_PROBLEMS = 20
+"""Problems of a configuration that a page lists."""
 ECHO_TRAP_PRESET = "bandit-starpo-trap"
 ECHO_TRAP_KEY = "echo-trap"  # launch key of every click, so that a second one opens the runs of the first
 
@@ -64,7 +66,7 @@ def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callab
         try:
             return view(request)
         except NotClonable as refusal:
-            problems = validation_errors(refusal.error)[:20] if refusal.error else []
+            problems = validation_errors(refusal.error)[:MAX_PROBLEMS] if refusal.error else []
             context = {"page": "launch", "source": refusal.source, "problems": problems}
             return render(request, "runs/not_clonable.html", context, status=409)
 
@@ -209,7 +211,10 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
             text = file.read().decode("utf-8", "replace")
         config = form.from_yaml(text)
     except ValueError as error:
-        problems = [f"{where}: {what}" if where else what for where, what in form.problems_of(error)]
+        found = [f"{where}: {what}" if where else what for where, what in form.problems_of(error)]
+        problems = found[:MAX_PROBLEMS]
+        if len(found) > MAX_PROBLEMS:
+            problems.append(f"There are {len(found) - MAX_PROBLEMS:,} further problems.")
         values = origin.base.model_dump()
         response = launch_page(request, origin, values, {}, yaml_text=text, yaml_problems=problems)
         response.status_code = 422
