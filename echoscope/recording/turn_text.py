@@ -46,10 +46,17 @@ def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, A
     fields = {name: value for name, value in (extra or {}).items() if not called or name != "tool_calls"}
     if not fields:
         return ""
-    text = json.dumps(_as_in_scripts(fields), ensure_ascii=False, indent=2)
+    text = _json_text(_as_in_scripts(fields))
     if len(text) <= MAX_EXTRA:
         return text
     return f"{text[:MAX_EXTRA]}…\n{len(text) - MAX_EXTRA:,} more characters are in the export."
+
+
+def _json_text(value: Any) -> str:
+    """Indented JSON, or JSON on one line where nesting would multiply the text; as on the site."""
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    indented = json.dumps(value, ensure_ascii=False, indent=2)
+    return compact if len(indented) > max(100_000, 4 * len(compact)) else indented
 
 
 def _as_in_scripts(value: Any) -> Any:

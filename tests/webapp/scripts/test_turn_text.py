@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echoscope.recording import turn_text as notebook
+from tests.webapp.core.test_output_budget import nested
 from tests.webapp.javascript import evaluate
 from trainer.rollout.response_parser import parse_response
 from webapp.trajectories.positions import positions
@@ -39,6 +40,7 @@ EXTRAS: list[tuple[Any, list[dict[str, Any]], str]] = [
     ({"tool_calls": [{"name": "search"}], "latency": 3}, [SEARCH], '{\n  "latency": 3\n}'),
     ({"tool_calls": [1]}, [], '{\n  "tool_calls": [\n    1\n  ]\n}'),
     ({"long": "😀" * 2 * MAX_EXTRA}, [], ""),
+    ({"deep": nested(60, 2_000, mapping=False)}, [], f'{{"deep":{"[" * 61}{",".join("0" * 2_000)}{"]" * 61}}}'),
 ]
 
 
