@@ -13,6 +13,7 @@ from django.utils.crypto import salted_hmac
 
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.runs import object_storage
+from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.services.backup.archive import ArchiveManifest, ArchiveWriter, BackupError
 from webapp.services.backup.embedded_server import dump, existing_server, is_external
 from webapp.services.backup.run_folders import FOLDER, copy_folder
@@ -97,7 +98,7 @@ def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[RunRow], report: B
     storage = object_storage.configured_storage()
     for slug, journal_offset, copy, imported in runs:
         folder = home / FOLDER / slug
-        if imported and not (folder / JOURNAL_FILE).is_file():
+        if imported and not UntrustedFolder(folder).has(JOURNAL_FILE):
             journal_offset = 0  # it was sent: the site keeps what it read, and perhaps images
         here = folder.is_dir() and object_storage.is_current(folder, copy)
         if here:
