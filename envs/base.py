@@ -100,7 +100,7 @@ class EnvSpec(BaseModel):
         return bool(line) and self.vocabulary.keys() >= set(line)
 
     def _places(self, rows: Sequence[str]) -> str:
-        """Symbols in the order of the prompt, each with its places; those of the ground are left out."""
+        """Symbols in the order of the prompt, each with its places; symbols of the ground are left out."""
         found = {
             symbol: [f"{r + 1},{c + 1}" for r, row in enumerate(rows) for c, cell in enumerate(row) if cell == symbol]
             for symbol, meaning in self.vocabulary.items()

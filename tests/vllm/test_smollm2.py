@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ import torch
 from tests.models.conftest import smollm2 as smollm2
 from tests.vllm.shapes import GREEDY, k3, openings_of, sample, scored
 from tests.vllm.test_engine import change
-from trainer.config.run import PolicyConfig, RunConfig
+from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
-from trainer.engines.vllm.vllm_sampler import VllmSampler
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, load
 
@@ -32,14 +30,6 @@ def chat(policy: Policy) -> ChatFormat:
 @pytest.fixture(scope="module")
 def openings(chat: ChatFormat) -> list[list[int]]:
     return openings_of(chat, 8)
-
-
-@pytest.fixture(scope="module")
-def sampler(policy: Policy, chat: ChatFormat) -> Iterator[VllmSampler]:
-    torch.set_num_threads(2)
-    made = VllmSampler(RunConfig.model_validate({"engine": {"name": "vllm"}}), policy, chat.eos_id)
-    yield made
-    made.close()
 
 
 def test_greedy_tokens_and_their_log_probabilities_are_those_of_transformers(sampler, policy, chat, openings):

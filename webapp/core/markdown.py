@@ -23,7 +23,7 @@ MAX_HTML = 1_000_000
 """Bytes of HTML of a document."""
 CUT = '<p class="soft">The rest of this text is not shown: as a page it would be too large.</p>'
 MIN_CELLS = 5_000
-"""Cells that the tables of any document may have; those of a longer one as many as it has characters."""
+"""Cells that the tables of a document may have; a longer document may have as many cells as characters."""
 _BARE_ADDRESS = re.compile(r"^(\s{0,3})(https?://[^\s<>]+)\s*$")
 _TARGETS, _CELLS, _HTML = "bytes of targets", "cells of tables", "bytes of HTML"
 

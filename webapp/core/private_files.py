@@ -21,7 +21,7 @@ class DataFolderError(RuntimeError):
         if error.errno in _READ_ONLY:
             remedy = "Make it writable for the account that runs Echoscope"
         elif error.errno in _A_FILE:
-            remedy = "A file has this name, or that of a folder above it: move it away"
+            remedy = "A file has this name, or the name of a folder above it: move that file away"
         super().__init__(
             f"The data folder {folder} cannot be written: {os.strerror(error.errno or 0)}. Nothing was started. "
             f"{remedy}, or put the data elsewhere: ECHOSCOPE_DATA_DIR=/another/folder."

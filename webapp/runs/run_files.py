@@ -53,7 +53,7 @@ class RunFiles:
         return self.folder.parents[1] / TRAINERS_FOLDER / f"{self.folder.name}.json"
 
     def delete(self) -> None:
-        """Delete the folder, and the record of the trainer beside it."""
+        """Delete the folder of the run, and the record of its trainer."""
         self.inside.delete()
         self.pid.unlink(missing_ok=True)
 

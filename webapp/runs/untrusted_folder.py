@@ -17,7 +17,7 @@ from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 
 MAX_DEPTH = 64
-"""Folders within folders that are listed. Those of runs have six levels; trackers may add some."""
+"""Levels of folders that are listed. Run folders have six levels; trackers may add some."""
 SPARSE_BYTES, SPARSE_RATIO = 64 << 20, 64
 """A file is refused if it is longer than SPARSE_BYTES plus SPARSE_RATIO times what it occupies: a hole of a terabyte
 costs its author nothing. Compressing file systems stay below that ratio."""
@@ -151,7 +151,7 @@ class UntrustedFolder:
         return FolderListing(dict(sorted(files.items())), sorted(refused))
 
     def walk(self, below: str = "", refused: list[str] | None = None) -> Iterator[tuple[str, os.stat_result]]:
-        """Path and facts of everything in a folder and the folders in it, of links those of the link.
+        """Path and facts of everything in a folder and the folders in it; the facts of a link are its own.
 
         Folders that are closed or too deep are appended to `refused`.
         """

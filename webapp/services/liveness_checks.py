@@ -34,8 +34,8 @@ class Patience:
 class Liveness:
     """Answers of one process since it was started.
 
-    A process that has not answered yet is left alone: it may recover data, or load for a long time. One that is
-    suspended is silent in any case.
+    A process that has not answered yet is left alone: it may recover data, or load for a long time. A
+    suspended process is silent in any case.
     """
 
     pid: int

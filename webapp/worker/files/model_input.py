@@ -41,8 +41,8 @@ class _Cancelled(Exception):
 def provide(source: Run | None, model: RunModel, files: RunFiles, keep_alive: Callable[[], None]) -> Path:
     """The folder of the checkpoint, below the run's own.
 
-    The trainer may do with its copy what it likes. It takes no space on disks that share blocks between files, such as
-    those of Btrfs and XFS. A copy that is damaged is replaced.
+    The trainer may do with its copy what it likes. It takes no space on disks that share blocks between files: Btrfs
+    and XFS. A copy that is damaged is replaced.
 
     Args:
         source: the run that the model names; None if it was deleted.
