@@ -6,8 +6,9 @@ For some environments thoughts describe the board; for all others they verbalise
 from __future__ import annotations
 
 import copy
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,33 +72,64 @@ def grid_of(env: TextEnv) -> GridBoard:
     return board
 
 
+MOVES: dict[str, Cell] = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of a Sokoban solution."""
+
+    action: str
+    start: Cell
+    end: Cell
+    box: Cell | None
+    """Where a pushed box ends up; None if the player walks."""
+
+
+def solution(env: TextEnv) -> Iterator[Step]:
+    """The steps of the solver's solution of a Sokoban room; ends early where the solver has no advice."""
+    ahead = copy.deepcopy(env)
+    while (hint := ahead.hint()) is not None and hint.actions:
+        before = grid_of(ahead)
+        ahead.step(hint.actions[0])
+        after = grid_of(ahead)
+        moved = set(cells_of(after, "$*")) - set(cells_of(before, "$*"))
+        yield Step(hint.actions[0], cells_of(before, "@+")[0], cells_of(after, "@+")[0], next(iter(moved), None))
+
+
+def legs(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    """Splits a solution into legs: a way, then the straight run of pushes that it leads to."""
+    leg: list[Step] = []
+    for step in steps:
+        if leg and leg[-1].box and (step.box is None or step.action != leg[-1].action):
+            yield leg
+            leg = []
+        leg.append(step)
+    if leg:
+        yield leg
+
+
+def push_of(leg: list[Step]) -> str:
+    """Names the direction of a leg's pushes, where they begin and where the box ends up; empty without a push."""
+    pushes = [step for step in leg if step.box]
+    if not pushes or (end := pushes[-1].box) is None:
+        return ""
+    return f" Push {pushes[0].action} from {at(pushes[0].start)} to {at(end)}."
+
+
 def plan_sokoban(env: TextEnv, limit: int) -> TurnPlan:
-    """States all positions and the next push; acts up to the end of one straight run of pushes."""
+    """States all positions and the offset of a single box's target, then each run of pushes and its way cell by cell.
+
+    A small model cannot find a way without writing it down: every cell that it names is one step from the last.
+    """
     board = grid_of(env)
     (player,), boxes, targets = cells_of(board, "@+"), cells_of(board, "$*"), cells_of(board, ".*+")
-    ahead = copy.deepcopy(env)
-    actions: list[str] = []
-    direction, start, end = "", player, player
-    while (hint := ahead.hint()) is not None and hint.actions:
-        action = hint.actions[0]
-        here, before = cells_of(grid_of(ahead), "@+")[0], set(cells_of(grid_of(ahead), "$*"))
-        if direction and action != direction:
-            break
-        ahead.step(action)
-        moved = set(cells_of(grid_of(ahead), "$*")) - before
-        if moved:
-            (end,) = moved
-            if not direction:
-                direction, start = action, here
-        elif direction:
-            break
-        actions.append(action)
-    facts = f"I am at {at(player)}. Box {' '.join(map(at, boxes))}. Target {' '.join(map(at, targets))}."
-    plan = f" Push {direction} from {at(start)} to {at(end)}." if direction else ""
-    return TurnPlan(facts + plan, actions[:limit])
-
-
-MOVES: dict[str, Cell] = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
+    offset = f": {_offset(boxes[0], targets[0])}" if len(boxes) == len(targets) == 1 else ""
+    thought = f"I am at {at(player)}. Box {' '.join(map(at, boxes))}. Target {' '.join(map(at, targets))}{offset}."
+    steps = list(itertools.islice(solution(env), limit))
+    for leg in legs(steps):
+        thought += push_of(leg) + "".join(f" {step.action} to {at(step.end)}." for step in leg)
+    return TurnPlan(thought, [step.action for step in steps])
 
 
 def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:

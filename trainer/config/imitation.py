@@ -61,8 +61,8 @@ class SftConfig(Section):
     thoughts: Literal["auto", "course", "general"] = setting(
         "auto",
         "Demonstrated thoughts. course: in the words of warmup.course, always with its best strategy, where that "
-        "course teaches the environment alone; general: the environment's, with the solver's play; auto: course for "
-        "the built-in pocket policy, general for all others.",
+        "course teaches the environment; general: the environment's, with the solver's play; auto: course for the "
+        "built-in pocket policy, general for all others.",
         added=True,
     )
     batch: int = setting(

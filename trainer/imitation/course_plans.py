@@ -13,7 +13,28 @@ from collections.abc import Mapping
 import numpy as np
 
 from envs.base import ArmsBoard, GridBoard, PageBoard, PageItem, PageSection, TextEnv
-from envs.demonstrators import MOVES, Cell, TurnPlan, at, best_action, cells_of, grid_of
+from envs.demonstrators import (
+    MOVES,
+    Cell,
+    TurnPlan,
+    at,
+    best_action,
+    cells_of,
+    grid_of,
+    legs,
+    push_of,
+    solution,
+)
+
+
+def plan_push(env: TextEnv, limit: int) -> TurnPlan:
+    """Sokoban: states all positions and the next push; acts up to the end of one straight run of pushes."""
+    board = grid_of(env)
+    (player,), boxes, targets = cells_of(board, "@+"), cells_of(board, "$*"), cells_of(board, ".*+")
+    leg = next(legs(solution(env)), [])
+    facts = f"I am at {at(player)}. Box {' '.join(map(at, boxes))}. Target {' '.join(map(at, targets))}."
+    return TurnPlan(facts + push_of(leg), [step.action for step in leg[:limit]])
+
 
 _DIRECTIONS = tuple(MOVES)  # each slips into the one before or after it, in a circle
 

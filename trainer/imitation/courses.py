@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from envs.base import GridBoard, TextEnv
 from envs.demonstrators import (
     Demonstrator,
+    TurnPlan,
     answer_to_another_question,
+    demonstrator_of,
     random_action,
     random_click,
     shuffled_equation,
@@ -30,6 +33,7 @@ from trainer.imitation.course_plans import (
     plan_calculation,
     plan_either_arm,
     plan_expression_search,
+    plan_push,
     plan_shopping,
     plan_walk,
 )
@@ -51,7 +55,7 @@ class Course:
     words: Callable[[], Iterable[str]] = tuple
     """Makes the words that the tokenizer learns as one token each."""
     demonstrator: MakeDemonstrator | None = None
-    """Of the course's only environment; None: each environment's own."""
+    """Of the course's environments; None: each environment's own."""
     practice: MakeDemonstrator | None = None
     """Of single states, if it is another."""
     expert: MakeDemonstrator | None = None
@@ -98,6 +102,17 @@ def _general(rollout: RolloutConfig) -> list[tuple[RunConfig, float]]:
         (RunConfig(environment=EnvironmentConfig(name="FrozenLake"), rollout=lake), 0.15),
         (RunConfig(environment=EnvironmentConfig(name="Bandit"), rollout=bandit), 0.05),
     ]
+
+
+def _plan_generally(env: TextEnv, limit: int) -> TurnPlan:
+    """The plan of the general course: in Sokoban a push at a time, elsewhere the environment's own."""
+    board = env.board()
+    if isinstance(board, GridBoard) and board.theme == "sokoban":
+        return plan_push(env, limit)
+    return demonstrator_of(env).plan(env, limit)
+
+
+_GENERAL = Demonstrator(_plan_generally, random_action)
 
 
 def _only(name: str, settings: Mapping[str, Any] | None = None, **budgets: int) -> Tasks:
@@ -160,6 +175,8 @@ COURSES: dict[CourseName, Course] = {
     "general": Course(
         tasks=_general,
         vocabulary=COURSE_ENVIRONMENTS["general"],
+        demonstrator=lambda rng: _GENERAL,
+        expert=lambda rng: _GENERAL,
     ),
     "frozen_lake": Course(
         tasks=_only("FrozenLake", max_turns=10, max_actions_per_turn=1, max_actions=10),

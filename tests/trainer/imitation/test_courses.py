@@ -25,12 +25,10 @@ from trainer.imitation.courses import COUNTDOWN, COURSES, expert_of
 from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
 from trainer.policy.chat_format import ChatFormat
 
-SINGLE = [name for name, course in COURSES.items() if course.demonstrator]
-
 
 def demonstrated(course_name: str, chat: ChatFormat, seed: int) -> Demonstration:
     course = COURSES[course_name]
-    ((config, _),) = course.tasks(RolloutConfig())
+    (config, _), *_ = course.tasks(RolloutConfig())
     return demonstrate(
         course.varied(config, seed),
         chat,
@@ -48,7 +46,7 @@ def success(course: str, chat: ChatFormat, episodes: int = 200) -> float:
 
 def imitated(course_name: str, chat: ChatFormat, seed: int, thoughts: str = "auto") -> Demonstration:
     """The demonstration of an SFT run of the built-in policy."""
-    ((config, _),) = COURSES[course_name].tasks(RolloutConfig())
+    (config, _), *_ = COURSES[course_name].tasks(RolloutConfig())
     sft, warmup = {"thoughts": thoughts}, {"course": course_name}
     config = RunConfig.model_validate(config.model_dump() | {"kind": "sft", "sft": sft, "warmup": warmup})
     expert = expert_of(config, seed)
@@ -82,12 +80,18 @@ def test_other_policies_imitate_each_environment_s_own_demonstrator(chat: ChatFo
     assert expert_of(lake, 0) is not None
     qwen = {"model": "Qwen/Qwen2.5-0.5B-Instruct"}
     assert expert_of(RunConfig.model_validate(lake.model_dump() | {"policy": qwen}), 0) is None
-    assert expert_of(RunConfig.model_validate(lake.model_dump() | {"warmup": {"course": "general"}}), 0) is None
     assert expert_of(RunConfig.model_validate(lake.model_dump() | {"environment": {"name": "Sokoban"}}), 0) is None
     assert "Go " in response(imitated("frozen_lake", chat, 0, thoughts="general"), chat)
 
 
-@pytest.mark.parametrize("course", SINGLE)
+def test_the_general_course_names_a_push_and_leaves_out_the_way(chat: ChatFormat) -> None:
+    terse, whole = (response(imitated("general", chat, 0, thoughts), chat) for thoughts in ("course", "general"))
+    assert terse.count(" to ") == 1, terse
+    assert "Push Down from" in terse
+    assert whole.count(" to ") > 2, whole
+
+
+@pytest.mark.parametrize("course", COURSES)
 def test_a_demonstration_depends_on_its_seed_alone(course: str, chat: ChatFormat) -> None:
     assert demonstrated(course, chat, 5).trajectory.ids == demonstrated(course, chat, 5).trajectory.ids
     assert len({tuple(demonstrated(course, chat, seed).trajectory.ids) for seed in range(8)}) > 4

@@ -12,6 +12,8 @@ import envs
 from envs.demonstrators import (
     DEMONSTRATORS,
     answer_to_another_question,
+    at,
+    cells_of,
     demonstrator_of,
     plan_from_hint,
 )
@@ -22,6 +24,7 @@ from tests.tiers import nightly_but
 from trainer.cli import main
 from trainer.config.rollout import SYSTEM
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
+from trainer.imitation.courses import COURSES
 from trainer.imitation.demonstration_files import demonstration_records
 from trainer.imitation.demonstrations import demonstrate, response_text, single_state_demonstration
 from trainer.policy.chat_format import ChatFormat
@@ -85,8 +88,11 @@ def test_the_demonstrations_of_the_shipped_policy_stay_the_same(chat, environmen
     """After a change here the policy must be rebuilt: `python -m trainer build-pocket`."""
     rollout = RolloutConfig(max_actions_per_turn=2 if environment == "FrozenLake" else 5)
     task = RunConfig(environment=EnvironmentConfig(name=environment), rollout=rollout)
-    taught = [demonstrate(task, chat, seed, noise=0.3, mistake_rate=0.3, context=8192) for seed in range(30)]
-    taught += [single_state_demonstration(task, chat, seed) for seed in range(30)]
+    own = COURSES["general"].demonstrator_for(0)
+    taught = [
+        demonstrate(task, chat, seed, noise=0.3, mistake_rate=0.3, context=8192, demonstrator=own) for seed in range(30)
+    ]
+    taught += [single_state_demonstration(task, chat, seed, own) for seed in range(30)]
     turns = [(turn.thought, turn.answer) for d in taught for turn in d.trajectory.turns]
     lessons = [
         chat.decode([i for i, own in zip(t.ids, t.sampled, strict=True) if own])
@@ -111,6 +117,31 @@ def test_the_plan_of_a_verbalised_hint_is_optimal(environment):
         for action in plan.actions:
             env.step(action)
         assert env.hint().distance == hint.distance - len(plan.actions)
+
+
+@pytest.mark.parametrize(
+    ("environment", "settings"), [("Sokoban", {}), ("LargeSokoban", {}), ("FrozenLake", {"slippery": False})]
+)
+def test_a_thought_names_every_cell_that_its_actions_pass(environment, settings):
+    passed = pushed = 0
+    for seed in range(20):
+        env = envs.make(environment, settings)
+        env.reset(seed=seed)
+        plan = demonstrator_of(env).plan(env, 8)
+        way = re.findall(r"(?<!Push )\b(Up|Down|Left|Right) to (\d+,\d+)\.", plan.thought)
+        assert [action for action, _ in way] == plan.actions
+        boxes = set(cells_of(env.board(), "$*"))
+        for action, cell in way:
+            env.step(action)
+            assert [at(player) for player in cells_of(env.board(), "@+")] == [cell]
+        left = boxes - set(cells_of(env.board(), "$*"))
+        moved = set(cells_of(env.board(), "$*")) - boxes
+        named = re.findall(r"Push \w+ from \d+,\d+ to (\d+,\d+)\.", plan.thought)
+        assert {at(box) for box in moved} <= set(named)
+        assert bool(named) == bool(left)
+        passed, pushed = passed + len(way), pushed + len(named)
+    assert passed > 40
+    assert bool(pushed) == ("Sokoban" in environment)
 
 
 @pytest.mark.parametrize("environment", nightly_but(ENVIRONMENTS, QUICK))
