@@ -11,15 +11,14 @@ from ninja import Router, Schema, Status
 from pydantic import Field
 
 from webapp.api.auth import caller
-from webapp.api.errors import invalid, refused
-from webapp.api.idempotency import Key, do_once
-from webapp.api.routes.runs import priority_of, requested_config
+from webapp.api.errors import refused
+from webapp.api.idempotency import Key
+from webapp.api.routes.runs import launch_once, requested_config
 from webapp.api.schemas.run_schemas import NewRun, RunOut
 from webapp.api.schemas.shared_schemas import Text
 from webapp.api.serializers import run_out
-from webapp.runs.inputs import allowed_inputs
-from webapp.runs.launch.creation import SchedulingOptions, do_create_group, free_name, runs_beside
-from webapp.runs.launch.experiment import ExperimentRefused, default_name, plan
+from webapp.runs.launch.creation import SchedulingOptions, runs_beside
+from webapp.runs.launch.planning import LaunchRequest
 from webapp.runs.models import Run
 
 router = Router(tags=["runs"])
@@ -56,27 +55,18 @@ def create_group(request: HttpRequest, payload: NewGroup, key: Key = None) -> St
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
-    priority = priority_of(requester, team.pk, payload.priority)
-    if problems := allowed_inputs.problems(config, requester.runs()):
-        raise invalid(problems)
-    try:
-        planned = plan(config, preset, payload.arms, payload.seeds)
-    except ExperimentRefused as refusal:
-        raise invalid({refusal.field: str(refusal)}) from None
-
-    def make() -> Run:
-        name = payload.group.strip() or free_name(team, default_name(config, payload.arms, payload.seeds))
-        return do_create_group(
-            team,
-            requester.user,
-            planned,
-            group=name,
-            scheduling=SchedulingOptions(payload.queue or "", payload.gpus, priority),
-            visibility=Run.Visibility(payload.visibility),
-        )[0]
-
-    identity = payload.model_dump(mode="json") | {"team": team.slug}
-    first, created = do_once(requester.user, "group", key, identity, make)
+    asked = LaunchRequest(
+        team,
+        config,
+        preset,
+        arms=payload.arms,
+        seeds=payload.seeds,
+        group=payload.group.strip(),
+        grouped=True,
+        scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
+        visibility=Run.Visibility(payload.visibility),
+    )
+    first, created = launch_once(requester, asked, "group", key, payload.model_dump(mode="json") | {"team": team.slug})
     return Status(201 if created else 200, _group_out(request, runs_beside(first)))
 
 

@@ -31,10 +31,9 @@ from webapp.api.serializers import run_detail, run_out
 from webapp.core.output_budget import yaml_text
 from webapp.runs.access import require_may_delete, require_may_prefer, require_may_set
 from webapp.runs.actions import do_archive_run, do_delete_run, do_request, do_update_run
-from webapp.runs.inputs import allowed_inputs
-from webapp.runs.launch.creation import SchedulingOptions, do_create_run, options_for_clone
+from webapp.runs.launch.creation import SchedulingOptions, options_for_clone
+from webapp.runs.launch.planning import LaunchRequest, do_launch, plan_launch
 from webapp.runs.models import Run
-from webapp.teams.models import Team
 
 router = Router(tags=["runs"])
 
@@ -84,20 +83,16 @@ def create_run(request: HttpRequest, payload: NewRun, key: Key = None) -> Status
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
-    identity = payload.model_dump(mode="json") | {"team": team.slug}
-    priority = priority_of(requester, team.pk, payload.priority)
-    return _create(
-        request,
-        requester,
+    asked = LaunchRequest(
         team,
-        "create",
-        key,
-        identity,
         config,
         preset,
-        payload,
-        SchedulingOptions(payload.queue or "", payload.gpus, priority),
+        group=payload.group.strip(),
+        scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
+        visibility=Run.Visibility(payload.visibility),
     )
+    run, created = launch_once(requester, asked, "create", key, payload.model_dump(mode="json") | {"team": team.slug})
+    return Status(201 if created else 200, run_detail(request, run))
 
 
 @router.post("/runs/{slug}/clone", response=MADE | refused(409), operation_id="clone_run", summary="Clone a run")
@@ -109,56 +104,34 @@ def clone_run(request: HttpRequest, slug: RunSlug, payload: CloneOptions, key: K
         raise Problem(
             409, "This run was trained by another trainer; its settings cannot be launched here.", code="refused"
         )
-    config = _with_overrides(_config(source.config), payload.overrides)
-    identity = payload.model_dump(mode="json") | {"source": slug}
-    priority, before = priority_of(requester, source.team_id, payload.priority), options_for_clone(source)
-    return _create(
-        request,
-        requester,
+    before = options_for_clone(source)
+    asked = LaunchRequest(
         source.team,
-        "clone",
-        key,
-        identity,
-        config,
+        _with_overrides(_config(source.config), payload.overrides),
         source.preset,
-        payload,
-        SchedulingOptions(
+        group=payload.group.strip(),
+        scheduling=SchedulingOptions(
             payload.queue or before.queue,
             before.gpus if payload.gpus is None else payload.gpus,
-            priority,
+            Run.Priority[payload.priority.upper()],
         ),
+        visibility=Run.Visibility(payload.visibility),
     )
-
-
-def _create(
-    request: HttpRequest,
-    requester: Caller,
-    team: Team,
-    operation: str,
-    key: str | None,
-    identity: dict[str, Any],
-    config: RunConfig,
-    preset: str,
-    payload: NewRun | CloneOptions,
-    scheduling: SchedulingOptions,
-) -> Status[RunDetail]:
-    if problems := allowed_inputs.problems(config, requester.runs()):
-        raise invalid(problems)
-
-    def make() -> Run:
-        visibility = Run.Visibility(payload.visibility)
-        return do_create_run(
-            team,
-            requester.user,
-            config,
-            preset=preset,
-            scheduling=scheduling,
-            visibility=visibility,
-            group=payload.group.strip(),
-        )
-
-    run, created = do_once(requester.user, operation, key, identity, make)
+    run, created = launch_once(requester, asked, "clone", key, payload.model_dump(mode="json") | {"source": slug})
     return Status(201 if created else 200, run_detail(request, run))
+
+
+def launch_once(
+    requester: Caller, asked: LaunchRequest, operation: str, key: str | None, identity: dict[str, Any]
+) -> tuple[Run, bool]:
+    """The first run of the launch, or of the earlier one with this key; and whether it is new.
+
+    Raises Problem 422, and as do_launch and do_once.
+    """
+    launch = plan_launch(asked, requester.runs())
+    if launch.errors:
+        raise invalid(launch.errors)
+    return do_once(requester.user, operation, key, identity, lambda: do_launch(launch, requester.user)[0])
 
 
 def priority_of(requester: Caller, team_id: int, name: str | None) -> Run.Priority:

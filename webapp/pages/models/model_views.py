@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -16,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from trainer.config.files import load_preset
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import RequestRefused
-from webapp.runs.launch.creation import do_create_run
+from webapp.runs.launch.planning import LaunchRequest, do_launch, plan_launch
 from webapp.runs.model_cards import cards
 from webapp.runs.model_cards.real_model import LAUNCH_KEY, REAL_MODEL_PRESET
 from webapp.runs.models import Run
@@ -81,20 +80,17 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
     """
     teams, user = require_writable_teams(request.user), signed_in(request)
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
+    asked = LaunchRequest(teams[0], load_preset(REAL_MODEL_PRESET), REAL_MODEL_PRESET, key=LAUNCH_KEY)
     try:
-        with transaction.atomic():
-            config = load_preset(REAL_MODEL_PRESET)
-            if model_requests.needs_download(config.policy.model):
-                model_requests.do_request_download(user, config.policy.model)
-            if run is None:
-                run = do_create_run(teams[0], user, config, preset=REAL_MODEL_PRESET, launch_key=LAUNCH_KEY)
-                messages.success(request, "Run launched. It starts when its model is there and a worker is free.")
-            else:
-                messages.info(request, "This is the run that you launched before. Clone it to train again.")
+        launched, *_ = do_launch(plan_launch(asked, Run.objects.of_teams_of(user)), user)
     except (RequestRefused, QuotaExceeded) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")
-    return redirect("run", run.slug)
+    if run is None:
+        messages.success(request, "Run launched. It starts when its model is there and a worker is free.")
+    else:
+        messages.info(request, "This is the run that you launched before. Clone it to train again.")
+    return redirect("run", launched.slug)
 
 
 def _answer(request: HttpRequest, name: str, change: Callable[[], object], done: str) -> HttpResponse:

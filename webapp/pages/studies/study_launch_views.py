@@ -55,7 +55,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
     team = next((team for team in teams if team.slug == named), teams[0])
     if named and team.slug != named:
         checked = CheckedStudy(errors={"team": NO_TEAM})
-    priority = Run.Priority.named(request.POST.get("priority", "")) or Run.Priority.NORMAL
+    priority = Run.Priority.named_or_normal(request.POST.get("priority", ""))
     require_may_prefer(request.user, team.pk, priority)
     if checked.spec is None or checked.plan is None:
         context = _context(request, request.POST.dict(), teams, current, checked)

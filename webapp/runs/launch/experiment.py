@@ -110,10 +110,11 @@ def plan(config: RunConfig, preset: str, arms: Sequence[str], seeds: int) -> lis
 
 def default_name(config: RunConfig, arms: Sequence[str], seeds: int) -> str:
     """Name of the group if the user gives none, e.g. “Sokoban · StarPO and StarPO-S × 3 seeds”."""
-    names = " and ".join(NAMES.get(key, key) for key in dict.fromkeys(arms)) or config.title().rpartition(", seed")[0]
-    text = config.name or " + ".join(config.environment.names)
     end = f" × {formatting.plural(seeds, 'seed')}" if seeds > 1 else ""
-    shown = f"{text} · {names}" if len(set(arms)) > 1 else config.name or names
+    shown = config.name or config.title().rpartition(", seed")[0]
+    if len(set(arms)) > 1:
+        names = " and ".join(NAMES.get(key, key) for key in dict.fromkeys(arms))
+        shown = f"{config.name or ' + '.join(config.environment.names)} · {names}"
     return shown[: MAX_GROUP_NAME - len(end) - 6].strip() + end
 
 

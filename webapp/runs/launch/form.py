@@ -8,19 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
 from pydantic import BaseModel, ValidationError
 
 import envs
 from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
-from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch import plain_yaml
 from webapp.runs.launch.fields import full_labels, leaves, names, with_labels
 from webapp.runs.launch.layout import ESSENTIALS
 from webapp.runs.launch.number_limits import LIMIT_ERRORS, NUMBER_ERRORS, number_wanted
 from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, kind_of, text_to_data
-from webapp.runs.models import Run
 
 MODEL_CARD = "model_card"
 """Field of the form with the model of the chosen card; empty for one that the setting names."""
@@ -29,34 +26,27 @@ MODEL_SHOWN = "model_shown"
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A posted form. `config` is set if it is valid; `errors` are by field, "" for the form as a whole."""
+class Parsed:
+    """The settings of a form. `config` is set if they are valid; `errors` are by field, "" for the form as a whole."""
 
     data: dict[str, Any]
     config: RunConfig | None
     errors: dict[str, str]
 
-
-def check(post: Mapping[str, str], readable: QuerySet[Run]) -> Checked:
-    """Parse and validate a posted form, and check that this site may run it.
-
-    Args:
-        post: texts of the form by field.
-        readable: runs that the user may read as a member of their teams.
-    """
-    parsed = parse(post)
-    problems = {} if parsed.config is None else allowed_inputs.problems(parsed.config, readable)
-    return Checked(parsed.data, None, problems) if problems else parsed
+    @classmethod
+    def of(cls, config: RunConfig) -> Parsed:
+        """The form of a configuration."""
+        return cls(config.model_dump(), config, {})
 
 
-def parse(post: Mapping[str, str]) -> Checked:
+def parse(post: Mapping[str, str]) -> Parsed:
     """Parse and validate a posted form, wherever its configuration will run."""
-    checked = _validated(read(post))
-    missing = {name: "is required" for name in checked.errors if name in post and not post[name].strip()}
-    return Checked(checked.data, checked.config, checked.errors | missing)
+    parsed = _validated(read(post))
+    missing = {name: "is required" for name in parsed.errors if name in post and not post[name].strip()}
+    return Parsed(parsed.data, parsed.config, parsed.errors | missing)
 
 
-def overlaid(values: dict[str, Any], query: Mapping[str, str]) -> Checked:
+def overlaid(values: dict[str, Any], query: Mapping[str, str]) -> Parsed:
     """The values with the essential settings that an address names, as in `?preset=…&iterations=20`."""
     data = copy.deepcopy(values)
     for name, info in leaves(RunConfig, ""):
@@ -65,7 +55,7 @@ def overlaid(values: dict[str, Any], query: Mapping[str, str]) -> Checked:
     return _validated(data)
 
 
-def _validated(data: dict[str, Any]) -> Checked:
+def _validated(data: dict[str, Any]) -> Parsed:
     errors: dict[str, str] = {}
     environment = data["environment"]
     name = environment["name"]
@@ -83,7 +73,7 @@ def _validated(data: dict[str, Any]) -> Checked:
         for where, text in reversed(_messages(error)):
             errors[_field_of(where, text)] = _entry_of(where) + text
         config = None
-    return Checked(data, None if errors else config, errors)
+    return Parsed(data, None if errors else config, errors)
 
 
 def read(post: Mapping[str, str]) -> dict[str, Any]:

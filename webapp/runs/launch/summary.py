@@ -1,20 +1,12 @@
-"""Summary of a configuration: differences, warnings, and exports as YAML and as a curl command."""
+"""Summary of a configuration: differences from the start of the form, and warnings."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
 
-from trainer.config.files import ordered_dump
 from trainer.config.no_effect import notes
 from trainer.config.run import RunConfig
-from webapp.core.output_budget import yaml_text
-from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.fields import Setting, with_labels
-from webapp.runs.launch.overrides import changes
-from webapp.runs.models import Run
 from webapp.runs.queue.capacity import Capacity
 
 SMALL_STEP = 2
@@ -24,52 +16,6 @@ SMALL_STEP = 2
 def differences(settings: Sequence[Setting]) -> list[Setting]:
     """Settings whose values differ from those at the start of the form."""
     return [setting for setting in settings if setting.differs]
-
-
-def as_yaml(config: RunConfig) -> str:
-    """The complete configuration, as read by the trainer's command line."""
-    return _yaml_of(json.dumps(config.model_dump(mode="json")))
-
-
-@lru_cache(maxsize=32)
-def _yaml_of(document: str) -> str:
-    """YAML of a configuration in JSON. Cached: dumping is slow, and most configurations viewed are presets."""
-    return yaml_text(ordered_dump(json.loads(document)))
-
-
-def as_curl(
-    address: str,
-    config: RunConfig,
-    preset: str,
-    base: RunConfig,
-    *,
-    visibility: str,
-    team: str = "",
-    scheduling: SchedulingOptions | None = None,
-    group: Mapping[str, Any] | None = None,
-) -> str:
-    """The API call that launches the same run, or with the fields of a group all of its runs.
-
-    The token is read from an environment variable.
-    """
-    payload: dict[str, Any] = {"preset": preset, **(group or {})}
-    if overrides := changes(config, base):
-        payload["overrides"] = overrides
-    if team:
-        payload["team"] = team
-    if visibility != "team":
-        payload["visibility"] = visibility
-    if scheduling is not None:
-        payload |= {"queue": scheduling.queue} if scheduling.queue else {}
-        payload |= {} if scheduling.gpus is None else {"gpus": scheduling.gpus}
-        payload |= {} if scheduling.priority == Run.Priority.NORMAL else {"priority": scheduling.priority.name.lower()}
-    body = json.dumps(payload, indent=2, ensure_ascii=False).replace("'", "'\\''")
-    return (
-        f"curl -X POST {address} \\\n"
-        '  -H "Authorization: Bearer $ECHOSCOPE_TOKEN" \\\n'
-        "  -H 'Content-Type: application/json' \\\n"
-        f"  -d '{body}'"
-    )
 
 
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:

@@ -112,6 +112,11 @@ class Run(models.Model):
             return cls.__members__.get(name.upper())
 
         @classmethod
+        def named_or_normal(cls, name: str) -> Run.Priority:
+            """The priority of that name; normal if there is none."""
+            return cls.__members__.get(name.upper(), cls.NORMAL)  # not by `or`: low is 0
+
+        @classmethod
         def options(cls) -> list[tuple[str, str]]:
             """(name, label) of each, for forms."""
             return [(choice.name.lower(), choice.label) for choice in cls]

@@ -1,0 +1,185 @@
+"""A launch as one object: what somebody asks for, what that would launch, and the launch itself.
+
+The form with its checks and exports, the API, and the buttons that launch a preset each parse their input into a
+LaunchRequest. Everything after that is the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from trainer.config.run import RunConfig
+from webapp.core import formatting
+from webapp.core.database import database_now
+from webapp.runs.access import require_may_prefer
+from webapp.runs.actions import RequestRefused
+from webapp.runs.inputs import allowed_inputs
+from webapp.runs.launch import estimates, experiment, summary
+from webapp.runs.launch.creation import SchedulingOptions, do_create_group, do_create_run, free_name
+from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
+from webapp.runs.model_cards import cards
+from webapp.runs.models import Run
+from webapp.runs.queue import device_classes
+from webapp.runs.queue.capacity import Capacity, capacity_now, expected_wait, present_wait
+from webapp.runs.stored_models import model_requests
+from webapp.teams.models import Team, User
+
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """What somebody asks to launch, parsed once.
+
+    Attributes:
+        config: None if its settings are invalid.
+        preset: name of the preset that it starts from, or empty.
+        arms: algorithms to compare, by the keys of experiment.Arm; empty: the configuration's own.
+        group: name of the group as it was given; empty: several runs get one made from the experiment.
+        grouped: whether a single run gets such a name, too.
+        key: a later request of the same author with this key launches nothing; empty: none.
+        errors: of what was given, by field.
+    """
+
+    team: Team
+    config: RunConfig | None
+    preset: str = ""
+    arms: Sequence[str] = ()
+    seeds: int = 1
+    group: str = ""
+    grouped: bool = False
+    scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
+    visibility: Run.Visibility = Run.Visibility.TEAM
+    key: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def several(self) -> bool:
+        """Whether the request is for an experiment rather than for the configuration's own run."""
+        own = self.config and experiment.own_arm(self.config, self.preset)
+        return self.seeds > 1 or bool(own and set(self.arms) - {own.key})
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """The runs that a request would launch, or the errors that prevent it, by field.
+
+    `config` is None if its settings are invalid, or name what this site does not allow.
+    """
+
+    request: LaunchRequest
+    config: RunConfig | None
+    runs: Sequence[PlannedRun]
+    errors: Mapping[str, str]
+    capacity: Capacity
+
+    @cached_property
+    def place(self) -> tuple[str, int]:
+        """Device class and number of GPUs of each run."""
+        if self.config is None:
+            return device_classes.ANY, 0
+        return self.request.scheduling.resolved(self.config, self.capacity.workers.keys())
+
+    @cached_property
+    def needs_download(self) -> bool:
+        """Whether a worker has to download the model first."""
+        return self.config is not None and model_requests.needs_download(self.config.policy.model)
+
+    @property
+    def group(self) -> str:
+        """Name of the group, as it was given or made from the experiment."""
+        request = self.request
+        if request.group or self.config is None:
+            return request.group
+        return experiment.default_name(self.config, request.arms, request.seeds)
+
+    @property
+    def title(self) -> str:
+        """What is launched, in a few words; empty for invalid settings."""
+        if self.config is None:
+            return ""
+        runs = len(self.runs)
+        return self.config.title() if runs < 2 else f"{self.group}: {formatting.plural(runs, 'run')}"
+
+    @property
+    def wait(self) -> str:
+        """When the run would start."""
+        if self.config is None:
+            return present_wait(self.capacity)
+        now, (queue, gpus) = timezone.now(), self.place
+        newcomer = Run(
+            team_id=self.request.team.pk,
+            queue=queue,
+            gpus=gpus,
+            queued_at=now,
+            priority=self.request.scheduling.priority,
+            memory=estimates.needed_memory(self.config, gpus),
+            memory_without_gpu=estimates.memory_without_gpu(self.config, gpus),
+            config=self.config.model_dump(mode="json"),
+        )
+        return expected_wait(newcomer, self.capacity, now)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is valid and may surprise."""
+        return [] if self.config is None else summary.warnings(self.config, self.capacity, self.place[0])
+
+
+def plan_launch(request: LaunchRequest, readable: QuerySet[Run]) -> LaunchPlan:
+    """Check a request, and plan its runs.
+
+    Args:
+        readable: runs that the author may read as a member of their teams.
+    """
+    config, errors, runs = request.config, dict(request.errors), list[PlannedRun]()
+    if config is not None and (problems := allowed_inputs.problems(config, readable)):
+        config, errors = None, errors | problems
+    if config is not None:
+        try:
+            runs = experiment.plan(config, request.preset, request.arms, request.seeds)
+        except ExperimentRefused as refusal:
+            errors[refusal.field] = str(refusal)
+    return LaunchPlan(request, config, runs, errors, capacity_now(database_now()))
+
+
+@transaction.atomic
+def do_launch(plan: LaunchPlan, author: User) -> list[Run]:
+    """Request the model if it has to be downloaded, and create all runs of a plan, or none.
+
+    Raises:
+        PermissionDenied: the author may not use the priority.
+        RequestRefused: the plan has errors, or the model cannot be downloaded.
+        QuotaExceeded: of runs, or of models.
+    """
+    request = plan.request
+    if plan.config is None or plan.errors:
+        raise RequestRefused("; ".join(f"{name}: {text}" for name, text in plan.errors.items()))
+    require_may_prefer(author, request.team.pk, request.scheduling.priority)
+    if plan.needs_download:
+        worker = cards.suitable_worker(plan.config, plan.place[0])
+        model_requests.do_request_download(author, plan.config.policy.model, worker)
+    if len(plan.runs) > 1 or request.grouped:
+        return do_create_group(
+            request.team,
+            author,
+            plan.runs,
+            group=request.group or free_name(request.team, plan.group),
+            scheduling=request.scheduling,
+            visibility=request.visibility,
+            launch_key=request.key,
+        )
+    run = do_create_run(
+        request.team,
+        author,
+        plan.runs[0].config,
+        preset=plan.runs[0].preset,
+        scheduling=request.scheduling,
+        visibility=request.visibility,
+        launch_key=request.key,
+        group=request.group,
+    )
+    return [run]
