@@ -11,8 +11,9 @@ from typing import Any
 from echoscope.importers.records import Record
 from echoscope.recording.conversation import Conversation
 from echoscope.recording.message_images import without_embedded
-from echoscope.recording.recorder import MAX_MEMBERS, Recorder, Split
+from echoscope.recording.recorder import MAX_MEMBERS, Recorder
 from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 
 SUCCESS_FIELDS = ("success", "correct", "is_correct", "solved", "passed")

@@ -14,7 +14,7 @@ from echoscope.importers.records import Record, load_object
 from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, traces_of
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import ChatTurn, Conversation, conversation_of, split_thought
-from echoscope.recording.recorder import Split
+from echoscope.recording.splits import Split
 
 MESSAGE_FIELDS = ("messages", "messages_and_choices", "conversations", "conversation")
 GROUP_FIELDS = ("group", "group_index", "group_id", "prompt_id", "example_id", "uid")

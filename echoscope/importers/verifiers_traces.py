@@ -10,7 +10,7 @@ from typing import Any
 from echoscope.importers.records import TRACES, load_object
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import POLICY_ROLES
-from echoscope.recording.recorder import Split
+from echoscope.recording.splits import Split
 
 NODE_TENSORS = (
     "token_ids",

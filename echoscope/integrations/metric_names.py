@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from echoscope.recording.recorder import number_in
+from echoscope.recording.json_values import number_in
 
 STANDARD_NAMES: Mapping[str, str] = {
     "grad_norm": "policy/grad_norm",  # transformers, TRL

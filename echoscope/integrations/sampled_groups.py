@@ -10,8 +10,9 @@ from typing import Any
 
 from echoscope.recording.conversation import Conversation, conversation_of
 from echoscope.recording.message_images import without_embedded
-from echoscope.recording.recorder import Recorder, Split
+from echoscope.recording.recorder import Recorder
 from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 
 

@@ -18,7 +18,8 @@ from echoscope.importers.verifiers_traces import NODE_TENSORS, VerifiersTrace, i
 from echoscope.integrations.metric_names import with_standard_names
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.recording.content_blocks import ConversationError
-from echoscope.recording.recorder import Recorder, Split
+from echoscope.recording.recorder import Recorder
+from echoscope.recording.splits import Split
 
 _READ = {"prompt", "completion", "reward", "trajectory", "client", "usage_tracker", "timing", "tool_defs"}
 _OF_PRIME_RL = ("env_name", "group_id", "advantage", "policy_version", "off_policy_steps")

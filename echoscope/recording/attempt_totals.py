@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any, NamedTuple
 
-from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.reward_metrics import mean, reward_metrics
 
 COMPUTED = ("success/rate", "reward/mean", "reward/in_group_std")
 MAX_ITERATIONS = 64
@@ -97,7 +96,7 @@ class AttemptTotals:
         entry.changed = False
         values = reward_metrics(entry.rewards)
         if entry.successes:
-            values["success/rate"] = fmean(entry.successes)
+            values["success/rate"] = sum(entry.successes) / len(entry.successes)
         new = {
             name: value
             for name, value in values.items()
@@ -116,9 +115,9 @@ class AttemptTotals:
         if found is None:
             return EvaluationMeans()
         return EvaluationMeans(
-            fmean(found.rewards) if found.rewards else None,
-            fmean(found.turns),
-            fmean(found.actions) if any(found.actions) else None,
+            mean(found.rewards),
+            mean(found.turns),
+            mean(found.actions) if any(found.actions) else None,
         )
 
     def _continue_after(self, iteration: int) -> None:

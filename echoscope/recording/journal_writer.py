@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -14,6 +15,8 @@ from typing import Any
 
 from echoscope.journal import FILE_NAME
 from echoscope.recording.attempt_totals import AttemptTotals, EvaluationMeans
+from echoscope.recording.harmless import NotBegun, OnceWarnings
+from echoscope.recording.line_size import fitting_line
 
 try:
     import fcntl
@@ -28,7 +31,10 @@ GAP = "metric_with_gap"
 class JournalWriter:
     """Appends events to the journal of a folder. Each append holds a lock, as the line number is part of the line.
 
+    Where the journal cannot be opened, the folder alone is known, and every append raises NotBegun.
+
     Attributes:
+        warnings: of the run, for its recorder and its trajectories.
         attempts: `run_started` events so far.
         last_iteration: highest iteration of a metrics event, of those that no later attempt superseded.
         gaps: names of metrics whose first value that is not finite has a notice, in this attempt at the run.
@@ -36,19 +42,41 @@ class JournalWriter:
 
     FILE = FILE_NAME
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, *, begun: bool = False) -> None:
+        """
+        Args:
+            begun: another process has begun the journal; without it, nothing is recorded.
+        """
         self.folder = folder
+        self.warnings = OnceWarnings()
         self.attempts = self.last_iteration = 0
         self.gaps: set[str] = set()
-        self._open()
-        self._size = self._lines = 0
+        self._size = self._lines = self._lost = 0
+        self._failure = ""
         self._began: float | None = None
         self._tokens = 0
         self._groups: dict[tuple[int, str], int] = {}
         self._totals = AttemptTotals()
-        with self._lock, _Locked(self._file.fileno()):
-            self._catch_up()
+        try:
+            if begun and not (folder / self.FILE).exists():
+                raise FileNotFoundError(f"call echoscope.init(…, folder={str(folder)!r}) first")
+            folder.mkdir(parents=True, exist_ok=True)
+            self._open()
+            with self._lock, _Locked(self._file.fileno()):
+                self._catch_up()
+        except (OSError, ValueError, KeyError, TypeError) as error:  # the last three are of lines of another program
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        """Record nothing of this run: its journal cannot be begun or continued."""
+        if self._failure:
+            return
+        self._failure = (
+            f"Nothing of this run is recorded: the journal in {self.folder} cannot be written "
+            f"({type(error).__name__}: {error}). Training goes on. Repair the folder, or pass another folder= to "
+            "echoscope.init."
+        )
+        self.warnings.once(self._failure, self._failure)
 
     def _open(self) -> None:
         self._process, self._lock = os.getpid(), threading.Lock()
@@ -61,7 +89,7 @@ class JournalWriter:
         split eval, the number of finished iterations.
 
         Raises:
-            ValueError: a value that JSON does not have.
+            NotBegun: the journal could not be opened.
             OSError: the file cannot be written; nothing of the event is in it then.
         """
         with self._whole_file():
@@ -111,34 +139,51 @@ class JournalWriter:
 
     @contextmanager
     def _whole_file(self) -> Iterator[None]:
-        """The file is locked, and everything in it is known."""
-        if self._process != os.getpid():  # forked: the file and its lock are the parent's
-            self._open()
-        with self._lock, _Locked(self._file.fileno()):
-            self._catch_up()
-            yield
+        """The file is locked, and everything in it is known. Failures are counted for a later notice."""
+        if self._failure:
+            raise NotBegun(self._failure)
+        try:
+            if self._process != os.getpid() or self._file.closed:  # forked: file and lock are the parent's
+                self._open()
+            with self._lock, _Locked(self._file.fileno()):
+                self._check_in_place()
+                self._catch_up()
+                yield
+        except OSError:
+            self._lost += 1
+            raise
+
+    def _check_in_place(self) -> None:
+        """Raise FileNotFoundError for a file that was removed: what is appended to it would be lost without a word."""
+        if os.fstat(self._file.fileno()).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "the journal was removed", str(self.folder / self.FILE))
 
     def _append(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            try:
+                self._append("notice", _notice_of_loss(lost))
+            except OSError:
+                self._lost = lost
+                raise
         event = {name: value for name, value in fields.items() if value is not None and (name != "extra" or value)}
         if kind == "group_started":
             event.setdefault("iteration", self._current_iteration(event["split"]))
-        if "extra" in event:
-            event["extra"] = finite(event["extra"])
         line = {"seq": self._lines + 1, "time": time.time(), "type": kind, **event}
         if kind == "metrics":
             line |= {"tokens": self._tokens} if self._tokens else {}
             line["seconds"] = max(0.0, line["time"] - (self._began or line["time"]))
         elif kind == "group_started":
             line["group"] = self._groups.get((line["iteration"], line["split"]), 0)
-        data = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line, data = fitting_line(line, self.warnings)
         try:
             _write_all(self._file.fileno(), data)
         except OSError:
             os.ftruncate(self._file.fileno(), self._size)
             raise
-        self._note(line)
         self._size += len(data)
         self._lines += 1
+        self._note(line)
 
     def _current_iteration(self, split: str) -> int:
         """Iteration of a group that begins without one."""
@@ -158,9 +203,9 @@ class JournalWriter:
                 if not line.endswith(b"\n"):
                     os.ftruncate(self._file.fileno(), self._size)
                     return
-                self._note(json.loads(line))
                 self._size += len(line)
                 self._lines += 1
+                self._note(json.loads(line))
 
     def _note(self, event: dict[str, Any]) -> None:
         if self._began is None:
@@ -192,6 +237,11 @@ def _notice_of_gap(name: str, value: float, iteration: int) -> dict[str, Any]:
     return {"level": "warning", "message": message, "extra": {GAP: name}}
 
 
+def _notice_of_loss(calls: int) -> dict[str, Any]:
+    what = "1 call was not recorded" if calls == 1 else f"{calls:,} calls were not recorded"
+    return {"level": "warning", "message": f"{what} before this, as the journal could not be written."}
+
+
 class _Locked:
     """An exclusive lock of the file between processes."""
 
@@ -211,21 +261,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def finite(value: Any) -> Any:
-    """The value as JSON has it: numbers that are not finite as texts, tuples as lists, others by their text."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {str(name): finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [finite(inner) for inner in value]
-    if hasattr(value, "item"):  # a number of numpy or torch
-        try:
-            return finite(value.item())
-        except (TypeError, ValueError, RuntimeError):
-            return str(value)
-    return str(value)

@@ -16,24 +16,33 @@ beside it, by any thread, and by any process that has attached to the folder. Wi
 
 from __future__ import annotations
 
+import itertools
 import math
 import platform
 import uuid
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from echoscope.recording.journal_writer import JournalWriter, finite
+from echoscope.recording.call_values import MAX_COUNT, MAX_ITERATION, CallValues
+from echoscope.recording.harmless import OnceWarnings, harmless, harmless_or
+from echoscope.recording.journal_writer import JournalWriter
+from echoscope.recording.json_values import as_json, number_in, text_of
 from echoscope.recording.live_upload import LiveUpload
+from echoscope.recording.recorded_actions import board_record, items_in
+from echoscope.recording.settings_size import fitting_settings
+from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 from echoscope.recording.trajectory import Trajectory
 from echoscope.transport import check_address
 
-Split = Literal["train", "eval"]
 MAX_MEMBERS = 4096
 """Trajectories of a group that a site stores."""
+MAX_GROUP = 10**6
+MAX_METRICS = 1000
+"""Metrics of an event that a site stores."""
+MAX_TAGS = 20
 
 
 def init(
@@ -60,63 +69,55 @@ def init(
             ones is superseded. 0: all of it is. Omitted: the last iteration with metrics, with a warning if there is a
             run in the folder already.
         url, token: of a site, to which the journal is sent while it grows; omitted: nothing is sent.
+    Nothing else of the recorder raises: a folder that cannot be written is a RuntimeWarning as well.
+
     Raises:
-        ValueError: settings that are not JSON, one of `url` and `token` without the other, a `url` without http:// or
-            https://, or iterations below 0.
+        ValueError: one of `url` and `token` without the other, a `url` without http:// or https://, or from_iteration
+            below 0.
     """
-    if from_iteration is not None and from_iteration < 0:
+    start = number_in(from_iteration)
+    if start is not None and start < 0:
         raise ValueError(f"from_iteration is a number of finished iterations, from 0 on, not {from_iteration}")
     if (url is None) != (token is None):
         raise ValueError("give both url and token of a site, or neither to record without one")
     if url is not None:
         check_address(url)
     place = Path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
-    writer = JournalWriter(place)
-    settings: dict[str, Any] = {"name": title, "tags": list(tags), "recorded": finite(dict(config or {}))}
-    if environment:
-        settings["environment"] = {"name": environment}
-    start = writer.last_iteration if from_iteration is None else from_iteration
-    if writer.attempts and from_iteration is None:
-        warnings.warn(
-            f"There is a run in {place} already: this is attempt {writer.attempts + 1} at it, after iteration {start}. "
-            "Pass from_iteration= to continue after another iteration, or another folder= for a new run.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    writer.write(
-        "run_started",
-        attempt=writer.attempts + 1,
-        from_iteration=start,
-        evaluated_iteration=start or None,  # evaluations up to there remain valid
-        iterations=iterations,
-        title=title,
-        config=settings,
-        device="",
-        parameters=0,
-        versions={"python": platform.python_version()},
-    )
-    recorder = Recorder(writer, environment)
+    recorder = Recorder(JournalWriter(place), environment)
+    recorder._begin(title, config, iterations, from_iteration, tags)
     if url is not None and token is not None:
-        recorder.upload = LiveUpload(place, url, token)
+        recorder._send(url, token)
     return recorder
 
 
 def attach(folder: str | Path, *, environment: str = "") -> Recorder:
-    """The run in a folder, for another process of the same run. Raises FileNotFoundError if init() has not begun it."""
+    """The run in a folder, for another process of the same run. Where init() has not begun it, nothing is recorded."""
     place = Path(folder)
-    if not (place / JournalWriter.FILE).exists():
-        raise FileNotFoundError(f"There is no run in {place}: call echoscope.init(…, folder={str(place)!r}) first.")
-    return Recorder(JournalWriter(place), environment)
+    return Recorder(JournalWriter(place, begun=True), environment)
+
+
+def _unrecorded(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Trajectory]:
+    """Trajectories for the loop of the caller, in place of a group that cannot be recorded."""
+    size = number_in(args[0] if args else kwargs.get("size", 1))
+    count = int(size) if size is not None and 0 <= size <= MAX_GROUP else 0
+    return [recorder._unannounced() for _ in range(count)]
 
 
 class Recorder:
-    """A run that is being recorded. All methods may be called by any thread."""
+    """A run that is being recorded. All methods may be called by any thread.
+
+    No method raises: what cannot be recorded is a RuntimeWarning that says what to do, once.
+    """
 
     def __init__(self, writer: JournalWriter, environment: str) -> None:
-        self._writer, self._environment = writer, environment
-        self._warned: set[str] = set()
-        """Names of metrics for which a warning was emitted."""
+        self._writer = writer
+        self._environment = CallValues(writer.warnings, "init").short("environment", environment)
         self.upload: LiveUpload | None = None
+
+    @property
+    def warnings(self) -> OnceWarnings:
+        """Warnings of the run."""
+        return self._writer.warnings
 
     @property
     def folder(self) -> Path:
@@ -134,7 +135,51 @@ class Recorder:
         else:
             self.finish(reason="error", message=f"{type(error).__name__}: {error}")
 
-    def log(self, values: Mapping[str, float], *, iteration: int | None = None, **extra: Any) -> None:
+    def _begin(self, title: Any, config: Any, iterations: Any, from_iteration: Any, tags: Any) -> None:
+        """Write the start of the run, or of another attempt at it; without it, nothing can be recorded."""
+        values, writer = CallValues(self.warnings, "init"), self._writer
+        given = values.whole("from_iteration", from_iteration, 0, MAX_ITERATION)
+        start = writer.last_iteration if given is None else given
+        if writer.attempts and given is None:
+            self.warnings.once(
+                "attempt",
+                f"There is a run in {self.folder} already: this is attempt {writer.attempts + 1} at it, after "
+                f"iteration {start}. Pass from_iteration= to continue after another iteration, or another folder= for "
+                "a new run.",
+            )
+        given_settings = config if isinstance(config, Mapping) else {} if config is None else {"value": config}
+        settings: dict[str, Any] = {
+            "name": values.text("title", title),
+            "tags": [values.short("a tag", tag) for tag in items_in(tags)[:MAX_TAGS]],
+            "recorded": fitting_settings(as_json(given_settings), values),
+        }
+        if self._environment:
+            settings["environment"] = {"name": self._environment}
+        try:
+            writer.write(
+                "run_started",
+                attempt=writer.attempts + 1,
+                from_iteration=start,
+                evaluated_iteration=start or None,  # evaluations up to there remain valid
+                iterations=values.whole("iterations", iterations, 0, MAX_COUNT) or 0,
+                title=settings["name"],
+                config=settings,
+                device="",
+                parameters=0,
+                versions={"python": platform.python_version()},
+            )
+        except Exception as error:  # noqa: BLE001 - a journal without its first event cannot be read
+            writer.give_up(error)
+
+    @harmless
+    def _send(self, url: str, token: str) -> None:
+        self.upload = LiveUpload(self.folder, url, token)
+
+    def _unannounced(self) -> Trajectory:
+        return Trajectory(self._writer, "", announced=False)
+
+    @harmless
+    def log(self, values: Mapping[str, Any] | None, *, iteration: int | None = None, **extra: Any) -> None:
         """Record metrics of an iteration, from 1 (0: before training), under any names.
 
         Names of docs/metrics.md, such as reward/mean, are drawn with their titles and units. Of success/rate,
@@ -144,29 +189,41 @@ class Recorder:
         metric's curve, the first of which is recorded as a notice.
 
         Args:
-            values: numbers, also those of numpy and torch.
+            values: numbers, also those of numpy and torch. Those of nested mappings are named by their path, as in
+                train/loss.
             iteration: omitted: that of the newest group of the split train; without any, the one after the last
                 iteration with metrics.
             extra: anything else, kept with the metrics.
         """
-        numbers = {str(name): number_in(value) for name, value in values.items()}
+        given = CallValues(self.warnings, "log")
+        if not isinstance(values, Mapping):
+            given.numbers("values", values)
+            values = {}
+        named = {given.short("the name of a metric", name): value for name, value in _flat(values)}
+        numbers = {name: number_in(value) for name, value in named.items()}
         known = {name: number for name, number in numbers.items() if number is not None and math.isfinite(number)}
         gaps = {name: number for name, number in numbers.items() if number is not None and not math.isfinite(number)}
-        self._writer.write_metrics(known, iteration, extra, gaps)
-        for name, value in values.items():
-            if str(name) not in known and str(name) not in self._warned:
-                self._warned.add(str(name))
-                warnings.warn(_left_out(str(name), value, numbers[str(name)]), RuntimeWarning, stacklevel=2)
+        number = given.whole("iteration", iteration, 0, MAX_ITERATION)
+        for at in range(0, max(1, len(known)), MAX_METRICS):
+            part = dict(itertools.islice(known.items(), at, at + MAX_METRICS))
+            self._writer.write_metrics(part, number, {} if at else as_json(extra), {} if at else gaps)
+        for name, value in named.items():
+            if name not in known:
+                self.warnings.once(f"metric {name}", _left_out(name, value, numbers[name]))
 
+    @harmless
     def notice(self, message: str, *, level: Literal["info", "warning", "error"] = "info", **extra: Any) -> None:
         """Record a message for people."""
-        self._writer.write("notice", level=level, message=message, extra=extra)
+        values = CallValues(self.warnings, "notice")
+        chosen = values.choice("level", level, ("info", "warning", "error"))
+        self._writer.write("notice", level=chosen, message=values.text("message", message), extra=as_json(extra))
 
+    @harmless_or(_unrecorded)
     def group(
         self,
         size: int,
         *,
-        prompt: str,
+        prompt: str | None = "",
         iteration: int | None = None,
         environment: str = "",
         seed: int | None = None,
@@ -187,31 +244,36 @@ class Recorder:
             suite: name of the evaluation, for the split eval.
             board: the initial state as text.
             extra: anything else, kept with the group.
-        Raises:
-            ValueError: a size that a site does not store.
         """
-        if not 1 <= size <= MAX_MEMBERS:
-            raise ValueError(f"a group has 1 to {MAX_MEMBERS:,} trajectories, not {size}")
-        members = [uuid.uuid4().hex[:16] for _ in range(size)]
-        named = environment or self._environment or "Task"
-        self._writer.write(
-            "group_started",
-            iteration=iteration,
-            split=split,
-            suite=suite or None,
-            environment=named,
-            seed=task_seed(named, prompt, board) if seed is None else seed,
-            prompt=prompt,
-            board={"kind": "text", "text": board},
-            members=members,
-            extra=extra,
-        )
-        return [Trajectory(self._writer, member) for member in members]
+        values = CallValues(self.warnings, "group")
+        count = values.whole("size", size, 1, MAX_GROUP) or 0
+        if count > MAX_MEMBERS:
+            values.warn("size", f"A group has {count:,} trajectories: sites store {MAX_MEMBERS:,}, which are recorded.")
+        members = [uuid.uuid4().hex[:16] for _ in range(min(count, MAX_MEMBERS))]
+        named = values.short("environment", environment) or self._environment or "Task"
+        task, drawn = values.text("prompt", prompt), board_record("" if board is None else board, values)
+        number = values.seed(seed)
+        if members:
+            self._writer.write(
+                "group_started",
+                iteration=values.whole("iteration", iteration, 0, MAX_ITERATION),
+                split=values.split(split),
+                suite=values.short("suite", suite) or None,
+                environment=named,
+                seed=task_seed(named, task, _words(drawn)) if number is None else number,
+                prompt=task,
+                board=drawn,
+                members=members,
+                extra=as_json(extra),
+            )
+        announced = [Trajectory(self._writer, member) for member in members]
+        return announced + [self._unannounced() for _ in range(count - len(members))]
 
-    def trajectory(self, *, prompt: str, iteration: int | None = None, **group: Any) -> Trajectory:
+    def trajectory(self, *, prompt: str | None = "", iteration: int | None = None, **group: Any) -> Trajectory:
         """Begin a group of one trajectory, for evaluations and loops without groups; for the arguments see `group`."""
         return self.group(1, prompt=prompt, iteration=iteration, **group)[0]
 
+    @harmless
     def evaluation(
         self,
         suite: str,
@@ -232,32 +294,40 @@ class Recorder:
             iteration: finished iterations; 0: before training, or no training at all.
             trajectories: attempts at all prompts together.
             mean_reward, mean_turns, mean_actions: omitted: those of its recorded attempts, if there are any.
-        Raises:
-            ValueError: numbers that do not belong together.
         """
-        if not 0 <= successes <= trajectories or not 1 <= prompts <= trajectories:
-            raise ValueError(
-                f"{successes} successes of {trajectories} trajectories from {prompts} prompts: there are at least as "
-                "many trajectories as prompts, and at most as many successes"
+        values = CallValues(self.warnings, "evaluation")
+        count = values.whole("trajectories", trajectories, 1, MAX_COUNT)
+        tasks = values.whole("prompts", prompts, 1, MAX_COUNT)
+        won = values.whole("successes", successes, 0, MAX_COUNT)
+        done = values.whole("iteration", iteration, 0, MAX_ITERATION)
+        if count is None or tasks is None or won is None or done is None or won > count or tasks > count:
+            values.warn(
+                "result",
+                f"An evaluation of iteration {iteration} with {successes} successes of {trajectories} trajectories "
+                f"from {prompts} prompts is not recorded: there are at least as many trajectories as prompts, and at "
+                "most as many successes.",
             )
-        low, high = _wilson(successes, trajectories)
-        means = self._writer.evaluation_means(suite, iteration)
+            return
+        named = values.short("suite", suite)
+        low, high = _wilson(won, count)
+        means = self._writer.evaluation_means(named, done)
         self._writer.write(
             "evaluation",
-            iteration=iteration,
-            suite=suite,
-            prompts=prompts,
-            samples=max(1, round(trajectories / prompts)),
-            success=successes / trajectories,
+            iteration=done,
+            suite=named,
+            prompts=tasks,
+            samples=max(1, round(count / tasks)),
+            success=won / count,
             success_low=low,
             success_high=high,
-            mean_reward=means.reward if mean_reward is None else float(mean_reward),
-            mean_turns=means.turns if mean_turns is None else float(mean_turns),
-            mean_actions=means.actions if mean_actions is None else float(mean_actions),
-            final=final,
-            extra=extra,
+            mean_reward=means.reward if mean_reward is None else values.number("mean_reward", mean_reward),
+            mean_turns=means.turns if mean_turns is None else values.number("mean_turns", mean_turns),
+            mean_actions=means.actions if mean_actions is None else values.number("mean_actions", mean_actions),
+            final=values.flag("final", final) is True,
+            extra=as_json(extra),
         )
 
+    @harmless
     def finish(
         self,
         *,
@@ -267,21 +337,36 @@ class Recorder:
         timeout: float = 60.0,
     ) -> None:
         """End the run, and wait at most `timeout` seconds until a site has everything."""
-        self._writer.write_totals()
+        values = CallValues(self.warnings, "finish")
         words = {"completed": "The run is complete.", "interrupted": "The run was interrupted.", "error": "It failed."}
-        self._writer.write(
-            "run_finished",
-            reason=reason,
-            iteration=self._writer.last_iteration,
-            message=message or words[reason],
-            summary={
-                name: number
-                for name, value in (summary or {}).items()
-                if (number := number_in(value)) is not None and math.isfinite(number)
-            },
-        )
-        if self.upload is not None:
-            self.upload.finish(timeout)
+        why = values.choice("reason", reason, tuple(words))
+        try:
+            self._writer.write_totals()
+            self._writer.write(
+                "run_finished",
+                reason=why,
+                iteration=self._writer.last_iteration,
+                message=values.text("message", message) or words[why],
+                summary=values.numbers("summary", summary),
+            )
+        finally:
+            if self.upload is not None:
+                self.upload.finish(values.number("timeout", timeout) or 0.0)
+
+
+def _flat(values: Mapping[Any, Any], prefix: str = "", depth: int = 8) -> Iterator[tuple[str, Any]]:
+    """Names and values, with those of nested mappings under their path."""
+    for name, value in values.items():
+        path = f"{prefix}{text_of(name)}"
+        if isinstance(value, Mapping) and value and depth:
+            yield from _flat(value, f"{path}/", depth - 1)
+        else:
+            yield path, value
+
+
+def _words(board: Mapping[str, Any] | None) -> str:
+    """The text of a board, by which tasks without a seed differ."""
+    return str((board or {}).get("text", (board or {}).get("rows", "")))
 
 
 def _wilson(successes: int, trials: int) -> tuple[float, float]:
@@ -291,16 +376,6 @@ def _wilson(successes: int, trials: int) -> tuple[float, float]:
     spread = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
-
-
-def number_in(value: Any) -> float | None:
-    """The value as a number, which may be NaN or infinite; None: it is no number."""
-    try:
-        return float(value)
-    except OverflowError:  # an integer
-        return math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError, RuntimeError):  # the last one for tensors of several elements
-        return None
 
 
 def _left_out(name: str, value: Any, number: float | None) -> str:

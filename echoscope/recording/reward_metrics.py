@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from statistics import fmean, pstdev
+
+
+def mean(values: Collection[float]) -> float | None:
+    """The mean; None without values, and where their sum is too large for a number."""
+    try:
+        found = fmean(values) if values else math.nan
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def reward_metrics(rewards: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -12,14 +22,19 @@ def reward_metrics(rewards: Iterable[tuple[str, float]]) -> dict[str, float]:
     Args:
         rewards: group and reward of each trajectory.
     Returns:
-        reward/mean and reward/in_group_std (mean over groups); empty without rewards.
+        reward/mean and reward/in_group_std (mean over groups), each where it is a finite number.
     """
     groups: dict[str, list[float]] = {}
     for group, reward in rewards:
         groups.setdefault(group, []).append(reward)
-    if not groups:
-        return {}
-    metrics = {"reward/mean": fmean(reward for members in groups.values() for reward in members)}
+    means = {"reward/mean": mean([reward for members in groups.values() for reward in members])}
     if any(len(members) > 1 for members in groups.values()):
-        metrics["reward/in_group_std"] = fmean(pstdev(members) for members in groups.values())
-    return metrics
+        means["reward/in_group_std"] = mean([_spread(members) for members in groups.values()])
+    return {name: value for name, value in means.items() if value is not None}
+
+
+def _spread(rewards: list[float]) -> float:
+    try:
+        return pstdev(rewards)
+    except OverflowError:
+        return math.inf

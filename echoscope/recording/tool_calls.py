@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from echoscope.recording.journal_writer import finite
+from echoscope.recording.json_values import MAX_DEPTH, as_json
 
 RESULT_ROLES = {"tool", "function"}
-MAX_DEPTH = 64
-"""Levels of objects and lists in the arguments of a call that are kept as such."""
 
 
 def read_calls(calls: Any) -> list[dict[str, Any]]:
@@ -85,7 +83,7 @@ def _arguments(text: str) -> dict[str, Any]:
         return {}
     value = _decoded(text)
     arguments: dict[str, Any] = (
-        finite(value) if isinstance(value, dict) and _depth(value) <= MAX_DEPTH else {"arguments": text}
+        as_json(value) if isinstance(value, dict) and _depth(value) <= MAX_DEPTH else {"arguments": text}
     )
     return arguments
 

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
+from echoscope.recording.call_values import CallValues
+from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.journal_writer import JournalWriter
-from echoscope.recording.observation_images import ImageInput, store_images
+from echoscope.recording.json_values import as_json
+from echoscope.recording.observation_images import ImageInput, Reference, store_images
+from echoscope.recording.recorded_actions import MAX_ACTIONS, action_record, board_record, items_in
 from echoscope.recording.tool_calls import action_of, read_calls
 
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
+MAX_TURNS = 1000
+"""Turns of a trajectory that a site stores."""
+MAX_TURN_TOKENS = 2_000_000
+"""So that the tokens of MAX_TURNS turns have 32 bits."""
+MAX_TERMS = 100
 
 
 class Trajectory:
     """One attempt, while it is played. As a context manager it ends itself: with an error if one was raised.
 
-    Without finish(), whether it succeeded is not known.
+    Without finish(), whether it succeeded is not known. No method raises: what cannot be recorded is a RuntimeWarning.
     """
 
-    def __init__(self, writer: JournalWriter, key: str) -> None:
-        self._writer, self.key = writer, key
+    def __init__(self, writer: JournalWriter, key: str, *, announced: bool = True) -> None:
+        """
+        Args:
+            announced: the journal has its group. Otherwise it can have no turn and no end of it.
+        """
+        self._writer, self.key, self._announced = writer, key, announced
         self._turns = self._actions = self._tokens = 0
         self._reward: float | None = None
         self._ended = False
+
+    @property
+    def warnings(self) -> OnceWarnings:
+        """Warnings of the run."""
+        return self._writer.warnings
 
     def __enter__(self) -> Self:
         return self
@@ -38,15 +56,16 @@ class Trajectory:
         else:
             self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {error}")
 
+    @harmless
     def turn(
         self,
         *,
-        state: str,
-        response: str,
+        state: str | None = "",
+        response: str | None = "",
         images: ImageInput | Sequence[ImageInput] | None = (),
-        thought: str = "",
+        thought: str | None = "",
         answer: str | None = None,
-        actions: Sequence[str | Mapping[str, Any]] = (),
+        actions: Sequence[str | Mapping[str, Any]] | None = (),
         reward: float | None = None,
         terms: Mapping[str, float] | None = None,
         tokens: int | None = None,
@@ -59,6 +78,9 @@ class Trajectory:
         **extra: Any,
     ) -> None:
         """Record a turn.
+
+        Numbers and truth values may be of numpy or torch. One that is not finite is not known. Values of another type
+        are converted, and what cannot be recorded is left out, with one warning for each argument.
 
         Args:
             state: the message that the policy read.
@@ -76,48 +98,53 @@ class Trajectory:
                 is a problem.
             board: the state as text, where it differs from `state`.
             extra: anything else, kept with the turn: tool calls, scores of a judge, latency.
-        Raises:
-            RuntimeError: the trajectory has ended.
-            ValueError: an image is none, or too large, or there are too many. Nothing is recorded then.
         """
-        if self._ended:
-            raise RuntimeError("this trajectory has ended: begin another one")
-        if reward is None and terms:
-            reward = sum(terms.values())
-        seen = store_images(images, self._writer.folder)
-        calls = [] if actions else [action_of(call) for call in read_calls(extra.get("tool_calls"))]
-        done = [_action(action) for action in actions or calls]
+        if self._ended or not self._announced or self._turns >= MAX_TURNS:
+            self._warn_of_lost_turn()
+            return
+        values = CallValues(self.warnings, "turn")
+        named = dict(list(values.numbers("terms", terms).items())[:MAX_TERMS])
+        earned = values.number("reward", reward)
+        if earned is None and reward is None and named:
+            earned = values.number("the sum of terms", sum(named.values()))
+        response, count = values.text("response", response), values.whole("tokens", tokens, 0, MAX_TURN_TOKENS)
+        calls = items_in(actions) or [action_of(call) for call in read_calls(extra.get("tool_calls"))]
+        if len(calls) > MAX_ACTIONS:
+            values.warn("actions", f"A turn has {len(calls):,} actions: the first {MAX_ACTIONS} are recorded.")
+        done = [action_record(action, values) for action in calls[:MAX_ACTIONS]]
+        judged, why = values.flag("valid", valid), values.text("problem", problem)
         self._writer.write(
             "turn",
             trajectory=self.key,
             turn=self._turns,
-            state=state,
-            images=seen or None,
+            state=values.text("state", state),
+            images=self._images(images, values) or None,
             response=response,
-            thought=thought,
-            answer=response if answer is None else answer,
-            format_valid=False if valid is None and problem else valid,
-            problem=problem,
+            thought=values.text("thought", thought),
+            answer=response if answer is None else values.text("answer", answer),
+            format_valid=False if judged is None and why else judged,
+            problem=why or None,
             actions=done,
-            reward=float(reward or 0.0),
-            terms=dict(terms or ({} if reward is None else {"environment": float(reward)})),
-            tokens=tokens or None,
-            truncated=truncated,
-            logprob=logprob,
-            entropy=entropy,
-            board=None if board is None else {"kind": "text", "text": board},
-            extra=extra,
+            reward=earned or 0.0,
+            terms=named or ({} if earned is None else {"environment": earned}),
+            tokens=count or None,
+            truncated=values.flag("truncated", truncated) is True,
+            logprob=values.number("logprob", logprob),
+            entropy=values.number("entropy", entropy),
+            board=board_record(board, values),
+            extra=as_json(extra),
         )
         self._turns += 1
         self._actions += sum(action["status"] == "executed" for action in done)
-        self._tokens += tokens or 0
-        if reward is not None:
-            self._reward = (self._reward or 0.0) + float(reward)
+        self._tokens += count or 0
+        if earned is not None:
+            self._reward = (self._reward or 0.0) + earned
 
+    @harmless
     def finish(
         self,
         *,
-        success: bool | None,
+        success: bool | None = None,
         end: End = "terminated",
         total_reward: float | None = None,
         error: str | None = None,
@@ -132,21 +159,30 @@ class Trajectory:
         if self._ended:
             return
         self._ended = True
+        if not self._announced:
+            return
+        values = CallValues(self.warnings, "finish")
         self._writer.write(
             "trajectory_finished",
             trajectory=self.key,
-            success=success,
-            end=end,
-            total_reward=self._reward if total_reward is None else float(total_reward),
+            success=values.flag("success", success),
+            end=values.choice("end", end, get_args(End)),
+            total_reward=values.number("total_reward", self._reward if total_reward is None else total_reward),
             turns=self._turns,
             actions=self._actions,
             tokens=self._tokens or None,
-            error=error,
-            extra=extra,
+            error=None if error is None else values.text("error", error),
+            extra=as_json(extra),
         )
 
+    def _images(self, images: Any, values: CallValues) -> list[Reference]:
+        try:
+            return store_images(images, self._writer.folder)
+        except Exception as error:  # noqa: BLE001 - of the file system, or of libraries that draw
+            values.warn("images", f"The images of a turn are not recorded: {error}")
+            return []
 
-def _action(action: str | Mapping[str, Any]) -> dict[str, Any]:
-    given = {"text": action} if isinstance(action, str) else dict(action)
-    text = str(given.get("text") or given.get("name") or "")
-    return {"status": "executed", "name": text, "reward": 0.0, "effective": True} | given | {"text": text}
+    def _warn_of_lost_turn(self) -> None:
+        if self._announced:
+            why = "it has ended: begin another one" if self._ended else f"sites store at most {MAX_TURNS:,} of one"
+            self.warnings.once(why, f"A turn of a trajectory is not recorded, as {why}. This warning is not repeated.")

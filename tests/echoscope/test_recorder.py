@@ -102,8 +102,6 @@ def test_a_trajectory_ends_with_the_error_of_its_block(tmp_path: Path) -> None:
     *_, end, _metrics, finished = events(tmp_path)
     assert (end.success, end.end, end.error) == (False, "truncated", "ZeroDivisionError: nothing left")
     assert (finished.reason, finished.message) == ("error", "ZeroDivisionError: nothing left")
-    with pytest.raises(RuntimeError, match="has ended"):
-        attempt.turn(state="s", response="r")
 
 
 def test_threads_write_whole_lines_in_order(tmp_path: Path) -> None:
@@ -143,8 +141,9 @@ def test_other_processes_attach_to_the_run(tmp_path: Path) -> None:
     assert len(events(tmp_path)) == 1 + 2 * 30 * 3 + 30 + 1
     groups = [(event.iteration, event.group) for event in events(tmp_path) if event.type == "group_started"]
     assert sorted(groups) == [(number, group) for number in range(30) for group in (0, 1)]
-    with pytest.raises(FileNotFoundError, match=r"call echoscope\.init"):
-        echoscope.attach(tmp_path / "none")
+    with pytest.warns(RuntimeWarning, match=r"Nothing of this run is recorded.*call echoscope\.init"):
+        echoscope.attach(tmp_path / "none").log({"mine": 1.0})
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_run_continues_after_a_line_that_was_not_finished(tmp_path: Path) -> None:
@@ -299,8 +298,7 @@ def test_means_of_an_evaluation_are_those_of_its_attempts(tmp_path: Path) -> Non
 def test_half_of_a_site_is_refused(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         echoscope.init("x", folder=tmp_path, **wrong)
-    with pytest.raises(ValueError, match="1 to 4,096 trajectories, not 0"):
-        echoscope.init("x", folder=tmp_path).group(0, prompt="p", iteration=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_everything_is_json(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ shown; what cannot be cut makes a line invalid. docs/journal.md lists the limits
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from envs.base import GridBoard, TextBoard
+from envs.base import CallRecord, GridBoard, TextBoard
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
 from trainer.journal.observation_images import MAX_TURN_IMAGES
@@ -121,7 +122,7 @@ def _with_short_texts(turn: journal.Turn) -> journal.Turn:
 
 
 def _without_boards(turn: journal.Turn) -> journal.Turn:
-    """Without boards, advice, claims and extras, and with short names of actions; the page shows the texts."""
+    """Without boards, advice, claims and extras, and with short actions and calls; the page shows the texts."""
     actions = [
         action.model_copy(
             update={
@@ -130,12 +131,21 @@ def _without_boards(turn: journal.Turn) -> journal.Turn:
                 "actual": action.actual and _cut(action.actual, SHORT_NAME),
                 "board": None,
                 "hint": None,
+                "call": action.call and _short_call(action.call),
             }
         )
         for action in turn.actions
     ]
     board = TextBoard(text="The boards of this turn are too large to be shown.")
     return turn.model_copy(update={"actions": actions, "board": board, "hint": None, "claims": None, "extra": None})
+
+
+def _short_call(call: CallRecord) -> CallRecord:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    changes: dict[str, Any] = {"tool": _cut(call.tool, SHORT_NAME), "result": _cut(call.result, SHORT_NAME)}
+    if len(arguments) > SHORT_NAME:
+        changes["arguments"] = {"arguments": _cut(arguments, SHORT_NAME)}
+    return call.model_copy(update=changes)
 
 
 def _fitted_model(model: Model) -> Model:

@@ -1,0 +1,143 @@
+"""Arguments of recording calls as a site takes them. Whatever has to be changed for that is a warning, once."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from echoscope.recording.harmless import OnceWarnings
+from echoscope.recording.json_values import as_json, number_in, text_of
+from echoscope.recording.splits import Split, split_named
+from echoscope.recording.task_seed import task_seed
+
+MAX_NAME = 100
+"""Characters of names of environments, suites, metrics and terms that a site stores."""
+MAX_COUNT = 2**31 - 1
+MAX_ITERATION = 10**9
+"""Larger numbers are time stamps: the axis of every curve would be stretched to them."""
+MAX_SEED = 2**63 - 1
+
+
+class CallValues:
+    """Converts the arguments of one call.
+
+    Args:
+        call: name of the method, for warnings.
+    """
+
+    def __init__(self, warnings: OnceWarnings, call: str) -> None:
+        self._warnings, self._call = warnings, call
+
+    def warn(self, key: str, message: str) -> None:
+        """Warn about an argument, once for each argument of a method and `key`."""
+        self._warnings.once(f"{self._call} {key}", f"{message} This warning is not repeated.")
+
+    def text(self, name: str, value: Any) -> str:
+        """A text; None is an empty one, as the content of messages that only call tools is."""
+        if value is None or isinstance(value, str):
+            return text_of(value or "")
+        self._changed(name, value, "its text is recorded: pass a text")
+        if isinstance(value, Mapping | list | tuple):
+            return json.dumps(as_json(value), ensure_ascii=False)
+        return text_of(value)
+
+    def short(self, name: str, value: Any) -> str:
+        """A name of at most MAX_NAME characters."""
+        text = self.text(name, value)
+        if len(text) <= MAX_NAME:
+            return text
+        self.warn(name, f"{name} of {self._call}() has {len(text):,} characters: {MAX_NAME} of them are recorded.")
+        return text[: MAX_NAME - 1] + "…"
+
+    def number(self, name: str, value: Any) -> float | None:
+        """A finite number; None: it is not known."""
+        if value is None:
+            return None
+        number = number_in(value)
+        if number is None:
+            self._changed(name, value, "nothing is recorded in its place: pass a number, or None where it is not known")
+        elif not math.isfinite(number):
+            self.warn(name, f"{name} of {self._call}() is {number} and is recorded as not known.")
+        else:
+            return number
+        return None
+
+    def numbers(self, name: str, values: Any) -> dict[str, float]:
+        """The finite numbers of a mapping, by their names as texts."""
+        if not isinstance(values, Mapping):
+            if values is not None:
+                self._changed(name, values, "nothing is recorded in its place: pass a mapping of names to numbers")
+            return {}
+        found = {
+            self.short(f"a name in {name}", key): self.number(f"{name}[{_shown(key)}]", values[key]) for key in values
+        }
+        return {key: number for key, number in found.items() if number is not None}
+
+    def whole(self, name: str, value: Any, lowest: int, highest: int = MAX_COUNT) -> int | None:
+        """A whole number of the range; None: it is not known."""
+        number = self.number(name, value)
+        if number is None:
+            return None
+        if number.is_integer() and lowest <= (exact := _exact(value, number)) <= highest:
+            return exact
+        self.warn(
+            name,
+            f"{name} of {self._call}() is {number:g} and is recorded as not known: pass a whole number from {lowest} "
+            f"to {highest:,}.",
+        )
+        return None
+
+    def seed(self, value: Any) -> int | None:
+        """A seed of 64 bits; another number or text by its hash, so that the same one is the same task."""
+        if value is None:
+            return None
+        number = number_in(value)
+        if number is not None and number.is_integer() and -MAX_SEED <= (exact := _exact(value, number)) <= MAX_SEED:
+            return exact
+        self._changed("seed", value, "a hash of it is recorded: pass a whole number of 64 bits")
+        return task_seed(json.dumps(as_json(value)))
+
+    def flag(self, name: str, value: Any) -> bool | None:
+        """True or false, also as numpy, torch and numbers have them; None: it is not known."""
+        if value is None or isinstance(value, bool):
+            return value
+        number = number_in(value)
+        if number in (0.0, 1.0):
+            return bool(number)
+        self.warn(
+            name, f"{name} of {self._call}() is {_shown(value)} and is recorded as not known: pass True, False or None."
+        )
+        return None
+
+    def choice(self, name: str, value: Any, known: Sequence[str]) -> str:
+        """One of the known texts; the first of them for any other value."""
+        if isinstance(value, str) and value in known:
+            return str.__str__(value)
+        others = ", ".join(map(repr, known))
+        self.warn(
+            name, f"{name} of {self._call}() is {_shown(value)} and is recorded as {known[0]!r}: pass one of {others}."
+        )
+        return known[0]
+
+    def split(self, value: Any) -> Split:
+        """The split, also by other names such as “validation”."""
+        split = split_named(value) if isinstance(value, str) else None
+        return split or ("eval" if self.choice("split", value, ("train", "eval")) == "eval" else "train")
+
+    def _changed(self, name: str, value: Any, what: str) -> None:
+        self.warn(name, f"{name} of {self._call}() is of type {type(value).__name__}, and {what}.")
+
+
+def _exact(value: Any, number: float) -> int:
+    """The whole number of a value: a float is exact up to 2^53 only."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return int(number)
+
+
+def _shown(value: Any) -> str:
+    return repr(text_of(value)[:50])

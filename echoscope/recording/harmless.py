@@ -1,0 +1,85 @@
+"""Calls within somebody's training: a failure in one of them is a warning, once, and never an exception."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+PACKAGE = "echoscope."
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class OnceWarnings:
+    """Warnings of one recorder or integration, each emitted once."""
+
+    def __init__(self) -> None:
+        self._emitted: set[str] = set()
+
+    def once(self, key: str, message: str) -> None:
+        """Warn, unless a warning with this key was emitted before."""
+        if key not in self._emitted:
+            self._emitted.add(key)
+            warn(message)
+
+
+class NotBegun(Exception):
+    """The journal of a run could not be begun, so that nothing of the run can be recorded. The text is a warning."""
+
+
+def warn(message: str) -> None:
+    """Emit a RuntimeWarning that names the line outside this package from which it was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+def harmless_or(otherwise: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Callable[[Method], Method]:
+    """Decorator of methods that return `otherwise(self, args, kwargs)`, with a warning, where they would raise.
+
+    Their objects have `warnings`, an OnceWarnings.
+    """
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def called(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the training of the caller goes on
+                self.warnings.once(_key(method.__name__, error), _message(method.__name__, error))
+                return otherwise(self, args, kwargs)
+
+        return cast(Method, called)
+
+    return decorate
+
+
+def _nothing(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    return None
+
+
+harmless = harmless_or(_nothing)
+"""Decorator of methods that return None, also where they would raise."""
+
+
+def _key(method: str, error: Exception) -> str:
+    if isinstance(error, NotBegun):
+        return str(error)
+    return f"{type(error).__name__} {error.errno}" if isinstance(error, OSError) else f"{method} {type(error).__name__}"
+
+
+def _message(method: str, error: Exception) -> str:
+    if isinstance(error, NotBegun):
+        return str(error)
+    if isinstance(error, OSError):
+        return (
+            f"{method}() recorded nothing: {error}. Training goes on. Make room, or repair the folder of the run: "
+            "later calls are then recorded again. This warning is not repeated."
+        )
+    return (
+        f"{method}() recorded nothing: {error or 'it failed'} ({type(error).__name__}). Training goes on. Compare the "
+        "arguments with docs/other-trainers.md. This warning is not repeated."
+    )

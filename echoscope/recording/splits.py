@@ -1,0 +1,21 @@
+"""The split that a name of a folder, a file or a field stands for."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Split = Literal["train", "eval"]
+_EVALUATION = re.compile(
+    r"(test|dev|val|valid|validation|evals?|evaluations?|heldout|held[_-]out)([_-].*)?"
+    r"|.*[_-](test|dev|val|validation|evals?)"
+)
+_TRAINING = re.compile(r"train(ing)?([_-].*)?|.*[_-]train(ing)?")
+
+
+def split_named(name: str) -> Split | None:
+    """The split of a name in any case, such as “Validation” or “train_0”; None: the name is none of a split."""
+    name = name.strip().lower()
+    if _TRAINING.fullmatch(name):
+        return "train"
+    return "eval" if _EVALUATION.fullmatch(name) else None

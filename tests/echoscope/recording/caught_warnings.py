@@ -1,0 +1,18 @@
+"""Warnings of calls that must not raise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def caught_warnings() -> Iterator[list[str]]:
+    """The texts of all warnings of a block, in order, once it has ended; each must be a RuntimeWarning."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    assert {warning.category for warning in caught} <= {RuntimeWarning}
+    messages += [str(warning.message) for warning in caught]
