@@ -281,12 +281,17 @@ def _push(client: Client, args: argparse.Namespace) -> None:
         title=args.title,
         visibility=args.visibility,
         skip_bad_lines=args.skip_bad_lines,
-        skip_bad_images=(lambda problem: print(problem, file=sys.stderr)) if args.skip_bad_images else None,
+        skip_bad_images=_complain if args.skip_bad_images else None,
+        report=_complain,
         progress=progress,
     )
     if sys.stderr.isatty():
         print(file=sys.stderr)
     print_answer(args, run, f"{_line(run)}; {run.journal.seq:,} events")
+
+
+def _complain(problem: str) -> None:
+    print(problem, file=sys.stderr)
 
 
 def _export(client: Client, args: argparse.Namespace) -> None:

@@ -16,6 +16,10 @@ _REFUSED = (409, 413, 422)
 Report = Callable[[str], None]
 
 
+def ignore(problem: str) -> None:
+    """The report of problems that nobody reads."""
+
+
 class ImageApi(Protocol):
     """Operation of the API that sending images uses: that of echoscope.client.Client."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from echoscope.errors import Conflict, EchoscopeError, NotFound
-from echoscope.image_upload import ImageApi, ImageUpload, Report, before_images
+from echoscope.image_upload import ImageApi, ImageUpload, Report, before_images, ignore
 from echoscope.launch_body import Visibility
 from echoscope.models import Journal, ObservationImage, RunDetail
 from echoscope.transport import Transport
@@ -54,6 +54,7 @@ def push(
     visibility: str,
     skip_bad_lines: bool,
     skip_bad_images: Report | None,
+    report: Report,
     progress: Progress | None,
     sleep: Callable[[float], None],
 ) -> RunDetail:
@@ -76,11 +77,12 @@ def push(
             skip_bad_lines=skip_bad_lines,
         )
         _record_run(client, file, target.slug)
+        _report_left_out(target.journal, report)
         if target.journal.problem:
             client.append_journal(target.slug, target.journal.offset, b"", packed=False, growing=False)
             raise EchoscopeError(target.journal.problem)
     images = ImageUpload(client, file.parent, target.slug, skip_bad_images)
-    sender = _Sender(client, file, target, skip_bad_lines, images, progress)
+    sender = _Sender(client, file, target, skip_bad_lines, images, report, progress)
     try:
         sender.send(follow, sleep)
     finally:
@@ -98,10 +100,12 @@ class _Sender:
         run: RunDetail,
         skip_bad_lines: bool,
         images: ImageUpload,
+        report: Report,
         progress: Progress | None,
     ) -> None:
         self.client, self.file, self.run = client, file, run
-        self.skip_bad_lines, self.images, self.progress = skip_bad_lines, images, progress
+        self.skip_bad_lines, self.images = skip_bad_lines, images
+        self.report, self.progress = report, progress
         self.offset, self.complete = run.journal.offset, False
 
     def send(self, follow: bool, sleep: Callable[[float], None]) -> None:
@@ -127,7 +131,7 @@ class _Sender:
     def _append(self, data: bytes) -> Journal:
         """Send a chunk. If the site expects another offset, sends nothing and returns that offset."""
         try:
-            return self.client.append_journal(
+            received = self.client.append_journal(
                 self.run.slug,
                 self.offset,
                 gzip.compress(data) if data else b"",
@@ -135,6 +139,8 @@ class _Sender:
                 growing=True,
                 skip_bad_lines=self.skip_bad_lines,
             )
+            _report_left_out(received, self.report)
+            return received
         except Conflict as conflict:
             if conflict.code != "wrong_offset":
                 raise
@@ -149,6 +155,12 @@ class _Sender:
             self.client.append_journal(self.run.slug, self.offset, b"", packed=False, growing=False)
         except Conflict:  # another process sends the same journal
             return
+
+
+def _report_left_out(received: Journal, report: Report) -> None:
+    """Name the lines that the site has replaced by a notice."""
+    for problem in received.left_out:
+        report(f"The site left out an event: {problem}.")
 
 
 def _chunk(file: Path, offset: int) -> tuple[bytes, int]:
@@ -242,6 +254,7 @@ class JournalUploads(ABC):
         visibility: Visibility = "team",
         skip_bad_lines: bool = False,
         skip_bad_images: Report | None = None,
+        report: Report = ignore,
         progress: Callable[[RunDetail, int, int], None] | None = None,
     ) -> RunDetail:
         """Send a run's journal (its folder, or the file), from the last byte received by the site.
@@ -249,7 +262,7 @@ class JournalUploads(ABC):
         `follow` continues while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
         it cleanly. `progress` receives the run, the bytes received by the site and the size of the file.
         `skip_bad_images` receives what is wrong with an image that is missing or refused; without it, that ends the
-        upload.
+        upload. `report` receives which lines the site left out, and why: lines that are too long, and bad ones.
         """
         return push(
             self,
@@ -260,6 +273,7 @@ class JournalUploads(ABC):
             visibility=visibility,
             skip_bad_lines=skip_bad_lines,
             skip_bad_images=skip_bad_images,
+            report=report,
             progress=progress,
             sleep=self._sleep,
         )

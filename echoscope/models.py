@@ -140,6 +140,8 @@ class Journal(Answer):
     """A run trained elsewhere whose sender announced more."""
     problem: str
     """Why reading stopped, and what to do; empty if all is well."""
+    left_out: list[str]
+    """Lines of this request in whose place there is a notice, and why."""
 
 
 class ObservationImage(Answer):

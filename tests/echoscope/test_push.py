@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 from echoscope import journal as sending
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError
-from echoscope.image_upload import ImageUpload
+from echoscope.image_upload import ImageUpload, ignore
 from tests.webapp import journal_builder
 from trainer.journal import events
 from webapp.runs.models import Run
@@ -96,7 +96,7 @@ def test_a_sender_that_is_behind_continues_at_the_offset_of_the_site(client: Cli
     known = client.import_journal(early, packed=False, key="k", growing=True)
     client.append_journal(known.slug, len(early), lines[3], packed=False)
     ahead = client.run(known.slug)
-    sender = sending._Sender(client, path, known, False, ImageUpload(client, tmp_path, known.slug, None), None)
+    sender = sending._Sender(client, path, known, False, ImageUpload(client, tmp_path, known.slug, None), ignore, None)
     sender.send(False, lambda seconds: None)
     sender.announce_end()
     assert ahead.journal.offset > known.journal.offset
@@ -123,8 +123,24 @@ def test_an_unreadable_line_is_reported_and_can_be_skipped(client: Client, tmp_p
     path.write_bytes(b"".join([*lines[:-1], b"?\n"]))
     with pytest.raises(EchoscopeError, match=f"line {len(lines)} is not an event"):
         client.push_journal(tmp_path)
-    run = client.push_journal(tmp_path, skip_bad_lines=True)
+    reasons: list[str] = []
+    run = client.push_journal(tmp_path, skip_bad_lines=True, report=reasons.append)
+    assert [reason.partition(" is not an event")[0] for reason in reasons] == [
+        f"The site left out an event: line {len(lines)}"
+    ]
     assert (run.journal.seq, run.journal.problem, Run.objects.count()) == (len(lines), "", 1)
+
+
+def test_a_turn_that_is_too_long_is_named_though_the_rest_is_sent(client: Client, tmp_path: Path) -> None:
+    path = journal_builder.write(tmp_path, *first())
+    long = journal_builder.group(2, 0, ["long"]), journal_builder.turn("long", 0, thought="ж" * 600_000)
+    journal_builder.write(tmp_path, *long, *end())
+    size = len(path.read_bytes().splitlines(keepends=True)[-2])
+    reasons: list[str] = []
+    run = client.push_journal(tmp_path, report=reasons.append)
+    assert (run.state, run.journal.problem) == ("finished", "")
+    (reason,) = reasons
+    assert f"has {size:,} bytes, and at most 1,048,576 are read" in reason
 
 
 def test_a_file_that_is_no_journal_is_reported(client: Client, tmp_path: Path) -> None:

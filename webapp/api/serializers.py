@@ -47,11 +47,17 @@ def waiting_out(run: Run) -> WaitingOut | None:
     return WaitingOut(position=position.position, message=position.words, possible=position.possible)
 
 
-def journal_out(request: HttpRequest, run: Run) -> JournalOut:
+def journal_out(request: HttpRequest, run: Run, left_out: list[str] | None = None) -> JournalOut:
     """Import status of a run's journal, with general words outside its team."""
     sent = getattr(run, "sent_journal", None)
     problem = run.journal_error and problem_words(run.journal_error, inside=is_inside(request, run))
-    return JournalOut(offset=run.journal_offset, seq=run.seq, growing=bool(sent and sent.growing), problem=problem)
+    return JournalOut(
+        offset=run.journal_offset,
+        seq=run.seq,
+        growing=bool(sent and sent.growing),
+        problem=problem,
+        left_out=left_out or [],
+    )
 
 
 def _run(request: HttpRequest, run: Run) -> dict[str, Any]:

@@ -178,10 +178,15 @@ def first_event(stream: Iterator[bytes]) -> tuple[RunStarted, bytes]:
     raise Problem(422, "This is not a run's journal: it does not begin with run_started. Nothing was imported.")
 
 
-def ingest_stream(run: Run, offset: int, stream: Iterable[bytes], *, growing: bool, skip_bad_lines: bool) -> Run:
+def ingest_stream(
+    run: Run, offset: int, stream: Iterable[bytes], *, growing: bool, skip_bad_lines: bool
+) -> tuple[Run, list[str]]:
     """Ingest the stream and set the run's state from its journal. Events before a Problem are kept.
 
     Ends after ECHOSCOPE_IMPORT_SECONDS, with at least one batch ingested; the run then counts as growing.
+
+    Returns:
+        The run, and why lines were left out.
     """
     lines = SentLines(run, offset, skip_bad_lines=skip_bad_lines)
     do_touch_import(run, growing=growing)
@@ -194,7 +199,8 @@ def ingest_stream(run: Run, offset: int, stream: Iterable[bytes], *, growing: bo
                 break
     finally:
         imported = do_finish_import(run, growing=growing)
-    return Run.objects.select_related("team", "author", "sent_journal").get(pk=imported.pk)
+    stored = Run.objects.select_related("team", "author", "sent_journal").get(pk=imported.pk)
+    return stored, lines.left_out
 
 
 def do_touch_import(run: Run, *, growing: bool) -> None:

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 BATCH_BYTES = 256 * 1024
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Longest line that is searched for its end; those of more than limits.MAX_LINE_BYTES are left out."""
+MAX_REASONS = 20
 NUL = b"\\u0000"
 
 
@@ -54,7 +55,11 @@ def fingerprint(line: bytes) -> str:
 
 
 class JournalTailer:
-    """The reader of one run's journal. All its state is in the database."""
+    """The reader of one run's journal. All state that a later reader needs is in the database.
+
+    Attributes:
+        left_out: why lines were left out, of the first MAX_REASONS of them.
+    """
 
     mismatch: JournalMismatch | None = None
     """Why the file is not read any more; the database's view has to be rebuilt from it, or the file restored."""
@@ -68,6 +73,7 @@ class JournalTailer:
         self.path = self._inside.path_to(JOURNAL_FILE)
         self.offset = run.journal_offset
         self.skip_bad_lines = skip_bad_lines
+        self.left_out: list[str] = []
         self._bad: bytes | None = None
         self._batch: list[bytes] = []
         self._refused: dict[bytes, str] = {}
@@ -111,6 +117,7 @@ class JournalTailer:
         self.offset += sum(line.size for line in taken)
         self._tail = run.journal_tail
         self._bad = data if problem and not taken else None
+        self.left_out = [*self.left_out, *(line.left_out for line in taken if line.left_out)][:MAX_REASONS]
         return len(taken)
 
     def _read(self) -> bytes:

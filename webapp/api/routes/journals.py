@@ -91,8 +91,12 @@ def import_run(request: HttpRequest, options: Query[Import], key: Key = None) ->
         yield data
         yield from stream
 
-    run = uploads.ingest_stream(run, 0, rest(), growing=options.growing, skip_bad_lines=options.skip_bad_lines)
-    return Status(201 if created else 200, run_detail(request, run))
+    run, left_out = uploads.ingest_stream(
+        run, 0, rest(), growing=options.growing, skip_bad_lines=options.skip_bad_lines
+    )
+    detail = run_detail(request, run)
+    detail.journal.left_out = left_out
+    return Status(201 if created else 200, detail)
 
 
 @router.get(
@@ -138,10 +142,12 @@ def append_journal(request: HttpRequest, slug: RunSlug, piece: Query[JournalPiec
     if piece.offset != run.journal_offset:
         raise uploads.wrong_offset(run.journal_offset)
     stream = uploads.pieces(request, _max_upload_bytes())
-    run = uploads.ingest_stream(run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines)
+    run, left_out = uploads.ingest_stream(
+        run, piece.offset, stream, growing=piece.growing, skip_bad_lines=piece.skip_bad_lines
+    )
     if run.journal_error:
         raise Problem(422, run.journal_error, code="unreadable_line", details={"offset": run.journal_offset})
-    return journal_out(request, run)
+    return journal_out(request, run, left_out)
 
 
 @router.put(

@@ -59,6 +59,7 @@ class JournalOut(Schema):
     seq: int = Field(description="Events read.")
     growing: bool = Field(description="A run trained elsewhere whose sender announced more.")
     problem: str = Field(description="Why reading stopped, and what to do; empty if all is well.")
+    left_out: list[str] = Field(description="Lines of this request in whose place there is a notice, and why.")
 
 
 class ObservationImageOut(Schema):
