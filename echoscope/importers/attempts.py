@@ -12,7 +12,7 @@ from echoscope.importers.records import Record
 from echoscope.recording.conversation import Conversation
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import MAX_MEMBERS, Recorder
-from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.reward_metrics import mean, reward_metrics
 from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 
@@ -142,7 +142,7 @@ def _record_evaluation(run: Recorder, played: list[Attempt], success_at: float) 
         prompts=len({attempt.group for attempt, _ in known}),
         trajectories=len(known),
         successes=sum(success for _, success in known),
-        mean_reward=fmean(rewards) if rewards else None,
+        mean_reward=mean(rewards),
         mean_turns=fmean(len(attempt.conversation.turns) for attempt, _ in known),
     )
 

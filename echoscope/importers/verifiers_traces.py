@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +61,9 @@ class VerifiersTrace:
 
     @property
     def reward(self) -> float | None:
-        """Sum of the terms; None: nothing was scored."""
-        return float(sum(self.terms.values())) if self.terms else None
+        """Sum of the terms; None: nothing was scored, or not with a finite number."""
+        total = float(sum(self.terms.values())) if self.terms else math.nan
+        return total if math.isfinite(total) else None
 
 
 def is_trace(fields: Mapping[str, Any]) -> bool:

@@ -26,11 +26,13 @@ STANDARD_NAMES: Mapping[str, str] = {
 """Names of trainers and the standard name of the same quantity."""
 
 
-def with_standard_names(values: Mapping[str, Any]) -> dict[str, float]:
+def with_standard_names(
+    values: Mapping[str, Any], standard_names: Mapping[str, str] = STANDARD_NAMES
+) -> dict[str, float]:
     """The numbers among the values, and finite ones of known quantities a second time under their standard names.
 
     Texts and tables, which trainers log as well, are left out without a warning.
     """
     numbers = {name: number for name, value in values.items() if (number := number_in(value)) is not None}
-    known = {name: number for name, number in numbers.items() if name in STANDARD_NAMES and math.isfinite(number)}
-    return {**{STANDARD_NAMES[name]: number for name, number in known.items()}, **numbers}
+    known = {name: number for name, number in numbers.items() if name in standard_names and math.isfinite(number)}
+    return {**{standard_names[name]: number for name, number in known.items()}, **numbers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any
 from echoscope.recording.conversation import Conversation, conversation_of
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import Recorder
-from echoscope.recording.reward_metrics import reward_metrics
+from echoscope.recording.reward_metrics import mean, reward_metrics
 from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 
@@ -38,8 +39,9 @@ class Sample:
 
     @property
     def reward(self) -> float | None:
-        """Sum of the terms; None without any."""
-        return float(sum(self.terms.values())) if self.terms else None
+        """Sum of the terms; None without any, and where it is no finite number."""
+        total = float(sum(self.terms.values())) if self.terms else math.nan
+        return total if math.isfinite(total) else None
 
     @property
     def prompt_id(self) -> str:
@@ -126,7 +128,7 @@ def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: in
             prompts=len({sample.prompt_id for sample in known}),
             trajectories=len(known),
             successes=sum(sample.success is True for sample in known),
-            mean_reward=fmean(rewards) if rewards else None,
+            mean_reward=mean(rewards),
             mean_turns=fmean(len(sample.conversation.turns) for sample in known),
         )
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import echoscope.recording.recorder as recorder
-from echoscope.integrations.metric_names import with_standard_names
+from echoscope.integrations.metric_names import STANDARD_NAMES, with_standard_names
+from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.recorder import Recorder
+from echoscope.transport import check_address
 
 NOT_METRICS = {"epoch", "step", "total_flos"}
 
@@ -23,9 +25,14 @@ NOT_METRICS = {"epoch", "step", "total_flos"}
 class EchoscopeCallback(TrainerCallback):
     """Records the settings, logs and end of a training. Only the main process of a distributed one records.
 
+    Nothing that fails in it reaches the trainer: it is a RuntimeWarning.
+
     Attributes:
+        standard_names: names of the trainer's metrics that are recorded a second time.
         run: the recorder, from the beginning of the training on; of one's own if `run` was given.
     """
+
+    standard_names: ClassVar[Mapping[str, str]] = STANDARD_NAMES
 
     def __init__(
         self,
@@ -42,7 +49,12 @@ class EchoscopeCallback(TrainerCallback):
             title: of the run; empty: the trainer's `run_name`.
             run: a run that was begun with echoscope.init; the callback then neither begins nor ends one.
             folder, environment, url, token: as those of echoscope.init.
+        Raises:
+            ValueError: a `url` without http:// or https://.
         """
+        if url is not None:
+            check_address(url)
+        self.warnings = OnceWarnings()
         self.run = run
         self._own = run is None
         self._begin: dict[str, Any] = {"folder": folder, "environment": environment, "url": url, "token": token}
@@ -54,6 +66,7 @@ class EchoscopeCallback(TrainerCallback):
         """Whether the trainer is evaluating: it switches the model before and after."""
         return self._model is not None and not self._model.training
 
+    @harmless
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -70,6 +83,7 @@ class EchoscopeCallback(TrainerCallback):
             **self._begin,
         )
 
+    @harmless
     def on_log(
         self,
         args: TrainingArguments,
@@ -82,8 +96,9 @@ class EchoscopeCallback(TrainerCallback):
         if self.run is None or not state.is_world_process_zero or not logs:
             return
         values = {name: value for name, value in logs.items() if name not in NOT_METRICS}
-        self.run.log(with_standard_names(values), iteration=state.global_step)
+        self.run.log(with_standard_names(values, self.standard_names), iteration=state.global_step)
 
+    @harmless
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
-from collections.abc import Awaitable, Callable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from echoscope.integrations.metric_names import STANDARD_NAMES
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.integrations.transformers_trainer import EchoscopeCallback
-from echoscope.recording.content_blocks import ConversationError
+from echoscope.recording.harmless import OnceWarnings, harmless
+from echoscope.recording.json_values import number_in
 
 RewardFunction = Callable[..., Any]
 """Prompts and completions to one reward each; None: it does not apply to the completion. It may be asynchronous."""
@@ -36,19 +38,35 @@ class _SamplesCallback(EchoscopeCallback):
         sampled: completions since the last step.
         evaluated: completions since the last evaluation.
         suite: name of the evaluation.
+        end_tokens: ids that end a completion; empty: they are not known.
     """
+
+    standard_names: ClassVar[Mapping[str, str]] = {
+        name: standard for name, standard in STANDARD_NAMES.items() if name != "reward"
+    }
+    """Without the trainer's mean of `logging_steps` steps: reward/mean is that of a step's recorded completions."""
 
     def __init__(self, *args: Any, suite: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.suite = suite
+        self.end_tokens: set[int] = set()
         self.sampled: list[Sample] = []
         self.evaluated: list[Sample] = []
 
+    @harmless
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
+        self.end_tokens = _end_tokens(kwargs.get("model"), kwargs.get("processing_class"))
+
+    @harmless
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         sampled, self.sampled = self.sampled, []
         if self.run is not None:
             self.run.log(sample_metrics(sampled), iteration=state.global_step)
 
+    @harmless
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         evaluated, self.evaluated = self.evaluated, []
         if self.run is not None:
@@ -94,6 +112,7 @@ class EchoscopeRewards:
             raise ValueError(
                 f"{len(given)} reward functions and {len(weights or [])} weights: give one weight for each"
             )
+        self.warnings = OnceWarnings()
         self._environment, self._success_at = environment, success_at
         self.callback = _SamplesCallback(
             title, folder=folder, environment=environment, url=url, token=token, suite=environment or "Evaluation"
@@ -124,6 +143,7 @@ class EchoscopeRewards:
         called.__name__ = self._names[number]
         return called
 
+    @harmless
     def _note(self, number: int, rewards: Sequence[Any], given: dict[str, Any]) -> None:
         """Keep the rewards of one function; with those of all, record the completions."""
         self._rewards[number] = list(rewards)
@@ -133,20 +153,17 @@ class EchoscopeRewards:
         run, state = self.callback.run, given.get("trainer_state")
         if run is None:  # not the main process, or no training yet
             return
-        try:
-            step, evaluating = getattr(state, "global_step", 0) or 0, self.callback.evaluating
-            samples = self._samples(by_function, given)
-            record_samples(
-                run,
-                samples,
-                iteration=step if evaluating else step + 1,
-                environment=self._environment,
-                split="eval" if evaluating else "train",
-                suite=self.callback.suite if evaluating else "",
-            )
-            (self.callback.evaluated if evaluating else self.callback.sampled).extend(samples)
-        except (ConversationError, OSError) as error:  # training goes on
-            warnings.warn(f"The completions of a step were not recorded: {error}", RuntimeWarning, stacklevel=3)
+        step, evaluating = getattr(state, "global_step", 0) or 0, self.callback.evaluating
+        samples = self._samples(by_function, given)
+        record_samples(
+            run,
+            samples,
+            iteration=step if evaluating else step + 1,
+            environment=self._environment,
+            split="eval" if evaluating else "train",
+            suite=self.callback.suite if evaluating else "",
+        )
+        (self.callback.evaluated if evaluating else self.callback.sampled).extend(samples)
 
     def _samples(self, by_function: dict[int, list[Any]], given: dict[str, Any]) -> list[Sample]:
         prompts, completions = given.get("prompts") or [], given.get("completions") or []
@@ -158,19 +175,44 @@ class EchoscopeRewards:
         }
         samples = []
         for at, completion in enumerate(completions):
-            terms = {
-                self._names[number]: float(rewards[at]) * self._weights[number]
-                for number, rewards in sorted(by_function.items())
-                if rewards[at] is not None
-            }
+            terms, unknown = self._terms({number: rewards[at] for number, rewards in sorted(by_function.items())})
+            ended = not self.callback.end_tokens or not ids[at] or ids[at][-1] in self.callback.end_tokens
             samples.append(
                 Sample(
                     prompt=prompts[at],
                     completion=completion,
                     terms=terms,
-                    success=sum(terms.values()) >= self._success_at if terms else None,
+                    success=sum(terms.values()) >= self._success_at if terms and not unknown else None,
                     tokens=len(ids[at]),
+                    truncated=not ended,
                     extra={name: values[at] for name, values in columns.items()},
                 )
             )
         return samples
+
+    def _terms(self, rewards: Mapping[int, Any]) -> tuple[dict[str, float], list[str]]:
+        """Weighted rewards of a completion by the name of their function, and functions without a finite one."""
+        numbers = {number: number_in(reward) for number, reward in rewards.items() if reward is not None}
+        terms = {
+            self._names[number]: reward * self._weights[number]
+            for number, reward in numbers.items()
+            if reward is not None and math.isfinite(reward)
+        }
+        unknown = [self._names[number] for number in numbers if self._names[number] not in terms]
+        for name in unknown:
+            self.warnings.once(
+                f"reward of {name}",
+                f"The reward function {name} returned a reward that is no finite number: the completion is recorded "
+                "without it, and its success as not known. Return None where the function does not apply. This warning "
+                "is not repeated.",
+            )
+        return terms, unknown
+
+
+def _end_tokens(model: Any, processing_class: Any) -> set[int]:
+    """Ids of the tokens that end a completion, of the model's generation and of the tokenizer."""
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    known = [getattr(getattr(model, "generation_config", None), "eos_token_id", None)]
+    known.append(getattr(tokenizer, "eos_token_id", None))
+    ids = [found for value in known for found in (value if isinstance(value, list) else [value])]
+    return {found for found in ids if isinstance(found, int)}

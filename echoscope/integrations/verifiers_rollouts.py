@@ -11,6 +11,7 @@ The methods are those of prime-rl's `Monitor` (prime_rl.utils.monitor.base), so 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from echoscope.importers.verifiers_traces import NODE_TENSORS, VerifiersTrace, i
 from echoscope.integrations.metric_names import with_standard_names
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.recording.content_blocks import ConversationError
+from echoscope.recording.harmless import harmless
+from echoscope.recording.json_values import number_in
 from echoscope.recording.recorder import Recorder
 from echoscope.recording.splits import Split
 
@@ -27,7 +30,7 @@ _OF_PRIME_RL = ("env_name", "group_id", "advantage", "policy_version", "off_poli
 
 
 class EchoscopeMonitor:
-    """Records metrics and rollouts by the step of the trainer.
+    """Records metrics and rollouts by the step of the trainer. What fails in it is a RuntimeWarning.
 
     Rollouts are traces or episodes of verifiers, such as prime-rl's, as objects or as written; or, of former versions,
     mappings with `prompt` and `completion`.
@@ -43,11 +46,13 @@ class EchoscopeMonitor:
             success_at: reward from which on a rollout counts as a success.
         """
         self.run = run
+        self.warnings = run.warnings
         self.history: list[dict[str, Any]] = []
         self._environment, self._success_at = environment, success_at
         self._step = 0
         self._failure: str | None = None
 
+    @harmless
     def log(self, metrics: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
         """Record metrics of a step; without one, of the `step` among them or of the last step."""
         self.history.append(dict(metrics))
@@ -56,16 +61,17 @@ class EchoscopeMonitor:
         values = {name: value for name, value in metrics.items() if name != "step"}
         self.run.log(with_standard_names(values), iteration=self._step)
 
+    @harmless
     def log_samples(self, rollouts: Sequence[Any], step: int, **_: Any) -> None:
         """Record rollouts of training, and the mean, the spread within groups and the success rate of their rewards.
 
-        Raises:
-            ConversationError: a rollout has no messages that can be read; nothing is recorded then.
+        A rollout that cannot be read is left out with a warning.
         """
         self.run.log(sample_metrics(self._record(rollouts, step, "train", "")), iteration=step)
 
+    @harmless
     def log_eval_samples(self, rollouts: Sequence[Any], env_name: str, step: int, **_: Any) -> None:
-        """Record rollouts of an evaluation, and its result. Raises ConversationError as log_samples."""
+        """Record rollouts of an evaluation, and its result; otherwise as log_samples."""
         record_evaluation(self.run, self._record(rollouts, step, "eval", env_name), iteration=step, suite=env_name)
 
     def log_distributions(self, distributions: Mapping[str, Sequence[float]], step: int) -> None:
@@ -83,6 +89,7 @@ class EchoscopeMonitor:
         """How the training ended, for close(), which ends the run. No file is written."""
         self._failure = None if success else error_message or "The training has failed."
 
+    @harmless
     def close(self) -> None:
         """End the run, as failed if save_final_summary() was called with success=False."""
         if self._failure is None:
@@ -93,12 +100,24 @@ class EchoscopeMonitor:
     def _record(self, rollouts: Sequence[Any], step: int, split: Split, suite: str) -> list[Sample]:
         by_task: dict[str, list[Sample]] = {}
         for rollout in rollouts:
-            for named, sample in self._samples(rollout):
-                sample.conversation  # noqa: B018 - raises for what cannot be read, before anything is recorded
+            for named, sample in self._readable(rollout):
                 by_task.setdefault(self._environment or named or suite, []).append(sample)
         for named, samples in by_task.items():
             record_samples(self.run, samples, iteration=step, environment=named, split=split, suite=suite)
         return [sample for samples in by_task.values() for sample in samples]
+
+    def _readable(self, rollout: Any) -> list[tuple[str, Sample]]:
+        """Name of the environment and sample, of each agent; none with a warning where it cannot be read."""
+        try:
+            samples = list(self._samples(rollout))
+            for _, sample in samples:
+                sample.conversation  # noqa: B018 - raises for what cannot be read
+        except Exception as error:  # noqa: BLE001 - objects of other versions of verifiers
+            self.warnings.once(
+                f"rollout {error}", f"A rollout is not recorded: {error}. Others with this fault are left out silently."
+            )
+            return []
+        return samples
 
     def _samples(self, rollout: Any) -> Iterator[tuple[str, Sample]]:
         """Name of the environment and sample, of each agent."""
@@ -125,7 +144,8 @@ class EchoscopeMonitor:
     def _of_messages(self, rollout: Mapping[str, Any]) -> Sample:
         if not rollout.get("prompt") and not rollout.get("completion"):
             raise ConversationError(f"the rollout has no messages: its fields are {', '.join(map(str, rollout))}")
-        reward = None if rollout.get("reward") is None else float(rollout["reward"])
+        reward = number_in(rollout.get("reward"))
+        reward = reward if reward is not None and math.isfinite(reward) else None
         error = rollout.get("error")
         if isinstance(error, Mapping):
             error = error.get("error_chain_str") or error.get("error")

@@ -11,10 +11,14 @@ import importlib
 import os
 
 from echoscope.integrations.verl_tracking import install
+from echoscope.recording.harmless import warn
 
-install(
-    importlib.import_module("verl.utils.tracking").Tracking,
-    folder=os.environ.get("ECHOSCOPE_FOLDER") or None,
-    url=os.environ.get("ECHOSCOPE_URL") or None,
-    token=os.environ.get("ECHOSCOPE_TOKEN") or None,
-)
+try:
+    install(
+        importlib.import_module("verl.utils.tracking").Tracking,
+        folder=os.environ.get("ECHOSCOPE_FOLDER") or None,
+        url=os.environ.get("ECHOSCOPE_URL") or None,
+        token=os.environ.get("ECHOSCOPE_TOKEN") or None,
+    )
+except (ImportError, AttributeError, TypeError) as error:  # of another version of verl, in each of its processes
+    warn(f"The backend echoscope is not available in this training of verl: {error}.")

@@ -18,13 +18,18 @@ from typing import Any
 
 import echoscope.recording.recorder as recorder
 from echoscope.integrations.metric_names import with_standard_names
+from echoscope.recording.harmless import harmless, warn
 from echoscope.recording.recorder import Recorder
 
 BACKEND = "echoscope"
+ADVICE = "Check folder, url and token (docs/other-trainers.md), or leave the backend out of trainer.logger."
 
 
 class EchoscopeLogger:
-    """A logger in verl's `Tracking.logger`: `log` with data and step, `finish` at the end."""
+    """A logger in verl's `Tracking.logger`: `log` with data and step, `finish` at the end.
+
+    Nothing that fails in it reaches the trainer: it is a RuntimeWarning.
+    """
 
     def __init__(self, run: Recorder, planned: int = 0) -> None:
         """
@@ -32,14 +37,17 @@ class EchoscopeLogger:
             planned: steps of the whole training; 0: not known.
         """
         self.run = run
+        self.warnings = run.warnings
         self._planned, self._last = planned, 0
         self._finished = False
 
+    @harmless
     def log(self, data: Mapping[str, Any], step: int) -> None:
         """Record the numbers of a step, known ones under standard names, too; tables and texts are left out."""
         self._last = max(self._last, int(step))
         self.run.log(with_standard_names(data), iteration=step)
 
+    @harmless
     def finish(self, exit_code: int = 0) -> None:
         """End the run, as failed unless the exit code is 0; a second call changes nothing."""
         if self._finished:
@@ -50,6 +58,7 @@ class EchoscopeLogger:
         else:
             self.run.finish(reason="error", message=f"The training of verl failed (exit code {exit_code}).")
 
+    @harmless
     def abandon(self) -> None:
         """End a run whose trainer has not called finish(): it is complete if its last planned step was logged.
 
@@ -92,12 +101,16 @@ def install(
     ) -> None:
         backends = [default_backend] if isinstance(default_backend, str) else list(default_backend)
         before(self, project_name, experiment_name, [name for name in backends if name != BACKEND], config)
-        if BACKEND in backends:
+        if BACKEND not in backends:
+            return
+        try:
             settings = _plain(config)
             run = recorder.init(
                 f"{project_name} · {experiment_name}", config=settings, folder=folder, url=url, token=token
             )
             self.logger[BACKEND] = EchoscopeLogger(run, _planned_steps(settings))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
+            warn(f"Nothing of this training of verl is recorded: {error} ({type(error).__name__}). {ADVICE}")
 
     begin.without_echoscope = before  # type: ignore[attr-defined]
     kind.__init__ = begin
@@ -112,7 +125,7 @@ def install(
 def _finishing(before: Any) -> Any:
     def finish(self: Any, exit_code: int = 0) -> None:
         try:
-            if logger := getattr(self, "logger", {}).get(BACKEND):
+            if logger := _logger_of(self):
                 logger.finish(exit_code)
         finally:
             before(self, exit_code)
@@ -126,7 +139,7 @@ def _ending(before: Any) -> Any:
 
     def end(self: Any) -> None:
         try:
-            if logger := getattr(self, "logger", {}).get(BACKEND):
+            if logger := _logger_of(self):
                 logger.abandon()
         finally:
             if before is not None:
@@ -134,6 +147,11 @@ def _ending(before: Any) -> Any:
 
     end.without_echoscope = before  # type: ignore[attr-defined]
     return end
+
+
+def _logger_of(tracking: Any) -> EchoscopeLogger | None:
+    loggers = getattr(tracking, "logger", None)
+    return loggers.get(BACKEND) if isinstance(loggers, Mapping) else None
 
 
 def _planned_steps(settings: Mapping[str, Any]) -> int:

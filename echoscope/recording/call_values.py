@@ -44,13 +44,13 @@ class CallValues:
             return json.dumps(as_json(value), ensure_ascii=False)
         return text_of(value)
 
-    def short(self, name: str, value: Any) -> str:
-        """A name of at most MAX_NAME characters."""
+    def short(self, name: str, value: Any, limit: int = MAX_NAME) -> str:
+        """A name of at most `limit` characters."""
         text = self.text(name, value)
-        if len(text) <= MAX_NAME:
+        if len(text) <= limit:
             return text
-        self.warn(name, f"{name} of {self._call}() has {len(text):,} characters: {MAX_NAME} of them are recorded.")
-        return text[: MAX_NAME - 1] + "…"
+        self.warn(name, f"{name} of {self._call}() has {len(text):,} characters: {limit} of them are recorded.")
+        return text[: limit - 1] + "…"
 
     def number(self, name: str, value: Any) -> float | None:
         """A finite number; None: it is not known."""
