@@ -205,7 +205,11 @@ class JournalWriter:
                     return
                 self._size += len(line)
                 self._lines += 1
-                self._note(json.loads(line))
+                try:
+                    self._note(json.loads(line))
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    if self._lines == 1:
+                        raise  # it is no journal; later lines are of another program, and sites name them
 
     def _note(self, event: dict[str, Any]) -> None:
         if self._began is None:

@@ -42,7 +42,8 @@ MAX_MEMBERS = 4096
 MAX_GROUP = 10**6
 MAX_METRICS = 1000
 """Metrics of an event that a site stores."""
-MAX_TAGS = 20
+MAX_TITLE, MAX_TAGS = 200, 20
+"""Characters of a title and tags of a run that a site stores."""
 
 
 def init(
@@ -149,7 +150,7 @@ class Recorder:
             )
         given_settings = config if isinstance(config, Mapping) else {} if config is None else {"value": config}
         settings: dict[str, Any] = {
-            "name": values.text("title", title),
+            "name": values.short("title", title, MAX_TITLE),
             "tags": [values.short("a tag", tag) for tag in items_in(tags)[:MAX_TAGS]],
             "recorded": fitting_settings(as_json(given_settings), values),
         }
@@ -173,7 +174,7 @@ class Recorder:
 
     @harmless
     def _send(self, url: str, token: str) -> None:
-        self.upload = LiveUpload(self.folder, url, token)
+        self.upload = LiveUpload(self.folder, url, token, self.warnings)
 
     def _unannounced(self) -> Trajectory:
         return Trajectory(self._writer, "", announced=False)
