@@ -12,7 +12,8 @@ from echoscope.errors import EchoscopeError
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.importing import import_files
 
-FORMAT_NAMES = ("auto", "inspect", "verifiers", "verl", "art", "chat")
+FORMAT_NAMES = ("auto", "inspect", "verifiers", "verl", "trl", "art", "chat")
+MAX_NOTES = 20
 
 
 def add_import_command(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +33,9 @@ def add_import_command(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--success-at",
         type=float,
-        default=1.0,
         metavar="REWARD",
-        help="Reward from which on an attempt counts as a success, where its file does not say; default: 1.",
+        help="Reward from which on an attempt counts as a success, where its file does not say; default: 1, if any "
+        "attempt has it.",
     )
     parser.add_argument("--push", action="store_true", help="Send the run to the site at once.")
     parser.set_defaults(offline=_import)
@@ -56,6 +57,10 @@ def _import(args: argparse.Namespace) -> None:
     )
     what = "trajectory" if done.trajectories == 1 else "trajectories"
     print(f"{done.trajectories:,} {what}, {done.groups:,} by task, up to iteration {done.iterations:,}: {folder}")
+    for note in done.notes[:MAX_NOTES]:
+        print(note, file=sys.stderr)
+    if len(done.notes) > MAX_NOTES:
+        print(f"… and {len(done.notes) - MAX_NOTES:,} more.", file=sys.stderr)
     if not args.push:
         print(f"To send it to a site: python -m echoscope push {folder}")
         return

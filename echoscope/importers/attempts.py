@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import fmean
 from typing import Any
 
+from echoscope.importers.import_notes import ImportNotes
 from echoscope.importers.records import Record
 from echoscope.recording.conversation import Conversation
 from echoscope.recording.message_images import without_embedded
@@ -16,7 +18,7 @@ from echoscope.recording.reward_metrics import mean, reward_metrics
 from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 
-SUCCESS_FIELDS = ("success", "correct", "is_correct", "solved", "passed")
+SUCCESS_FIELDS = ("success", "is_success", "correct", "is_correct", "solved", "passed", "acc", "accuracy")
 REWARD_FIELDS = ("reward", "score", "total_reward")
 _MAX_ITERATION = 2**31 - 1
 
@@ -48,21 +50,48 @@ class Attempt:
     error: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def known_reward(self) -> float | None:
+        """The reward; None also where the file has NaN or an infinity."""
+        return self.reward if self.reward is not None and math.isfinite(self.reward) else None
+
 
 @dataclass
 class ImportSummary:
-    """What was imported."""
+    """What was imported.
+
+    Attributes:
+        notes: what was converted or left out, each with the first place where it was.
+    """
 
     trajectories: int = 0
     groups: int = 0
     iterations: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
-def record_attempts(run: Recorder, attempts: Iterable[Attempt], success_at: float) -> ImportSummary:
+SuccessAt = float | None
+"""Reward from which on an attempt counts as a success, where its file does not say; None: its success is not known."""
+
+
+def default_success_at(attempts: Iterable[Attempt]) -> SuccessAt:
+    """1, unless success cannot be told from the rewards: none is 1 or more, though some are not 0."""
+    shaped = False
+    for attempt in attempts:
+        if attempt.success is None and attempt.known_reward is not None:
+            if attempt.known_reward >= 1.0:
+                return 1.0
+            shaped = shaped or attempt.known_reward != 0.0
+    return None if shaped else 1.0
+
+
+def record_attempts(
+    run: Recorder, attempts: Iterable[Attempt], success_at: SuccessAt, notes: ImportNotes
+) -> ImportSummary:
     """Write the attempts of each iteration as groups, then their metrics.
 
     Args:
-        success_at: reward from which on an attempt counts as a success, where the file does not say.
+        notes: the warnings of the run.
     Raises:
         ImportFailed: a file cannot be read further.
     """
@@ -75,7 +104,7 @@ def record_attempts(run: Recorder, attempts: Iterable[Attempt], success_at: floa
             members[at : at + MAX_MEMBERS] for members in groups.values() for at in range(0, len(members), MAX_MEMBERS)
         ]
         for members in parts:
-            _record_group(run, members, success_at)
+            _record_group(run, members, success_at, notes)
         played = [attempt for members in parts for attempt in members]
         summary.trajectories += len(played)
         summary.groups += len(parts)
@@ -87,8 +116,9 @@ def record_attempts(run: Recorder, attempts: Iterable[Attempt], success_at: floa
     return summary
 
 
-def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> None:
+def _record_group(run: Recorder, members: list[Attempt], success_at: SuccessAt, notes: ImportNotes) -> None:
     first = members[0]
+    notes.where = first.record.where
     trajectories = run.group(
         len(members),
         prompt=first.conversation.prompt,
@@ -100,6 +130,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
         source=first.record.where,
     )
     for attempt, trajectory in zip(members, trajectories, strict=True):
+        notes.where = attempt.record.where
         turns = attempt.conversation.turns
         for number, turn in enumerate(turns):
             last = number == len(turns) - 1
@@ -123,19 +154,19 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: float) -> N
         trajectory.finish(
             success=succeeded(attempt, success_at),
             end="truncated" if cut else "terminated",
-            total_reward=attempt.reward,
+            total_reward=attempt.known_reward,
             error=attempt.error or (None if turns else "the file holds no response of the policy"),
             **extra,
         )
 
 
-def _record_evaluation(run: Recorder, played: list[Attempt], success_at: float) -> None:
+def _record_evaluation(run: Recorder, played: list[Attempt], success_at: SuccessAt) -> None:
     """The result of an evaluation, over the attempts whose success is known; nothing without any."""
     known = [(attempt, success) for attempt in played if (success := succeeded(attempt, success_at)) is not None]
     if not known:
         return
     first = played[0]
-    rewards = [attempt.reward for attempt, _ in known if attempt.reward is not None]
+    rewards = [attempt.known_reward for attempt, _ in known if attempt.known_reward is not None]
     run.evaluation(
         first.suite or first.environment or "Evaluation",
         iteration=first.iteration,
@@ -147,9 +178,9 @@ def _record_evaluation(run: Recorder, played: list[Attempt], success_at: float) 
     )
 
 
-def _metrics(played: list[Attempt], success_at: float) -> dict[str, float]:
+def _metrics(played: list[Attempt], success_at: SuccessAt) -> dict[str, float]:
     """Means of what the file has; nothing of what it has not."""
-    rewards = [(attempt.group, attempt.reward) for attempt in played if attempt.reward is not None]
+    rewards = [(attempt.group, attempt.known_reward) for attempt in played if attempt.known_reward is not None]
     metrics = reward_metrics(rewards)
     known = [success for attempt in played if (success := succeeded(attempt, success_at)) is not None]
     if known:
@@ -157,11 +188,11 @@ def _metrics(played: list[Attempt], success_at: float) -> dict[str, float]:
     return metrics
 
 
-def succeeded(attempt: Attempt, success_at: float) -> bool | None:
-    """Whether the attempt succeeded: as its file states, else by its reward. None: it has neither."""
-    if attempt.success is not None or attempt.reward is None:
+def succeeded(attempt: Attempt, success_at: SuccessAt) -> bool | None:
+    """Whether the attempt succeeded: as its file states, else by its reward. None: it is not known."""
+    if attempt.success is not None or attempt.known_reward is None or success_at is None:
         return attempt.success
-    return attempt.reward >= success_at
+    return attempt.known_reward >= success_at
 
 
 def number_of(record: Record, name: str, value: Any) -> float | None:
@@ -186,7 +217,9 @@ def success_of(record: Record) -> bool | None:
     """The first of the fields that say whether it succeeded; None: none says it."""
     for name in SUCCESS_FIELDS:
         value = record.fields.get(name)
-        if isinstance(value, bool) or value in (0, 1):
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        if isinstance(value, bool | int | float) and value in (0, 1):
             return bool(value)
     return None
 
@@ -197,7 +230,7 @@ def iteration_of(record: Record, *names: str, default: int = 0) -> int:
         value = number_of(record, name, record.fields.get(name))
         if value is None:
             continue
-        if value != int(value) or not 0 <= value <= _MAX_ITERATION:
+        if not value.is_integer() or not 0 <= value <= _MAX_ITERATION:
             raise record.fail(f"the field {name} is {value:g}, not the number of an iteration from 0 on")
         return int(value)
     return default

@@ -1,8 +1,9 @@
-"""Formats of JSON Lines and Parquet records: chat transcripts, verifiers, verl and ART."""
+"""Formats of JSON Lines and Parquet records: chat transcripts, verifiers, verl, TRL and ART."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from echoscope.importers.attempts import Attempt, iteration_of, number_of, reward_of, success_of
-from echoscope.importers.records import Record, load_object
+from echoscope.importers.records import Record, load_object, plain_name
 from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, traces_of
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import ChatTurn, Conversation, conversation_of, split_thought
-from echoscope.recording.splits import Split
+from echoscope.recording.splits import Split, split_named
 
 MESSAGE_FIELDS = ("messages", "messages_and_choices", "conversations", "conversation")
 GROUP_FIELDS = ("group", "group_index", "group_id", "prompt_id", "example_id", "uid")
 ENVIRONMENT_FIELDS = ("environment", "env_id", "task", "data_source")
-_EVALUATION = re.compile(r"test|(val|valid|validation|evals?|evaluations?)([_-].*)?|.*[_-](val|validation|evals?)")
+_TRL_COLUMNS = {"step", "prompt", "completion", "advantage"}
+_OF_VERIFIERS = {"reward", "example_id", "task", "info"}
+"""Fields of rollouts that TRL's files do not have."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,25 @@ def verl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
     yield _attempt(record, options, Conversation("", [turn]), read=("input", "output"))
 
 
+def trl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
+    """A line of the files that TRL writes with `log_completions`: a column of rewards for each reward function."""
+    messages = _messages(record, "prompt", record.fields.get("prompt"), "user")
+    messages += _messages(record, "completion", record.fields.get("completion"), "assistant")
+    terms = {
+        name: float(value)
+        for name, value in record.fields.items()
+        if name not in _TRL_COLUMNS and type(value) in (int, float) and math.isfinite(value)
+    }
+    split = options.split or split_of(record.file)
+    yield _attempt(
+        record,
+        ImportOptions(options.environment, split),
+        _conversation(record, messages),
+        read=("prompt", "completion", "step"),
+        terms=terms,
+    )
+
+
 def art_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
     """A trajectory group of ART: `trajectories`, each with `messages_and_choices`, `reward`, `metrics`."""
     trajectories = record.fields.get("trajectories")
@@ -120,6 +142,7 @@ FORMATS = {
     "chat": chat_attempts,
     "verifiers": verifiers_attempts,
     "verl": verl_attempts,
+    "trl": trl_attempts,
     "art": art_attempts,
 }
 
@@ -134,7 +157,7 @@ def format_of(record: Record) -> str:
     if any(name in fields for name in MESSAGE_FIELDS):
         return "chat"
     if {"prompt", "completion"} <= fields.keys():
-        return "verifiers"
+        return "trl" if {"step", "advantage"} <= fields.keys() and not _OF_VERIFIERS & fields.keys() else "verifiers"
     if {"input", "output"} <= fields.keys():
         return "verl"
     raise record.fail(f"its format is not known: its fields are {', '.join(fields) or 'none'}", advice_on_formats())
@@ -144,13 +167,14 @@ def advice_on_formats() -> str:
     """What records must have, for error messages."""
     return (
         "Chat transcripts have messages, rollouts of verifiers traces (or prompt and completion), of verl input and "
-        "output, groups of ART trajectories. Rename the fields, or record the run with echoscope.init."
+        "output, completions of TRL step and advantage, groups of ART trajectories. Rename the fields, or record the "
+        "run with echoscope.init."
     )
 
 
 def split_of(file: Path) -> Split:
     """The split by the names of a file's folder and its parent: “val”, “eval” and the like are evaluations."""
-    return "eval" if any(_EVALUATION.fullmatch(part.lower()) for part in file.parts[-3:-1]) else "train"
+    return "eval" if "eval" in map(split_named, file.parts[-3:-1]) else "train"
 
 
 def _attempt(
@@ -163,13 +187,19 @@ def _attempt(
     error: str = "",
     truncated: bool = False,
     tokens: int = 0,
+    terms: Mapping[str, float] | None = None,
 ) -> Attempt:
     fields = record.fields
-    split = options.split or ("eval" if fields.get("split") in ("eval", "val", "test") else split_of(record.file))
+    split = options.split or split_named(str(fields.get("split") or "")) or split_of(record.file)
     named = options.environment or _name_in(fields)
     key = next((f"{fields[name]}" for name in GROUP_FIELDS if fields.get(name) is not None), "")
     iteration = iteration_of(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))
-    terms = fields.get("rewards") if isinstance(fields.get("rewards"), dict) else None
+    parts = fields.get("rewards") if terms is None and isinstance(fields.get("rewards"), dict) else {}
+    if terms is None:
+        terms = {str(name): number_of(record, f"rewards.{name}", part) or 0.0 for name, part in (parts or {}).items()}
+        reward = reward_of(record)
+    else:
+        reward = sum(terms.values()) if terms else None
     return Attempt(
         record=record,
         conversation=conversation,
@@ -178,9 +208,9 @@ def _attempt(
         split=split,
         suite=named if split == "eval" else "",
         environment=named,
-        reward=reward_of(record),
+        reward=reward,
         success=success_of(record),
-        terms={str(name): number_of(record, f"rewards.{name}", part) or 0.0 for name, part in (terms or {}).items()},
+        terms=terms,
         tokens=tokens or int(number_of(record, "tokens", fields.get("tokens")) or 0),
         truncated=truncated or fields.get("truncated") is True,
         error=error,
@@ -234,7 +264,7 @@ def _messages(record: Record, name: str, value: Any, role: str) -> list[Any]:
 
 def _iteration_of_file(file: Path) -> int:
     """The number of a file or folder named after its step: 12.jsonl, 0012.parquet, step_12/rollouts.jsonl."""
-    for name in (file.stem, file.parent.name):
+    for name in (Path(plain_name(file)).stem, file.parent.name):
         if found := re.fullmatch(r"(?:(?:global_)?step[_-]?|iteration[_-]?)?(\d{1,9})", name):
             return int(found[1])
     return 0

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-import echoscope.recording.recorder as recorder
-from echoscope.importers.attempts import Attempt, ImportSummary, record_attempts
+from echoscope.importers.attempts import Attempt, ImportSummary, default_success_at, record_attempts
 from echoscope.importers.formats import FORMATS, ImportOptions, format_of
+from echoscope.importers.import_notes import ImportNotes
 from echoscope.importers.inspect_headers import InspectHeaders
 from echoscope.importers.inspect_logs import headers_of, inspect_attempts, is_inspect_log, read_archive
-from echoscope.importers.records import ARCHIVES, DOCUMENTS, TRACES, ImportFailed, files_of, load_object, read_records
+from echoscope.importers.records import (
+    ARCHIVES,
+    DOCUMENTS,
+    TRACES,
+    ImportFailed,
+    files_of,
+    load_object,
+    plain_name,
+    read_records,
+    suffix_of,
+)
 from echoscope.importers.verifiers_traces import settings_beside
 from echoscope.journal import FILE_NAME
+from echoscope.recording.journal_writer import JournalWriter
 from echoscope.recording.observation_images import FOLDER as IMAGES_FOLDER
+from echoscope.recording.recorder import Recorder
 
-Format = Literal["auto", "inspect", "verifiers", "verl", "art", "chat"]
+Format = Literal["auto", "inspect", "verifiers", "verl", "trl", "art", "chat"]
 
 
 def import_files(
@@ -29,7 +41,7 @@ def import_files(
     kind: Format = "auto",
     title: str = "",
     options: ImportOptions | None = None,
-    success_at: float = 1.0,
+    success_at: float | None = None,
 ) -> ImportSummary:
     """Write a run with the attempts of these files.
 
@@ -37,54 +49,70 @@ def import_files(
         paths: files, or folders whose files are read in natural order.
         folder: of the new run; it must not hold one.
         title: of the run; empty: task and model of Inspect logs that share them, else the name of the first path.
-        success_at: reward from which on an attempt counts as a success, where its file does not say.
+        success_at: reward from which on an attempt counts as a success, where its file does not say; omitted: 1, or
+            not known where no file states success and the rewards are other numbers below 1.
     Raises:
         ImportFailed: a file cannot be read or is of no known format, or the folder is in use. Nothing is left behind.
     """
     options = options or ImportOptions()
     files = files_of(paths)
-    journal = folder / FILE_NAME
-    if journal.exists():
+    if (folder / FILE_NAME).exists():
         raise ImportFailed(f"{folder} already holds a run: name another folder with --out.")
     headers = headers_of(files, options, documents=kind in ("auto", "inspect"))
     attempts = _attempts(files, kind, options, headers)
     first = next(attempts, None)
     if first is None:
         raise ImportFailed(f"{files[0]} holds no attempts: it is empty.")
-    images = folder / IMAGES_FOLDER
-    had_images = images.exists()
+    threshold = success_at
+    if success_at is None:
+        threshold = default_success_at(chain([first], _attempts(files, kind, options, headers)))
     named = headers.title() if len(headers.headers) >= len(files) else ""
-    run = recorder.init(
-        title or named or paths[0].resolve().stem,
-        folder=folder,
-        environment=options.environment or first.environment,
-        config={"imported_from": [str(path) for path in paths]}
+    settings = (
+        {"imported_from": [str(path) for path in paths]}
         | load_object(files[0].with_name("metadata.json"))
         | settings_beside(files[0])
-        | headers.settings(),
+        | headers.settings()
     )
-    try:
-        summary = record_attempts(run, chain([first], attempts), success_at)
-    except ImportFailed:
-        journal.unlink()
-        if not had_images:
-            shutil.rmtree(images, ignore_errors=True)
-        with suppress(OSError):  # other files are in it
-            folder.rmdir()
-        raise
-    run.finish(message=f"Trajectories imported: {summary.trajectories:,}.")
+    notes = ImportNotes()
+    with _nothing_left_behind(folder):
+        run = Recorder(JournalWriter(folder, notes), options.environment or first.environment)
+        run.begin(title or named or Path(plain_name(paths[0].resolve())).stem, settings)
+        summary = record_attempts(run, chain([first], attempts), threshold, notes)
+        run.finish(message=f"Trajectories imported: {summary.trajectories:,}.")
+    summary.notes = notes.lines()
+    if threshold is None:
+        summary.notes.append(
+            "No field states whether attempts succeeded, and no reward is 1 or more: their success is not known. Pass "
+            "--success-at with the reward of a success."
+        )
     return summary
+
+
+@contextmanager
+def _nothing_left_behind(folder: Path) -> Iterator[None]:
+    """Remove the files of a run that could not be written to its end."""
+    had_folder, had_images = folder.exists(), (folder / IMAGES_FOLDER).exists()
+    try:
+        yield
+    except BaseException:
+        (folder / FILE_NAME).unlink(missing_ok=True)
+        if not had_images:
+            shutil.rmtree(folder / IMAGES_FOLDER, ignore_errors=True)
+        if not had_folder:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _attempts(
     files: Sequence[Path], kind: Format, options: ImportOptions, headers: InspectHeaders
 ) -> Iterator[Attempt]:
     for file in files:
-        if file.suffix in ARCHIVES:
+        if suffix_of(file) in ARCHIVES:
             yield from read_archive(file, options, headers)
             continue
         own: str = "" if kind == "auto" else kind
-        if file.name == TRACES:  # episodes in the order of their ends, of several agents and, in training, of steps
+        if plain_name(file) == TRACES:  # in the order of their ends: of several agents and, in training, of steps
             yield from sorted(
                 _of_records(file, own, options, headers), key=lambda one: (one.iteration, one.split, one.suite)
             )
@@ -94,10 +122,15 @@ def _attempts(
 
 def _of_records(file: Path, own: str, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
     for record in read_records(file):
-        if own == "inspect" or (not own and file.suffix in DOCUMENTS and is_inspect_log(record)):
+        if own == "inspect" or (not own and suffix_of(file) in DOCUMENTS and is_inspect_log(record)):
             if not is_inspect_log(record):
                 raise record.fail("it is not an Inspect log", "Leave out --format to have the format found.")
             yield from inspect_attempts(record, options, headers)
             continue
         own = own or format_of(record)
-        yield from FORMATS[own](record, options)
+        try:
+            yield from FORMATS[own](record, options)
+        except ImportFailed:
+            raise
+        except Exception as error:
+            raise record.fail(f"it cannot be read ({type(error).__name__}: {error})") from error

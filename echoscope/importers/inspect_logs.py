@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from echoscope.importers.attempts import Attempt
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.inspect_headers import InspectHeader, InspectHeaders
-from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, Record, read_records
+from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, Record, open_text, read_records, suffix_of
 from echoscope.importers.zip_members import ZstandardMissing, read_member
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import conversation_of
@@ -22,7 +23,7 @@ from echoscope.recording.message_images import with_attachments
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters: correct, partial, incorrect, no answer."""
 _BEGINNING = 2**20
-"""Bytes of a JSON file within which the header of a log begins."""
+"""Characters of a JSON file within which the header of a log begins."""
 _READ = {"messages", "id", "epoch", "events", "attachments", "store"}
 
 
@@ -39,10 +40,10 @@ def headers_of(files: Sequence[Path], options: ImportOptions, *, documents: bool
     """
     headers = []
     for file in files:
-        if file.suffix in ARCHIVES:
+        if suffix_of(file) in ARCHIVES:
             with _archive(file) as archive:
                 headers.append(_header(archive, file))
-        elif documents and file.suffix in DOCUMENTS and _begins_as_log(file):
+        elif documents and suffix_of(file) in DOCUMENTS and _begins_as_log(file):
             logs = [record for record in read_records(file) if is_inspect_log(record)]
             headers += [
                 InspectHeader.of_log(str(file) if len(logs) == 1 else record.where, record.fields) for record in logs
@@ -104,9 +105,9 @@ def _header(archive: zipfile.ZipFile, file: Path) -> InspectHeader:
 def _begins_as_log(file: Path) -> bool:
     """Whether the file may be a log, whose header is before its samples: others need not be read twice."""
     try:
-        with file.open("rb") as stream:
-            return b'"eval"' in stream.read(_BEGINNING)
-    except OSError:  # read_records names the file
+        with open_text(file) as stream:
+            return '"eval"' in stream.read(_BEGINNING)
+    except (OSError, ValueError, EOFError, zlib.error):  # read_records names the file
         return True
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from echoscope.importers.records import TRACES, load_object
+from echoscope.importers.records import TRACES, load_object, plain_name
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import POLICY_ROLES
 from echoscope.recording.splits import Split
@@ -93,7 +93,7 @@ def traces_of(fields: Mapping[str, Any]) -> Iterator[VerifiersTrace]:
 def settings_beside(file: Path) -> dict[str, Any]:
     """Settings of the evaluation that wrote this file, without the headers of its requests, which may hold keys."""
     resolved = file.parent / "configs" / "resolved" / "eval.json"
-    return _without_headers(load_object(resolved)) if file.name == TRACES else {}
+    return _without_headers(load_object(resolved)) if plain_name(file) == TRACES else {}
 
 
 def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: bool) -> VerifiersTrace:

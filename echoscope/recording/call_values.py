@@ -8,7 +8,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from echoscope.recording.harmless import OnceWarnings
+from echoscope.recording.harmless import NOT_REPEATED, OnceWarnings
 from echoscope.recording.json_values import as_json, number_in, text_of
 from echoscope.recording.splits import Split, split_named
 from echoscope.recording.task_seed import task_seed
@@ -33,7 +33,7 @@ class CallValues:
 
     def warn(self, key: str, message: str) -> None:
         """Warn about an argument, once for each argument of a method and `key`."""
-        self._warnings.once(f"{self._call} {key}", f"{message} This warning is not repeated.")
+        self._warnings.once(f"{self._call} {key}", f"{message}{NOT_REPEATED}")
 
     def text(self, name: str, value: Any) -> str:
         """A text; None is an empty one, as the content of messages that only call tools is."""

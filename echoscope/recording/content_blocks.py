@@ -6,7 +6,7 @@ Blocks are those of OpenAI's chat completions and responses, of Anthropic's mess
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,10 @@ from echoscope.recording.tool_calls import read_calls
 
 CALL_KINDS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _REASONING = {"reasoning", "thinking", "redacted_thinking"}
-_TEXT_FIELDS = ("text", "reasoning", "thinking", "refusal")
+_TEXT_FIELDS = ("text", "value", "content", "reasoning", "thinking", "refusal")
+_UNREADABLE = {"type", "signature", "encrypted_content", "encrypted_index", "cache_control"}
+"""Fields of blocks with nothing for a reader."""
+_OF_CALLS = {"id", "name", "input", "arguments", "function", "result", "error", "failed"}
 
 
 class ConversationError(ValueError):
@@ -37,6 +40,7 @@ class MessageContent:
 
     Attributes:
         images: files of the images that are embedded and can be recorded.
+        further: blocks with texts that are neither in the text nor in the reasoning, calls and results.
     """
 
     text: str = ""
@@ -44,6 +48,7 @@ class MessageContent:
     calls: list[dict[str, Any]] = field(default_factory=list)
     results: list[ToolResult] = field(default_factory=list)
     images: list[bytes] = field(default_factory=list)
+    further: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def read_content(content: Any, number: int, *, policy: bool, before: int = 0) -> MessageContent:
@@ -74,16 +79,35 @@ def read_content(content: Any, number: int, *, policy: bool, before: int = 0) ->
         if not isinstance(part, Mapping):
             raise ConversationError(f"message {number + 1} has a part that is {kind_of(part)}, not text or an object")
         kind = str(part.get("type") or "text")
-        if policy and kind in CALL_KINDS and _is_text(part.get("name")):
-            found.calls += read_calls([part])
-        elif kind.endswith("tool_result") and {"tool_use_id", "content"} & part.keys():
-            texts += _add_result(found, _result(part, found.images, before), policy=policy)
-        elif kind in _REASONING:
-            reasoning += [thought] if (thought := _reasoning(part, kind)) else []
-        else:
-            texts.append(_text(part, kind, found.images, before))
+        before_part = len(texts), len(reasoning), len(found.results), len(found.calls)
+        _read_block(found, part, kind, texts, reasoning, policy=policy, before=before)
+        shown = [*texts[before_part[0] :], *reasoning[before_part[1] :]]
+        shown += [text for result in found.results[before_part[2] :] for text in (result.text, result.call_id)]
+        if _has_more(part, kind, "\n".join(shown), called=len(found.calls) > before_part[3]):
+            found.further.append(part)
     found.text, found.reasoning = "\n".join(texts), "\n".join(reasoning)
     return found
+
+
+def _read_block(
+    found: MessageContent,
+    part: Mapping[str, Any],
+    kind: str,
+    texts: list[str],
+    reasoning: list[str],
+    *,
+    policy: bool,
+    before: int,
+) -> None:
+    """Add what a block has to the content, and to its texts and reasoning."""
+    if policy and kind in CALL_KINDS and _is_text(part.get("name")):
+        found.calls += read_calls([part])
+    elif kind.endswith("tool_result") and {"tool_use_id", "content"} & part.keys():
+        texts += _add_result(found, _result(part, found.images, before), policy=policy)
+    elif kind in _REASONING and policy:
+        reasoning += [thought] if (thought := _reasoning(part, kind)) else []
+    else:
+        texts.append(_text(part, kind, found.images, before))
 
 
 def _add_result(found: MessageContent, result: ToolResult, *, policy: bool) -> list[str]:
@@ -107,12 +131,37 @@ def _text(part: Mapping[str, Any], kind: str, images: list[bytes], before: int) 
         words, image = image_of(part, before + len(images))
         images += [] if image is None else [image]
         return words
-    if words := next((part[name] for name in _TEXT_FIELDS if _is_text(part.get(name))), ""):
+    if words := next((text for name in _TEXT_FIELDS if _is_text(text := _text_in(part.get(name)))), ""):
         return str(words)
     if kind in CALL_KINDS or kind.endswith("tool_result"):
         return f"[{kind}] {_json({name: value for name, value in part.items() if name != 'type'})}"
     named = " ".join(str(part[name]) for name in ("title", "url") if _is_text(part.get(name)))  # what a search found
     return named or f"[{kind}]"
+
+
+def _has_more(part: Mapping[str, Any], kind: str, shown: str, *, called: bool) -> bool:
+    """Whether a block has texts that are neither shown nor, where it was `called`, in its call."""
+    if kind in IMAGE_PARTS or kind == "redacted_thinking" or part.get("redacted") is True:
+        return False
+    known = _UNREADABLE | (_OF_CALLS if called else set())
+    return any(text not in shown for name, value in part.items() if name not in known for text in _texts_in(value))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The texts of a value at any depth, without images."""
+    if _is_text(value):
+        yield value
+    elif isinstance(value, Mapping) and value.get("type") not in IMAGE_PARTS:
+        for inner in value.values():
+            yield from _texts_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_in(inner)
+
+
+def _text_in(value: Any) -> Any:
+    """The text of a field, also of an object with a text and annotations."""
+    return value.get("value") if isinstance(value, Mapping) and set(value) <= {"value", "annotations"} else value
 
 
 def _reasoning(part: Mapping[str, Any], kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,12 @@ from echoscope.recording.tool_calls import RESULT_ROLES, OpenCalls, action_of, r
 THOUGHT_OPEN, THOUGHT_CLOSE = "<think>", "</think>"
 POLICY_ROLES = {"assistant", "gpt", "model"}
 TASK_ROLES = {"system", "developer"}
-_READ = {"role", "from", "content", "value", "reasoning_content", "reasoning", "tool_calls", "function_call"}
+_TEXTS = {"role", "from", "content", "value"}
+_OF_RESPONSES = {"reasoning_content", "reasoning", "tool_calls", "function_call"}
+_OF_RESULTS = {"name", "tool_call_id", "error", "is_error", "status"}
+"""Fields that say which call a message answers, and how."""
+_OF_ITEMS = {"type", "id", "status"}
+"""Fields of all items of OpenAI's Responses API."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class ChatTurn:
 
     Attributes:
         actions: its calls of tools, with the results that later messages have.
-        extra: its tool calls as they were sent, and other fields of the message.
+        extra: its tool calls as they were sent, other fields of the message, and as `read` those of messages before it.
         images: files of the images that it saw.
     """
 
@@ -66,6 +72,7 @@ def conversation_of(messages: Any) -> Conversation:
     task: list[str] = []
     read: list[str] = []
     seen: list[bytes] = []
+    fields: list[dict[str, Any]] = []
     turns: list[ChatTurn] = []
     calls = OpenCalls()
     for number, message in enumerate(as_messages(messages)):
@@ -77,18 +84,25 @@ def conversation_of(messages: Any) -> Conversation:
         if policy:
             made = _calls(message, content.calls)
             turns.append(_turn("\n\n".join(read), seen, content, message, made))
+            turns[-1].extra.update({"read": fields} if fields else {})
             calls.add(made, turns[-1].actions)
-            read, seen = [], []
-        elif role in TASK_ROLES and not turns and not read:
-            task.append(content.text)
+            read, seen, fields = [], [], []
         else:
-            read.append(content.text)
-            if role in RESULT_ROLES:
-                calls.resolve(message, content.text)
-        for result in content.results if role not in RESULT_ROLES else ():
-            calls.resolve({"tool_call_id": result.call_id, "is_error": result.failed}, result.text)
-        seen = seen if policy else [*seen, *content.images]
-    return Conversation("\n\n".join(task), turns, "\n\n".join(read))
+            read_fields = _OF_ITEMS | (_OF_RESULTS if role in RESULT_ROLES else set())
+            fields += _further_fields(message, read_fields, content)
+            (task if role in TASK_ROLES and not turns and not read else read).append(content.text)
+            seen += content.images
+        _resolve(calls, role, message, content)
+    return Conversation("\n\n".join(task), turns, "\n\n".join([*read, *map(_json, fields)]))
+
+
+def _resolve(calls: OpenCalls, role: str, message: Mapping[str, Any], content: MessageContent) -> None:
+    """Keep the results of a message with their calls."""
+    if role in RESULT_ROLES:
+        calls.resolve(message, content.text)
+        return
+    for result in content.results:
+        calls.resolve({"tool_call_id": result.call_id, "is_error": result.failed}, result.text)
 
 
 def split_thought(response: str) -> tuple[str, str]:
@@ -108,14 +122,15 @@ def _turn(
     message: Mapping[str, Any],
     calls: list[dict[str, Any]],
 ) -> ChatTurn:
-    given = message.get("reasoning_content") or message.get("reasoning")
-    reasoning, text = given if isinstance(given, str) and given else content.reasoning, content.text
+    given = [message.get(name) for name in ("reasoning_content", "reasoning")]
+    parts = dict.fromkeys(part for part in (*given, content.reasoning) if isinstance(part, str) and part)
+    reasoning, text = "\n".join(parts), content.text
     thought, answer = (reasoning, text) if reasoning else split_thought(text)
     response = f"{THOUGHT_OPEN}\n{reasoning}\n{THOUGHT_CLOSE}\n{text}" if reasoning else text
     actions = [action_of(call) for call in calls]
     written = [action["text"] for action in actions]
-    others = {str(name): value for name, value in message.items() if name not in _READ and value is not None}
-    extra: dict[str, Any] = {"message": without_embedded(others)} if others else {}
+    others = _further_fields(message, _OF_RESPONSES, content)
+    extra: dict[str, Any] = {"message": others[0]} if others else {}
     if calls:
         extra["tool_calls"] = calls
     return ChatTurn(
@@ -127,6 +142,25 @@ def _turn(
         extra=extra,
         images=images,
     )
+
+
+def _further_fields(message: Mapping[str, Any], read: set[str], content: MessageContent) -> list[dict[str, Any]]:
+    """The fields of a message without its text, those of `read` and empty ones; none if there is no other.
+
+    Blocks of its content of which not everything is shown are a field as well.
+    """
+    others = {
+        str(name): without_embedded(value)
+        for name, value in message.items()
+        if name not in _TEXTS and name not in read and value not in (None, "", [], {})
+    }
+    if content.further:
+        others["content"] = without_embedded(content.further)
+    return [others] if others else []
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _calls(message: Mapping[str, Any], blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

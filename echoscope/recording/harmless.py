@@ -12,6 +12,9 @@ PACKAGE = "echoscope."
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+NOT_REPEATED = " This warning is not repeated."
+
+
 class OnceWarnings:
     """Warnings of one recorder or integration, each emitted once."""
 
@@ -23,6 +26,10 @@ class OnceWarnings:
         if key not in self._emitted:
             self._emitted.add(key)
             warn(message)
+
+    def failed(self, method: str, error: Exception) -> None:
+        """Warn that a call has recorded nothing."""
+        self.once(_key(method, error), _message(method, error))
 
 
 class NotBegun(Exception):
@@ -49,7 +56,7 @@ def harmless_or(otherwise: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
             try:
                 return method(self, *args, **kwargs)
             except Exception as error:  # noqa: BLE001 - whatever it is, the training of the caller goes on
-                self.warnings.once(_key(method.__name__, error), _message(method.__name__, error))
+                self.warnings.failed(method.__name__, error)
                 return otherwise(self, args, kwargs)
 
         return cast(Method, called)
@@ -77,9 +84,9 @@ def _message(method: str, error: Exception) -> str:
     if isinstance(error, OSError):
         return (
             f"{method}() recorded nothing: {error}. Training goes on. Make room, or repair the folder of the run: "
-            "later calls are then recorded again. This warning is not repeated."
+            f"later calls are then recorded again.{NOT_REPEATED}"
         )
     return (
         f"{method}() recorded nothing: {error or 'it failed'} ({type(error).__name__}). Training goes on. Compare the "
-        "arguments with docs/other-trainers.md. This warning is not repeated."
+        f"arguments with docs/other-trainers.md.{NOT_REPEATED}"
     )

@@ -42,13 +42,14 @@ class JournalWriter:
 
     FILE = FILE_NAME
 
-    def __init__(self, folder: Path, *, begun: bool = False) -> None:
+    def __init__(self, folder: Path, warnings: OnceWarnings | None = None, *, begun: bool = False) -> None:
         """
         Args:
+            warnings: what receives the warnings of the run; omitted: they are emitted.
             begun: another process has begun the journal; without it, nothing is recorded.
         """
         self.folder = folder
-        self.warnings = OnceWarnings()
+        self.warnings = warnings or OnceWarnings()
         self.attempts = self.last_iteration = 0
         self.gaps: set[str] = set()
         self._size = self._lines = self._lost = 0

@@ -85,7 +85,7 @@ def init(
         check_address(url)
     place = Path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
     recorder = Recorder(JournalWriter(place), environment)
-    recorder._begin(title, config, iterations, from_iteration, tags)
+    recorder.begin(title, config, iterations, from_iteration, tags)
     if url is not None and token is not None:
         recorder._send(url, token)
     return recorder
@@ -136,7 +136,9 @@ class Recorder:
         else:
             self.finish(reason="error", message=f"{type(error).__name__}: {error}")
 
-    def _begin(self, title: Any, config: Any, iterations: Any, from_iteration: Any, tags: Any) -> None:
+    def begin(
+        self, title: Any, config: Any = None, iterations: Any = 0, from_iteration: Any = None, tags: Any = ()
+    ) -> None:
         """Write the start of the run, or of another attempt at it; without it, nothing can be recorded."""
         values, writer = CallValues(self.warnings, "init"), self._writer
         given = values.whole("from_iteration", from_iteration, 0, MAX_ITERATION)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from echoscope.recording.tool_calls import CALL_ROLES, calls_in_text
+
 _CALL, _OUTPUT = "_call", "_call_output"
 _NO_ARGUMENTS = {"type", "id", "call_id", "status", "output", "outputs", "error"}
 
@@ -28,7 +30,7 @@ def as_messages(items: Iterable[Any]) -> list[Any]:
         part = _response(item, kind, role)
         if part is None:
             messages.append(item)
-        elif joins:
+        elif joins and _are_of_one_response(messages[-1], part):
             _join(messages[-1], part)
         else:
             messages.append(part)
@@ -38,6 +40,11 @@ def as_messages(items: Iterable[Any]) -> list[Any]:
 
 def _response(item: Any, kind: str, role: Any) -> dict[str, Any] | None:
     """An item that the policy made, as a message with a list of parts; None: it is none."""
+    if role in CALL_ROLES:
+        text = item.get("content", item.get("value"))
+        calls = [] if isinstance(text, list) else calls_in_text(text)
+        response = [] if calls else text if isinstance(text, list) else [text]  # what is no call is a response
+        return {**_others(item), "role": "assistant", "content": response, "tool_calls": calls}
     if role == "assistant" and kind == "message":
         content = item.get("content")
         parts = content if isinstance(content, list) else [content] if isinstance(content, str) else None
@@ -73,6 +80,17 @@ def _output(item: Mapping[str, Any]) -> dict[str, Any]:
         output = json.dumps(output, ensure_ascii=False, default=str)
     kept = {name: item[name] for name in ("error", "is_error") if name in item}
     return {"role": "tool", "tool_call_id": item.get("call_id"), "content": output, **kept}
+
+
+def _others(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Further fields of a message, which its turn keeps."""
+    return {name: value for name, value in item.items() if name not in ("role", "from", "content", "value")}
+
+
+def _are_of_one_response(message: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    """Whether joining them loses no field."""
+    own = {"content", "tool_calls", "type", "id", "status"}
+    return all(message[name] == part[name] for name in message.keys() & part.keys() - own)
 
 
 def _join(message: dict[str, Any], part: Mapping[str, Any]) -> None:

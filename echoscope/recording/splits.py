@@ -7,8 +7,7 @@ from typing import Literal
 
 Split = Literal["train", "eval"]
 _EVALUATION = re.compile(
-    r"(test|dev|val|valid|validation|evals?|evaluations?|heldout|held[_-]out)([_-].*)?"
-    r"|.*[_-](test|dev|val|validation|evals?)"
+    r"test|testing|dev|held[_-]?out|(val|valid|validation|evals?|evaluations?)([_-].*)?|.*[_-](val|validation|evals?)"
 )
 _TRAINING = re.compile(r"train(ing)?([_-].*)?|.*[_-]train(ing)?")
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from echoscope.recording.json_values import MAX_DEPTH, as_json
 
-RESULT_ROLES = {"tool", "function"}
+RESULT_ROLES = {"tool", "function", "observation", "tool_response"}
+CALL_ROLES = {"function_call", "tool_call"}
+"""Roles of messages whose text is a call, or a list of calls, of the policy: of ShareGPT and ms-swift."""
 
 
 def read_calls(calls: Any) -> list[dict[str, Any]]:
@@ -38,6 +40,14 @@ def read_calls(calls: Any) -> list[dict[str, Any]]:
             read["failed"] = True
         found.append(read)
     return found
+
+
+def calls_in_text(text: Any) -> list[dict[str, Any]]:
+    """Calls in the JSON text of a message of CALL_ROLES; empty if it is none."""
+    value = _decoded(text) if isinstance(text, str) else text
+    calls = value if isinstance(value, list) else [value]
+    named = [call for call in calls if isinstance(call, Mapping) and (call.get("name") or call.get("function"))]
+    return read_calls(named) if len(named) == len(calls) else []
 
 
 def action_of(call: Mapping[str, Any]) -> dict[str, Any]:
