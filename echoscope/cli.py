@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError, Invalid
+from echoscope.exports import metric_lines, trajectory_lines
 from echoscope.import_cli import add_import_command
 from echoscope.models import RunDetail
 from echoscope.output import changes_of, config_of, output, print_answer
@@ -296,16 +296,18 @@ def _complain(problem: str) -> None:
 
 def _export(client: Client, args: argparse.Namespace) -> None:
     with output(args.out) as out:
-        if args.what == "config":
-            out.write(client.config_yaml(args.run))
-        elif args.what == "metrics":
-            for metric in client.metrics(args.run):
-                for point in client.history(args.run, metric.name):
-                    values = {"name": metric.name, "iteration": point.last_iteration, "value": point.last}
-                    out.write(json.dumps(values | {"tokens": point.tokens, "seconds": point.seconds}) + "\n")
-        else:
-            for listed in client.trajectories(args.run, sort="iteration"):
-                out.write(client.trajectory(listed.slug).model_dump_json() + "\n")
+        for text in _exported(client, args.run, args.what):
+            out.write(text)
+            if args.out and sys.stderr.isatty():
+                print(f"\r{out.tell():,} bytes", end="", file=sys.stderr, flush=True)
+    if args.out and sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
+def _exported(client: Client, run: str, what: str) -> Iterator[str]:
+    if what == "config":
+        return iter([client.config_yaml(run)])
+    return metric_lines(client, run) if what == "metrics" else trajectory_lines(client, run)
 
 
 def _share(client: Client, args: argparse.Namespace) -> None:

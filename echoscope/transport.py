@@ -96,21 +96,26 @@ class Transport:
     def download(self, path: str, target: Path, query: Mapping[str, Any] | None = None) -> Path:
         """Stream a response into a file. Raises Refused or Unreachable, and then leaves no file behind."""
         partial = target.with_name(f".{target.name}.part")
+        try:
+            with partial.open("wb") as file:
+                for block in self.stream(path, query):
+                    file.write(block)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return target
+
+    def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+        """The blocks of a response as they arrive. Raises Refused or Unreachable, also between two blocks."""
         parameters = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         try:
             with self._http.stream("GET", path, params=parameters) as response:
                 if not response.is_success:
                     response.read()
                     raise _exception(self.url, response)
-                with partial.open("wb") as file:
-                    for block in response.iter_bytes():
-                        file.write(block)
-            partial.replace(target)
+                yield from response.iter_bytes()
         except httpx.TransportError as error:
             raise Unreachable(f"{self.url} is unreachable ({error or type(error).__name__}).") from error
-        finally:
-            partial.unlink(missing_ok=True)
-        return target
 
     def _wait(self, attempt: int, retry_after: str | None) -> None:
         if retry_after and retry_after.isdecimal():

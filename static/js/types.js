@@ -108,6 +108,8 @@
  * @property {string|null} [end]
  * @property {number|null} [total_reward]
  * @property {LostAt|null} [lost_at]
+ * @property {number} [turns_left_out] turns beyond what a page can hold
+ * @property {number} [turns_not_stored] turns too long for the site
  * @property {Mark[]} [marks] absent until the attempt has ended
  * @property {Verdict|null} [verdict]
  * @property {boolean} [recorded] of another trainer's run

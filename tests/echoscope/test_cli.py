@@ -15,9 +15,11 @@ from pytest_django.live_server_helper import LiveServer
 import echoscope
 from echoscope.cli import main
 from echoscope.output import YAML_ADVICE, config_of
+from echoscope.transport import Transport
 from tests.webapp import journal_builder
 from tests.webapp.page_requests import play
 from webapp.runs.models import Run
+from webapp.trajectories.exports import run_downloads
 from webapp.trajectories.models import ShareLink, Trajectory
 
 
@@ -120,6 +122,29 @@ def test_a_failed_export_leaves_no_file_behind(shell: Any, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_trajectories_are_exported_in_one_request_and_in_parts_where_they_are_too_large(
+    shell: Any, run_on_site: Run, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(run_on_site, 4)
+    sent: list[tuple[str, Any]] = []
+    stream = Transport.stream
+    monkeypatch.setattr(Transport, "stream", lambda self, *request: sent.append(request) or stream(self, *request))
+    out = tmp_path / "all.jsonl"
+    assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0
+    whole = out.read_text().splitlines()
+    assert (len(sent), len(whole)) == (1, Trajectory.objects.count())
+    monkeypatch.setattr(run_downloads.export_run, "estimated_bytes", lambda trajectories: trajectories.count())
+    monkeypatch.setattr(run_downloads, "MEGABYTE", 1)
+    monkeypatch.setattr(run_downloads, "_limited", lambda chunks, name: chunks)
+    settings.ECHOSCOPE_MAX_EXPORT_MB = Trajectory.objects.filter(iteration=1).count()
+    assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0
+    assert len(sent) > 2
+    assert sorted(out.read_text().splitlines()) == sorted(whole)
+    settings.ECHOSCOPE_MAX_EXPORT_MB = 1
+    status, _, err = shell("export", run_on_site.slug, "--out", str(out))
+    assert (status, "Export it in parts" in err) == (1, True)
+
+
 def test_an_address_without_a_scheme_is_refused_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--url", "localhost:8000", "--token", "es_x", "me"]) == 1
     assert "must begin with http:// or https://, as in http://localhost:8000" in capsys.readouterr().err
@@ -154,10 +179,11 @@ def test_results_of_a_run_are_exported_and_a_trajectory_is_shared(shell: Any, ru
     out = tmp_path / "all.jsonl"
     assert shell("export", run_on_site.slug, "--out", str(out))[0] == 0
     output = [json.loads(line) for line in out.read_text().splitlines()]
-    assert {line["trajectory"]["slug"] for line in output} == set(Trajectory.objects.values_list("slug", flat=True))
+    assert {line["id"] for line in output} == set(Trajectory.objects.values_list("slug", flat=True))
     points = [json.loads(line) for line in shell("export", run_on_site.slug, "metrics")[1].splitlines()]
-    assert len(points) == run_on_site.metrics.count()
+    stored = run_on_site.metrics.order_by("name", "iteration").values("name", "iteration", "value", "tokens", "seconds")
+    assert points == list(stored)
     assert "iterations: 4" in shell("export", run_on_site.slug, "config")[1]
-    address = shell("share", output[0]["trajectory"]["slug"])[1].strip()
+    address = shell("share", output[0]["id"])[1].strip()
     assert shell("revoke", address)[0] == 0
     assert ShareLink.objects.get().revoked_at is not None

@@ -53,10 +53,12 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
     """A trajectory in the player's format: initial state, turns, outcome.
 
     `turns`: its turn events in order, if already fetched. `turns_left_out`: how many of them are beyond what is read.
+    `turns_not_stored`: how many lines of turns were longer than the site reads.
     `recorded`: it is of another trainer's run, of which the player shows what was sent. Select its group and run.
     """
     shown = [turn_data(event) for event in (turn_events(trajectory) if turns is None else turns)]
-    left_out = max(0, trajectory.turn_count - len(shown))
+    stored = trajectory.turns.count() if trajectory.turn_count > len(shown) else len(shown)
+    missing = {"turns_left_out": stored - len(shown), "turns_not_stored": trajectory.turn_count - stored}
     return {
         "id": trajectory.key,
         "slug": trajectory.slug,
@@ -65,7 +67,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
         "board": trajectory.group.board,
         "hint": trajectory.group.hint,
         "turns": shown,
-        **({"turns_left_out": left_out} if left_out else {}),
+        **{name: count for name, count in missing.items() if count > 0},
         **({"recorded": True} if trajectory.run.recorded is not None else {}),
         **outcome_data(trajectory),
     }

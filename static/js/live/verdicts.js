@@ -81,7 +81,8 @@ export function showOutcome(node, trajectory, over) {
   const actions = trajectory.turns
     .flatMap((turn) => turn.actions)
     .filter((action) => action.status === "executed").length;
-  const words = outcome({ ...trajectory, turns: trajectory.turns.length, actions });
+  const unseen = (trajectory.turns_left_out ?? 0) + (trajectory.turns_not_stored ?? 0);
+  const words = outcome({ ...trajectory, turns: trajectory.turns.length + unseen, actions });
   setText(
     node,
     over

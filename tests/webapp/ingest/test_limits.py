@@ -212,3 +212,15 @@ def test_a_page_shows_the_turns_that_it_can_hold_and_names_the_others(
     assert (len(data["turns"]), data["turns_left_out"]) == (1, 2)
     assert "2 more turns of this trajectory cannot be shown" in client.get(address).content.decode()
     assert len(client.get(f"{address}/export/json").json()["turns"]) == 1
+
+
+@pytest.mark.django_db
+def test_a_page_names_turns_that_are_too_long_to_be_stored(run: Run, folder: Path, client: Client) -> None:
+    long = journal_builder.turn("a", 0, thought="ж" * 600_000)
+    end = journal.TrajectoryFinished(trajectory="a", success=True, end="terminated", turns=1, actions=2)
+    begun(run, folder, long, end)
+    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
+    page = client.get(f"/t/{Trajectory.objects.get().slug}").content.decode()
+    assert "1 turn of this trajectory cannot be shown: too long" in page
+    assert "the\n        turns before are already too long" not in page
+    assert "Solved in 1 turn, 2 actions" in page
