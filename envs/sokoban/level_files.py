@@ -1,13 +1,14 @@
 """Level files: the Boxoban format, plain XSB collections, and folders of them; round trips are byte-exact.
 
-A level is a run of rows; text between levels (heads such as `; 12`, titles, blank lines) is preserved.
+A level is a run of rows; text between levels (heads such as `; 12`, titles, blank lines) is preserved, in UTF-8 or any
+8-bit encoding.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -45,10 +46,11 @@ class LevelText:
 
 @dataclass(frozen=True)
 class LevelFile:
-    """The levels of a file in order, and the text after the last one."""
+    """The levels of a file in order, the text after the last one, and the encoding of both."""
 
     texts: tuple[LevelText, ...]
     after: str = ""
+    encoding: str = "utf-8"
 
     @property
     def levels(self) -> list[Level]:
@@ -113,7 +115,7 @@ def read_levels(path: str | Path) -> LevelFile:
 
 def write_levels(path: str | Path, file: LevelFile) -> None:
     """Write a level file; one from `read_levels` is written with the same bytes."""
-    Path(path).write_bytes(file.text().encode("utf-8"))
+    Path(path).write_bytes(file.text().encode(file.encoding))
 
 
 def find_levels(path: str | Path) -> list[Level]:
@@ -174,9 +176,11 @@ def _is_row(content: str) -> bool:
 def _read(path: Path, changed: int, size: int) -> LevelFile:
     """Read the file; `changed` and `size` are the cache key."""
     try:
-        text = data_files.read_bytes(path, MAX_BYTES).decode("utf-8")
+        data = data_files.read_bytes(path, MAX_BYTES)
     except data_files.DataFileError as error:
         raise LevelFileError(f"{path}: {error}. Give a readable level file.") from None
-    except UnicodeDecodeError as error:
-        raise LevelFileError(f"{path}: byte {error.start + 1} is not UTF-8, so this is no level file.") from None
-    return parse_levels(text, str(path))
+    try:
+        text, encoding = data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:  # names of authors in an older encoding; each byte is a character of Latin-1
+        text, encoding = data.decode("latin-1"), "latin-1"
+    return replace(parse_levels(text, str(path)), encoding=encoding)

@@ -102,7 +102,12 @@ def test_a_folder_is_read_in_name_order_and_reports_every_fault(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "no level found"), (b"######\n#@$ .#\n######\xff", "byte 21 is not UTF-8"), (None, "No such file")],
+    [
+        (b"", "no level found"),
+        (b"######\n#@$ .#\n######\xff", "level 1 .line 1."),
+        (b"\x89PNG\r\n\x1a\n\xff", "no level found"),
+        (None, "No such file"),
+    ],
 )
 def test_a_file_that_is_not_a_level_file_is_refused_by_name(tmp_path, content, message):
     path = tmp_path / "levels.txt"
@@ -111,6 +116,16 @@ def test_a_file_that_is_not_a_level_file_is_refused_by_name(tmp_path, content, m
     with pytest.raises(LevelFileError, match=message) as refused:
         level_files.find_levels(path)
     assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp437", "utf-8"])
+def test_names_of_authors_in_any_encoding_are_read_and_written_with_the_same_bytes(tmp_path, encoding):
+    data = f"Author: José\r\nTitle: Été 1\r\n\r\n{ROOM}\r\n; ñ\r\n".encode(encoding)
+    (tmp_path / "levels.sok").write_bytes(data)
+    file = level_files.read_levels(tmp_path / "levels.sok")
+    assert [level.width for level in file.levels] == [level.width for level in level_files.parse_levels(ROOM).levels]
+    level_files.write_levels(tmp_path / "copy.sok", file)
+    assert (tmp_path / "copy.sok").read_bytes() == data
 
 
 def test_an_empty_folder_is_refused(tmp_path):
