@@ -6,11 +6,15 @@ import json
 import os
 import select
 import subprocess
+import threading
 import time
 from collections.abc import Generator, Sequence
 from typing import Any
 
 from envs.tools.mcp_client import MAX_MESSAGE, McpError, McpTransport, encoded, no_answer
+
+MAX_ERRORS = 4096
+"""Bytes of the end of a server's standard error that are kept for messages."""
 
 
 class StdioTransport(McpTransport):
@@ -28,10 +32,13 @@ class StdioTransport(McpTransport):
         self._buffer = b""
         try:
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
         except OSError as error:
             raise McpError(f"{self.server} cannot be started: {error.strerror}") from None
+        self._errors = b""
+        self._error_reader = threading.Thread(target=self._read_errors, name="mcp-errors", daemon=True)
+        self._error_reader.start()
 
     def send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -66,6 +73,13 @@ class StdioTransport(McpTransport):
             except subprocess.TimeoutExpired:
                 end()
         self._process.wait()
+
+    def _read_errors(self) -> None:
+        """Keep the end of what the server prints as errors; a full pipe would stop it."""
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            while part := os.read(stream.fileno(), 65_536):
+                self._errors = (self._errors + part)[-MAX_ERRORS:]
 
     @property
     def running(self) -> bool:
@@ -102,4 +116,8 @@ class StdioTransport(McpTransport):
 
     def _ended(self) -> str:
         self.close()
-        return f"{self.server} has ended with status {self._process.returncode}"
+        self._error_reader.join(1.0)  # a process that the server started may keep the pipe open
+        lines = [line.strip() for line in self._errors.decode(errors="replace").splitlines()]
+        last = next((line for line in reversed(lines) if line), "")
+        ended = f"{self.server} has ended with status {self._process.returncode}"
+        return f"{ended}: {last:.300}" if last else ended

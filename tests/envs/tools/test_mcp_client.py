@@ -68,11 +68,19 @@ def test_a_server_that_ends_during_a_call_is_an_error_with_its_status(server):
         server.call("add", {"a": 1, "b": 2})
 
 
+CHATTY = "import sys; print('x' * 300_000 + '\\nthe last line\\n\\n', file=sys.stderr); sys.exit(1)"
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         (["/nowhere/server"], "cannot be started: No such file"),
-        ([sys.executable, "-c", "pass"], "has ended with status 0"),
+        ([sys.executable, "-c", "pass"], "has ended with status 0$"),
+        (
+            [sys.executable, "-c", "import nowhere"],
+            "status 1: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+        ([sys.executable, "-c", CHATTY], "has ended with status 1: the last line$"),
         ([sys.executable, "-S", str(SERVER), "no tools"], "offers no tools"),
     ],
 )
