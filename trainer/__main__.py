@@ -13,6 +13,6 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] in ("envs", "trainer"):
         raise  # of this package itself, which no installation would bring
-    sys.exit(f"error: {missing.name} is not installed; the trainer needs: pip install 'echoscope-trainer[train]'")
+    sys.exit(f"error: {missing.name} is not installed; the trainer needs: pip install '.[train]' in its repository")
 
 sys.exit(until_reader_gone(main))

@@ -168,7 +168,7 @@ def test_the_trainer_without_its_extra_names_it(wheels: dict[str, Path], tmp_pat
     bare = Environment(tmp_path / "bare", TRAINER, wheels[TRAINER])
     missing = bare.attempt("python", "-m", "trainer", "train", "--preset", "bandit-starpo-pocket", cwd=tmp_path)
     assert missing.returncode == 1
-    assert "not installed; the trainer needs: pip install 'echoscope-trainer[train]'" in missing.stderr
+    assert "not installed; the trainer needs: pip install '.[train]' in its repository" in missing.stderr
     assert "Traceback" not in missing.stderr
 
 

@@ -69,7 +69,7 @@ def export_trajectories(run: Path, out: Path, *, splits: Sequence[Split] = SPLIT
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
-        raise MissingParquetError("Parquet needs pyarrow: pip install 'echoscope-trainer[parquet]'") from None
+        raise MissingParquetError("Parquet needs pyarrow: pip install '.[parquet]' in its repository") from None
     origin = read_origin(run)
     counts: dict[str, int] = dict.fromkeys(splits, 0)
     bytes_in_memory: dict[str, int] = dict.fromkeys(splits, 0)
