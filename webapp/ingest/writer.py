@@ -353,19 +353,26 @@ def _score(run: Run, events: Sequence[journal.GroupsScored]) -> None:
 
 
 def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
+    """Store the points in one statement, the last value of each metric and iteration; models would take most of it."""
     newest = {
-        (name, event.iteration): MetricPoint(
-            run=run, name=name, iteration=event.iteration, value=value, tokens=event.tokens or 0, seconds=event.seconds
-        )
+        (name, event.iteration): (value, event.tokens or 0, event.seconds)
         for event in events
         for name, value in event.values.items()
     }
-    MetricPoint.objects.bulk_create(
-        newest.values(),
-        update_conflicts=True,
-        unique_fields=["run", "name", "iteration"],
-        update_fields=["value", "tokens", "seconds"],
-    )
+    if not newest:
+        return
+    names, iterations = zip(*newest, strict=True)
+    values, tokens, seconds = zip(*newest.values(), strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_POINTS, [run.pk, *map(list, (names, iterations, values, tokens, seconds))])
+
+
+_INSERT_POINTS = """
+    INSERT INTO runs_metricpoint (run_id, name, iteration, value, tokens, seconds)
+    SELECT %s, * FROM unnest(%s::text[], %s::int[], %s::float8[], %s::bigint[], %s::float8[])
+    ON CONFLICT (run_id, name, iteration)
+        DO UPDATE SET value = EXCLUDED.value, tokens = EXCLUDED.tokens, seconds = EXCLUDED.seconds
+"""
 
 
 def _update_run(run: Run, event: journal.AnyEvent) -> None:
