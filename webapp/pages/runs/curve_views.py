@@ -25,7 +25,11 @@ from webapp.teams.decorators import account_optional
 @never_cache
 def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
     """All metrics of the run by section; without JavaScript their last and best values."""
-    run = get_run(request.user, slug)
+    return curves_page(request, get_run(request.user, slug))
+
+
+def curves_page(request: HttpRequest, run: Run) -> HttpResponse:
+    """The Curves tab of a run that the requester may see."""
     summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
     everything = curves.sections(summaries, summaries)
     overview, sections = curves.split_overview(everything, run.environment)

@@ -36,7 +36,7 @@ def intro(run: Run) -> str:
     )
     each = run.config.get("rollout", {}).get("group_size", 1)
     doing = "is learning" if run.iterations or run.iteration else "plays" if run.recorded is None else "works on"
-    place = run.environment and f" {run.environment}"
+    place = f" {run.environment}" if run.environment else " a task" if doing == "works on" else ""
     if run.config.get("kind") == "sft":
         return (
             f"A {size}language model {doing}{place} from demonstrations. Each square is one attempt of an evaluation. "
@@ -46,6 +46,17 @@ def intro(run: Run) -> str:
     return (
         f"A {size}language model {doing}{place}. Each square is one attempt{rows}. Click any square to watch it think."
     )
+
+
+def has_attempts(run: Run) -> bool:
+    """Whether there are attempts, or may be: of another trainer's run, once some have been sent."""
+    return run.recorded is None or run.groups.exists()
+
+
+def has_other_metrics_only(run: Run) -> bool:
+    """Whether it has metrics, and none of success and reward, which the live page and its result are about."""
+    judged = run.metrics.filter(name__in=(*CHARTS["success"], *CHARTS["reward"]))
+    return run.metrics.exists() and not judged.exists() and not run.evaluations.exists()
 
 
 def charts_without_data(run: Run) -> set[str]:

@@ -17,6 +17,7 @@ from webapp.explorer import highlights, run_result
 from webapp.live.snapshot import rollout_shape, snapshot
 from webapp.pages.run_page import run_page
 from webapp.pages.runs import live_layout
+from webapp.pages.runs.curve_views import curves_page
 from webapp.runs.access import get_run
 from webapp.runs.launch import variations
 from webapp.runs.models import Run
@@ -40,13 +41,19 @@ READERS = {
 @require_GET
 @never_cache
 def run_live(request: HttpRequest, slug: str) -> HttpResponse:
-    """Live page: rollout grid, selected trajectory, curves, Echo Trap panel; first the result of a run that ended."""
+    """Live page: rollout grid, selected trajectory, curves, Echo Trap panel; first the result of a run that ended.
+
+    A run with neither attempts nor rewards, such as one of transformers' Trainer, has its curves instead.
+    """
     run = get_run(request.user, slug)
+    has_attempts = live_layout.has_attempts(run)
+    if not has_attempts and live_layout.has_other_metrics_only(run):
+        return curves_page(request, run)
     result = run_result.of_run(run)
     context = {
         "wall_shape": rollout_shape(run),
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
-        "intro": "" if live_layout.INTRO_COOKIE in request.COOKIES else live_layout.intro(run),
+        "intro": live_layout.intro(run) if has_attempts and live_layout.INTRO_COOKIE not in request.COOKIES else "",
         "charts_without_data": live_layout.charts_without_data(run),
     } | (_result_context(request, run, result) if result else {})
     return run_page(request, run, "run", "runs/live.html", **context)

@@ -300,3 +300,44 @@ def test_settings_of_our_own_trainer_stay_settings(people: People, tmp_path: Pat
     run = recorded(tmp_path / "run", people, config=RunConfig().model_dump(mode="json") | {"of_a_later_version": 1})
     assert run.recorded is None
     assert run.config["rollout"]["groups"] == 8
+
+
+def sent(folder: Path, people: People) -> Run:
+    call_command("import_journal", str(folder), "--team", people.team.slug, "--user", "ada")
+    return Run.objects.get()
+
+
+def test_a_run_without_attempts_has_its_curves_in_place_of_the_wall(
+    people: People, who: Visitors, tmp_path: Path
+) -> None:
+    recorder = echoscope.init("Fine-tuning", folder=tmp_path)
+    for step in (1, 2, 3):
+        recorder.log({"loss": 1 / step, "eval_loss": 2 / step, "policy/grad_norm": 1.0}, iteration=step)
+    run = sent(tmp_path, people)
+    page = who.owner.get(f"/runs/{run.slug}/").content.decode()
+    assert "eval_loss" in page
+    assert "data-curves=" in page
+    for words in ("Click any square", "0 tasks", "No attempts", "Nothing to judge"):
+        assert words not in page
+    recorder.trajectory(prompt="p", iteration=4, environment="Sums").finish(success=True)
+    call_command("import_journal", "--run", run.slug, str(tmp_path))
+    assert "Click any square" in who.owner.get(f"/runs/{run.slug}/").content.decode()
+
+
+def test_an_evaluation_without_attempts_is_not_introduced_by_squares(
+    people: People, who: Visitors, tmp_path: Path
+) -> None:
+    recorder = echoscope.init("Evaluated", folder=tmp_path)
+    recorder.evaluation("GSM8K", iteration=0, prompts=4, trajectories=4, successes=3)
+    recorder.finish()
+    run = sent(tmp_path, people)
+    page = who.owner.get(f"/runs/{run.slug}/").content.decode()
+    assert "Click any square" not in page
+    assert "75" in page
+
+
+def test_a_run_without_an_environment_works_on_a_task(people: People, who: Visitors, tmp_path: Path) -> None:
+    echoscope.init("Chats", folder=tmp_path).trajectory(prompt="p").finish(success=None)
+    run = sent(tmp_path, people)
+    Run.objects.update(environment="")
+    assert "A language model works on a task. Each square" in who.owner.get(f"/runs/{run.slug}/").content.decode()
