@@ -45,9 +45,14 @@ def shown_state(state: str, requested: str) -> str:
     return REQUESTS.get(requested, state) if state in HELD else state
 
 
+MANY_DIGITS = 1e15
+"""From here on, digits before the point would be noise; as in static/js/ui/formatting.js."""
+
+
 def number(value: float, digits: int = 2) -> str:
-    """Fixed digits with a true minus sign."""
-    return f"{value:.{digits}f}".replace("-", "−")
+    """Fixed digits with a true minus sign; very large numbers with their power of ten."""
+    text = f"{value:.{digits}f}" if abs(value) < MANY_DIGITS else f"{value:.2e}"
+    return text.replace("-", "−")
 
 
 def large(value: float) -> str:
@@ -62,7 +67,7 @@ def signed(value: float | None) -> str:
     if value is None:
         return "–"
     size = abs(value)
-    text = f"{size:.0f}" if size >= 100 else re.sub(r"0$", "", f"{size:.2f}")
+    text = f"{size:.0f}" if 100 <= size < MANY_DIGITS else re.sub(r"0$", "", number(size))
     if float(text) == 0:
         return text
     return ("−" if value < 0 else "+") + text

@@ -39,17 +39,21 @@ const UPDATE_STAGES = /** @type {Record<string, string>} */ ({
 
 const ITERATION_PHASES = ["rollout", "update", "evaluate", "checkpoint"];
 
+/** From here on, digits before the point would be noise; as in webapp/core/formatting.py. */
+const MANY_DIGITS = 1e15;
+
 /**
  * @param {number} value
  * @param {number} [digits] after the point
  */
 export function number(value, digits = 2) {
-  return value.toFixed(digits).replace("-", "−");
+  return (Math.abs(value) < MANY_DIGITS ? value.toFixed(digits) : value.toExponential(2)).replace("-", "−");
 }
 
 /** A reward with its sign: one decimal, a second one only where it is needed (0.15). @param {number} value */
 export function signed(value) {
-  const text = Math.abs(value) >= 100 ? Math.abs(value).toFixed(0) : Math.abs(value).toFixed(2).replace(/0$/, "");
+  const size = Math.abs(value);
+  const text = size >= 100 && size < MANY_DIGITS ? size.toFixed(0) : number(size).replace(/0$/, "");
   if (Number(text) === 0) return text;
   return (value < 0 ? "−" : "+") + text;
 }

@@ -79,7 +79,7 @@ PHASES: list[dict[str, Any]] = [
 ]
 LONG = RunLength(200)
 LENGTHS = [LONG, RunLength(0), *(RunLength(12, at, 1260, 0.2) for at in (-1260, -60, 0, 5)), RunLength(12, -1, 1, 0.5)]
-NUMBERS = [0, -0.0, 0.004, -0.004, -0.1, 10.9, -1, 2.345, 99.999, -123.4, 1e-9]
+NUMBERS = [0, -0.0, 0.004, -0.004, -0.1, 10.9, -1, 2.345, 99.999, -123.4, 1e-9, 123_456_789, 1e15, -1e308]
 SHARES = [0, 0.004, 0.2969, 0.5, 0.9999, 1]
 SECONDS = [0.2, 1, 59, 89, 90, 91, 600, 5399, 5400, 7261, 86_400, 172_799, 200_000, 10_000_000]
 LOST = {"turn": 1, "action": 2, "reason": "the box is in a corner"}
@@ -164,6 +164,7 @@ def test_numbers_of_a_column_have_the_same_decimals() -> None:
 def test_browser_and_server_format_identically() -> None:
     expression = """({
         signed: data.numbers.map(signed),
+        fixed: data.numbers.map((value) => number(value, 1)),
         shares: data.shares.map(percent),
         durations: data.seconds.map(duration),
         outcomes: data.outcomes.map(outcome),
@@ -185,6 +186,8 @@ def test_browser_and_server_format_identically() -> None:
         },
     )
     assert formatted["signed"] == [formatting.signed(value) for value in NUMBERS]
+    assert formatted["fixed"][-3:] == [formatting.number(value, 1) for value in NUMBERS[-3:]]
+    assert formatted["fixed"][-1] == "−1.00e+308"
     assert formatted["shares"] == [formatting.percent(share) for share in SHARES]
     assert formatted["durations"] == [formatting.duration(value) for value in SECONDS]
     assert formatted["outcomes"] == [formatting.outcome(**result) for result in OUTCOMES]  # type: ignore[arg-type]
