@@ -72,7 +72,7 @@ class Transport:
                 )
             except httpx.TransportError as error:
                 if last:
-                    raise Unreachable(f"{self.url} is unreachable ({error or type(error).__name__}).") from error
+                    raise _unreachable(self.url, error) from error
                 self._wait(attempt, None)
                 continue
             if response.status_code in RETRY_STATUSES and not last:
@@ -115,7 +115,7 @@ class Transport:
                     raise _exception(self.url, response)
                 yield from response.iter_bytes()
         except httpx.TransportError as error:
-            raise Unreachable(f"{self.url} is unreachable ({error or type(error).__name__}).") from error
+            raise _unreachable(self.url, error) from error
 
     def _wait(self, attempt: int, retry_after: str | None) -> None:
         if retry_after and retry_after.isdecimal():
@@ -129,6 +129,11 @@ def _query_value(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return list(value) if isinstance(value, list | tuple) else value
+
+
+def _unreachable(url: str, error: httpx.TransportError) -> Unreachable:
+    advice = " It does not answer as a site with HTTPS: try http:// instead." if "WRONG_VERSION" in str(error) else ""
+    return Unreachable(f"{url} is unreachable ({error or type(error).__name__}).{advice}")
 
 
 def _exception(url: str, response: httpx.Response) -> Exception:

@@ -242,3 +242,12 @@ def test_an_address_without_http_is_refused_before_any_request(address: str) -> 
 def test_an_address_with_an_invalid_port_is_refused() -> None:
     with pytest.raises(InvalidAddress, match="Invalid port: 'eight'"):
         Client("http://localhost:eight", "es_x")
+
+
+def test_a_site_without_https_is_named_as_such(live_server: LiveServer) -> None:
+    address = live_server.url.replace("http://", "https://")
+    with (
+        Client(address, "es_x", sleep=lambda seconds: None) as client,
+        pytest.raises(Unreachable, match="does not answer as a site with HTTPS: try http:// instead"),
+    ):
+        client.me()
