@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-MAX_SETTINGS = 96 * 1024
-"""Characters of JSON. A site does not import a run whose configuration has more than 128 KiB."""
+from echoscope.recording.settings_size import shortened
+
 MAX_SUITE = 100
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|headers|password|secret|(access|auth)[_-]token)", re.IGNORECASE)
 _NO_MODEL = ("", "none", "none/none")
 """What Inspect writes for a task that has no model."""
-_WHOLE, _KEPT = 300, 200
-"""Characters up to which a value stays whole in settings that are too long, and those kept of a longer one."""
 
 
 @dataclass(frozen=True)
@@ -125,29 +122,6 @@ class InspectHeaders:
             where: {name: value for name, value in one.items() if name not in shared} for where, one in every.items()
         }
         return shortened(shared | ({"logs": own} if any(own.values()) else {}))
-
-
-def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings within MAX_SETTINGS, with the beginnings of their longest values, such as the ids of all samples."""
-    result: dict[str, Any] = copy.deepcopy(dict(settings))
-    for places in (list(_leaves(result)), [(result, name) for name in result]):
-        excess = len(_text(result)) - MAX_SETTINGS
-        for holder, name in sorted(places, key=lambda place: len(_text(place[0][place[1]])), reverse=True):
-            text = _text(holder[name])
-            if excess <= 0 or len(text) <= _WHOLE:
-                break
-            holder[name] = f"{text[:_KEPT]}… (cut, {len(text):,} characters)"
-            excess -= len(text) - len(_text(holder[name]))
-    return result
-
-
-def _leaves(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Holder and name of each value that is no object and holds none."""
-    for name, part in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(part, dict) or (isinstance(part, list) and any(isinstance(item, dict) for item in part)):
-            yield from _leaves(part)
-        else:
-            yield value, name
 
 
 def _public(value: Any) -> Any:

@@ -58,6 +58,8 @@ def inspect_attempts(record: Record, options: ImportOptions, headers: InspectHea
         raise record.fail(
             "the log has no samples", "It is a header alone: name the whole log, or rerun with --log-samples."
         )
+    if not samples:
+        raise record.fail(f"the evaluation ended before any of its samples (status {record.fields['status']})")
     header = InspectHeader.of_log(record.where, record.fields)
     for number, sample in enumerate(samples, 1):
         yield _attempt(Record(record.file, f"sample {number}", sample), header, options, headers)

@@ -31,7 +31,7 @@ from echoscope.recording.journal_writer import JournalWriter
 from echoscope.recording.json_values import as_json, number_in, text_of
 from echoscope.recording.live_upload import LiveUpload
 from echoscope.recording.recorded_actions import board_record, items_in
-from echoscope.recording.settings_size import fitting_settings
+from echoscope.recording.settings_size import MAX_SETTINGS, shortened
 from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
 from echoscope.recording.trajectory import Trajectory
@@ -154,7 +154,7 @@ class Recorder:
         settings: dict[str, Any] = {
             "name": values.short("title", title, MAX_TITLE),
             "tags": [values.short("a tag", tag) for tag in items_in(tags)[:MAX_TAGS]],
-            "recorded": fitting_settings(as_json(given_settings), values),
+            "recorded": self._fitting(as_json(given_settings), values),
         }
         if self._environment:
             settings["environment"] = {"name": self._environment}
@@ -173,6 +173,16 @@ class Recorder:
             )
         except Exception as error:  # noqa: BLE001 - a journal without its first event cannot be read
             writer.give_up(error)
+
+    def _fitting(self, settings: dict[str, Any], values: CallValues) -> dict[str, Any]:
+        """The settings, cut with a warning where sites would not store them."""
+        if (short := shortened(settings)) != settings:
+            values.warn(
+                "config",
+                f"The settings have more than the {MAX_SETTINGS:,} characters that sites store: their longest values "
+                "are cut.",
+            )
+        return short
 
     @harmless
     def _send(self, url: str, token: str) -> None:

@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from echoscope.recording.call_values import CallValues
-
-MAX_SETTINGS_BYTES = 120 * 1024
-"""Of 128 KiB for the whole configuration (webapp/ingest/imports.py), with title, tags and environment."""
-
-
-def fitting_settings(settings: dict[str, Any], values: CallValues) -> dict[str, Any]:
-    """The settings, the largest values replaced by their size until the rest fits, with a warning that names them."""
-    left_out: list[str] = []
-    while (size := _size(settings)) > MAX_SETTINGS_BYTES:
-        path = _path_of_largest(settings)
-        settings = _replaced(settings, path)
-        left_out.append(".".join(path))
-        if _size(settings) >= size:  # nothing large is left, only very many settings
-            return {"left out": f"{size:,} bytes of settings"}
-    if left_out:
-        values.warn(
-            "config",
-            f"The settings have more than the {MAX_SETTINGS_BYTES:,} bytes that sites store: {', '.join(left_out):.200}"
-            " is left out.",
-        )
-    return settings
+MAX_SETTINGS = 96 * 1024
+"""Characters of JSON. A site does not import a run whose configuration has more than 128 KiB."""
+_WHOLE, _KEPT = 300, 200
+"""Characters up to which a value stays whole in settings that are too long, and those kept of a longer one."""
 
 
-def _size(value: Any) -> int:
-    return len(json.dumps(value))
+def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings within MAX_SETTINGS, with the beginnings of their longest values, such as the ids of all samples."""
+    result: dict[str, Any] = copy.deepcopy(dict(settings))
+    for places in (list(_leaves(result)), [(result, name) for name in result]):
+        excess = len(_text(result)) - MAX_SETTINGS
+        for holder, name in sorted(places, key=lambda place: len(_text(place[0][place[1]])), reverse=True):
+            text = _text(holder[name])
+            if excess <= 0 or len(text) <= _WHOLE:
+                break
+            holder[name] = f"{text[:_KEPT]}… (cut, {len(text):,} characters)"
+            excess -= len(text) - len(_text(holder[name]))
+    size = len(_text(result))
+    return result if size <= MAX_SETTINGS else {"left out": f"{len(result):,} settings, {size:,} characters"}
 
 
-def _path_of_largest(settings: dict[str, Any]) -> list[str]:
-    """The path to the innermost value that has more than half of the settings around it."""
-    path: list[str] = []
-    inner: Any = settings
-    while isinstance(inner, dict) and inner:
-        name = max(inner, key=lambda name: _size(inner[name]))
-        if path and _size(inner[name]) < _size(inner) // 2:
-            break
-        path.append(name)
-        inner = inner[name]
-    return path
+def _leaves(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Holder and name of each value that is no object and holds none."""
+    for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(part, dict) or (isinstance(part, list) and any(isinstance(item, dict) for item in part)):
+            yield from _leaves(part)
+        else:
+            yield value, name
 
 
-def _replaced(settings: dict[str, Any], path: list[str]) -> dict[str, Any]:
-    name, *rest = path
-    inner = _replaced(settings[name], rest) if rest else f"[left out: {_size(settings[name]):,} bytes]"
-    return settings | {name: inner}
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

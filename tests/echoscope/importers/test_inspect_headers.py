@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.importing import import_files
-from echoscope.importers.inspect_headers import MAX_SETTINGS, InspectHeader, InspectHeaders, shortened
+from echoscope.importers.inspect_headers import InspectHeader, InspectHeaders
 from echoscope.importers.records import ImportFailed
 from tests.webapp.conftest import People
 from trainer.journal.events import AnyEvent
@@ -197,24 +197,10 @@ def test_names_of_suites_fit_a_site_and_differ() -> None:
     assert names[0] != names[1]
 
 
-def test_settings_that_a_site_would_refuse_are_cut_where_they_are_longest() -> None:
-    ids = [f"sample-{number}" for number in range(20_000)]
-    steps = [{"solver": "system_message", "params": {"template": "x" * 200_000}}, {"solver": "generate"}]
-    settings = {"model": "m", "dataset": {"name": "d", "sample_ids": ids}, "plan": {"steps": steps}}
-    short = shortened(settings)
-    assert len(json.dumps(short)) < MAX_SETTINGS
-    assert short["model"] == "m"
-    assert short["dataset"]["name"] == "d"
-    assert short["dataset"]["sample_ids"].startswith('["sample-0", ')
-    assert short["plan"]["steps"][0]["params"]["template"].endswith("… (cut, 200,000 characters)")
-    assert short["plan"]["steps"][1] == {"solver": "generate"}
-    assert settings["dataset"] == {"name": "d", "sample_ids": ids}
-
-
-def test_many_small_settings_are_cut_as_a_whole() -> None:
-    short = shortened({"model": "m", "task_args": {f"argument_{number}": number for number in range(20_000)}})
-    assert short["model"] == "m"
-    assert len(json.dumps(short)) < MAX_SETTINGS
+def test_a_cancelled_log_says_that_no_sample_ended(tmp_path: Path) -> None:
+    log = log_of() | {"status": "cancelled", "samples": []}
+    with pytest.raises(ImportFailed, match=r"the evaluation ended before any of its samples \(status cancelled\)"):
+        import_files([written(tmp_path / "a.json", log)], tmp_path / "run")
 
 
 def test_a_later_log_that_is_damaged_leaves_nothing_behind(tmp_path: Path) -> None:
