@@ -13,10 +13,10 @@ from django.views.decorators.http import require_GET
 
 from webapp.core.formatting import no_formula
 from webapp.pages.curve_data import curves_response, requested_names
-from webapp.pages.run_page import run_page
-from webapp.runs import curves, echo_trap
+from webapp.pages.runs.curves_page import curves_page
+from webapp.runs import curves
 from webapp.runs.access import get_run
-from webapp.runs.models import Checkpoint, Run
+from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
 
 
@@ -26,35 +26,6 @@ from webapp.teams.decorators import account_optional
 def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
     """All metrics of the run by section; without JavaScript their last and best values."""
     return curves_page(request, get_run(request.user, slug))
-
-
-def curves_page(request: HttpRequest, run: Run) -> HttpResponse:
-    """The Curves tab of a run that the requester may see."""
-    summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
-    everything = curves.sections(summaries, summaries)
-    overview, sections = curves.split_overview(everything, run.environment)
-    checkpoints = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
-    bands = echo_trap.all_bands(run)
-    return run_page(
-        request,
-        run,
-        "run-curves",
-        "runs/curves.html",
-        everything=everything,
-        overview=overview,
-        sections=sections,
-        catalog=curves.catalog(everything),
-        extent=curves.extent(summaries.values()),
-        bands=bands,
-        band_words=echo_trap.bands_text(bands),
-        checkpoints=checkpoints,
-        marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints},
-    )
-
-
-def _warmup_band(run: Run) -> list[dict[str, Any]]:
-    """The iterations of the warm-up on demonstrations as a band of the charts; empty without one."""
-    return [{"state": "warmup", "from": -run.warmup_steps, "to": 0}] if run.warmup_steps else []
 
 
 @account_optional

@@ -17,7 +17,7 @@ from webapp.explorer import highlights, run_result
 from webapp.live.snapshot import rollout_shape, snapshot
 from webapp.pages.run_page import run_page
 from webapp.pages.runs import live_layout
-from webapp.pages.runs.curve_views import curves_page
+from webapp.pages.runs.curves_page import curves_page
 from webapp.runs.access import get_run
 from webapp.runs.launch import variations
 from webapp.runs.models import Run
