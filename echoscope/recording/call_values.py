@@ -112,15 +112,15 @@ class CallValues:
         )
         return None
 
-    def choice(self, name: str, value: Any, known: Sequence[str]) -> str:
-        """One of the known texts; the first of them for any other value."""
+    def choice(self, name: str, value: Any, known: Sequence[str], nearest: str = "") -> str:
+        """One of the known texts; for any other value the nearest one, by default the first."""
         if isinstance(value, str) and value in known:
             return str.__str__(value)
-        others = ", ".join(map(repr, known))
+        nearest, others = nearest or known[0], ", ".join(map(repr, known))
         self.warn(
-            name, f"{name} of {self._call}() is {_shown(value)} and is recorded as {known[0]!r}: pass one of {others}."
+            name, f"{name} of {self._call}() is {_shown(value)} and is recorded as {nearest!r}: pass one of {others}."
         )
-        return known[0]
+        return nearest
 
     def split(self, value: Any) -> Split:
         """The split, also by other names such as “validation”."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
@@ -9,12 +10,14 @@ from typing import Any, Literal, Self, get_args
 from echoscope.recording.call_values import CallValues
 from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.journal_writer import JournalWriter
-from echoscope.recording.json_values import as_json
+from echoscope.recording.json_values import as_json, text_of
 from echoscope.recording.observation_images import ImageInput, Reference, store_images
 from echoscope.recording.recorded_actions import MAX_ACTIONS, action_record, board_record, items_in
 from echoscope.recording.tool_calls import action_of, read_calls
 
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
+_CUT = re.compile(r"time|trunc|limit|length|max|abort|cut", re.IGNORECASE)
+"""Words for an end from outside, of which `truncated` is the nearest."""
 MAX_TURNS = 1000
 """Turns of a trajectory that a site stores."""
 MAX_TURN_TOKENS = 2_000_000
@@ -162,11 +165,12 @@ class Trajectory:
         if not self._announced:
             return
         values = CallValues(self.warnings, "finish")
+        nearest = "truncated" if _CUT.search(text_of(end)) else "terminated"
         self._writer.write(
             "trajectory_finished",
             trajectory=self.key,
             success=values.flag("success", success),
-            end=values.choice("end", end, get_args(End)),
+            end=values.choice("end", end, get_args(End), nearest),
             total_reward=values.number("total_reward", self._reward if total_reward is None else total_reward),
             turns=self._turns,
             actions=self._actions,

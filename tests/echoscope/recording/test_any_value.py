@@ -261,7 +261,7 @@ def test_what_no_site_takes_is_converted_and_named_at_the_call(tmp_path: Path) -
         run.log({"train": {"loss": 1.0}}, iteration=1_732_700_000)
     said = "\n".join(messages)
     assert "state of turn() is of type dict, and its text is recorded: pass a text." in said
-    assert "end of finish() is 'timeout' and is recorded as 'terminated': pass one of 'terminated', 'turns'" in said
+    assert "end of finish() is 'timeout' and is recorded as 'truncated': pass one of" in said
     assert "iteration of group() is -1 and is recorded as not known: pass a whole number from 0" in said
     assert "iteration of log() is 1.7327e+09 and is recorded as not known" in said
     (turned,) = recorded(tmp_path, "turn")
