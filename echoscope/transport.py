@@ -21,7 +21,7 @@ def check_address(url: str) -> None:
     """Raise InvalidAddress unless it is one of HTTP: requests to it would be retried as if the site were away."""
     try:
         parts = httpx.URL(url)
-    except httpx.InvalidURL as error:
+    except (httpx.InvalidURL, TypeError) as error:
         raise InvalidAddress(f"{url!r} is no address of a site: {error}.") from None
     if parts.scheme not in ("http", "https") or not parts.host:
         raise InvalidAddress(

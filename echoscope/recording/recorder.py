@@ -70,6 +70,7 @@ def init(
             ones is superseded. 0: all of it is. Omitted: the last iteration with metrics, with a warning if there is a
             run in the folder already.
         url, token: of a site, to which the journal is sent while it grows; omitted: nothing is sent.
+
     Nothing else of the recorder raises: a folder that cannot be written is a RuntimeWarning as well.
 
     Raises:
@@ -83,7 +84,7 @@ def init(
         raise ValueError("give both url and token of a site, or neither to record without one")
     if url is not None:
         check_address(url)
-    place = Path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
+    place = _path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
     recorder = Recorder(JournalWriter(place), environment)
     recorder.begin(title, config, iterations, from_iteration, tags)
     if url is not None and token is not None:
@@ -93,8 +94,16 @@ def init(
 
 def attach(folder: str | Path, *, environment: str = "") -> Recorder:
     """The run in a folder, for another process of the same run. Where init() has not begun it, nothing is recorded."""
-    place = Path(folder)
-    return Recorder(JournalWriter(place, begun=True), environment)
+    return Recorder(JournalWriter(_path(folder), begun=True), environment)
+
+
+def _path(folder: Any) -> Path:
+    return folder if isinstance(folder, Path) else Path(text_of(folder))
+
+
+def _unrecorded_trajectory(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trajectory:
+    unannounced: Trajectory = recorder._unannounced()
+    return unannounced
 
 
 def _unrecorded(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Trajectory]:
@@ -134,7 +143,7 @@ class Recorder:
         if error is None:
             self.finish()
         else:
-            self.finish(reason="error", message=f"{type(error).__name__}: {error}")
+            self.finish(reason="error", message=f"{type(error).__name__}: {text_of(error)}")
 
     def begin(
         self, title: Any, config: Any = None, iterations: Any = 0, from_iteration: Any = None, tags: Any = ()
@@ -282,6 +291,7 @@ class Recorder:
         announced = [Trajectory(self._writer, member) for member in members]
         return announced + [self._unannounced() for _ in range(count - len(members))]
 
+    @harmless_or(_unrecorded_trajectory)
     def trajectory(self, *, prompt: str | None = "", iteration: int | None = None, **group: Any) -> Trajectory:
         """Begin a group of one trajectory, for evaluations and loops without groups; for the arguments see `group`."""
         return self.group(1, prompt=prompt, iteration=iteration, **group)[0]

@@ -57,7 +57,7 @@ class Trajectory:
         if error is None:
             self.finish(success=None)
         else:
-            self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {error}")
+            self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {text_of(error)}")
 
     @harmless
     def turn(

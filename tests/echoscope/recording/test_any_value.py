@@ -137,7 +137,12 @@ CALLS: dict[str, Call] = {
     "finish(message=)": lambda run, attempt, value: run.finish(message=value),
     "finish(summary=)": lambda run, attempt, value: run.finish(summary=value),
     "finish(timeout=)": lambda run, attempt, value: run.finish(timeout=value),
-    "no such argument": lambda run, attempt, value: (run.log(), run.group(), run.evaluation("S", value)),  # type: ignore[call-arg]
+    "no such argument": lambda run, attempt, value: (
+        run.log(),
+        run.group(),
+        run.trajectory(value).turn(value),  # type: ignore[call-arg,func-returns-value]
+        run.evaluation("S", value),  # type: ignore[call-arg]
+    ),
 }
 
 
@@ -326,6 +331,28 @@ def test_more_turns_actions_and_members_than_sites_store_are_left_out(run: Run, 
 def test_every_value_has_json_that_can_be_sent(value: Any) -> None:
     text = json.dumps(as_json(value), ensure_ascii=False, allow_nan=False)
     assert json.loads(text.encode()) == as_json(json.loads(text))
+
+
+class Unspeakable(Exception):
+    __str__ = Speechless.__str__
+
+
+def test_an_error_without_a_text_ends_its_attempt_and_is_raised_itself(tmp_path: Path) -> None:
+    run = echoscope.init("Errors", folder=tmp_path)
+    with pytest.raises(Unspeakable), run, run.trajectory(prompt="p"):
+        raise Unspeakable
+    assert recorded(tmp_path, "trajectory_finished")[0].error == "Unspeakable: [Unspeakable]"
+    assert recorded(tmp_path, "run_finished")[0].reason == "error"
+
+
+def test_a_folder_may_be_anything_that_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (7, "text", b"bytes", np.int64(8), Path("path"), None):
+        run = echoscope.init("Folder", folder=folder)  # type: ignore[arg-type]
+        run.log({"loss": 1.0})
+        assert len(list(read(run.folder / "journal.jsonl"))) == 2
+    with pytest.raises(ValueError, match="is no address of a site"):
+        echoscope.init("Folder", folder="text", url=7, token="es_x")  # type: ignore[arg-type]
 
 
 def test_calls_after_the_end_are_named_once(tmp_path: Path) -> None:
