@@ -129,7 +129,7 @@ class EchoscopeRewards:
             async def awaited(*args: Any, **kwargs: Any) -> Any:
                 result: Awaitable[Any] = function(*args, **kwargs)
                 rewards = await result
-                self._note(number, rewards, kwargs)
+                self._record_completions(number, rewards, kwargs)
                 return rewards
 
             return awaited
@@ -137,14 +137,14 @@ class EchoscopeRewards:
         @functools.wraps(function, updated=())
         def called(*args: Any, **kwargs: Any) -> Any:
             rewards = function(*args, **kwargs)
-            self._note(number, rewards, kwargs)
+            self._record_completions(number, rewards, kwargs)
             return rewards
 
         called.__name__ = self._names[number]
         return called
 
     @harmless
-    def _note(self, number: int, rewards: Sequence[Any], given: dict[str, Any]) -> None:
+    def _record_completions(self, number: int, rewards: Sequence[Any], given: dict[str, Any]) -> None:
         """Keep the rewards of one function; with those of all, record the completions."""
         self._rewards[number] = list(rewards)
         if len(self._rewards) < len(self._names):

@@ -56,7 +56,7 @@ def harmless_or(otherwise: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
             try:
                 return method(self, *args, **kwargs)
             except Exception as error:  # noqa: BLE001 - whatever it is, the training of the caller goes on
-                self.warnings.failed(method.__name__, error)
+                self.warnings.failed(method.__name__.lstrip("_"), error)
                 return otherwise(self, args, kwargs)
 
         return cast(Method, called)
