@@ -66,6 +66,9 @@ def test_a_run_of_the_real_grpo_trainer_has_the_curves_of_the_live_page(tmp_path
         }
         assert live | {"grad_norm", "reward_std"} <= set(values)
         assert values["reward/mean"] == pytest.approx(values["reward"]) == pytest.approx(values["success/rate"])
+        members = {key for group in trained if group.iteration == iteration for key in group.members}
+        ends = [end.end for end in recorded["trajectory_finished"] if end.trajectory in members]
+        assert ends.count("truncated") / len(ends) == pytest.approx(values["completions/clipped_ratio"])
     records = [end.extra["record"]["room"] for end in recorded["trajectory_finished"]]
     assert set(records) <= set(range(8))
     assert len(records) == 32
