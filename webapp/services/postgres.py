@@ -28,6 +28,7 @@ SETTINGS = {
     "unix_socket_directories": "",
     "max_connections": "100",
     "shared_buffers": "64MB",
+    "dynamic_shared_memory_type": "mmap",  # files in its folder; trainers of the same account can open /dev/shm
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "256MB",
