@@ -6,6 +6,7 @@ within milliseconds. Also finds and kills trainers that outlived their superviso
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -20,6 +21,8 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 INTERRUPTED = 75  # equals the one in trainer.journal.protocol, which a script of the standard library cannot import
 KILL_TIMEOUT = 10.0
+OOM_SCORE = "500"
+"""Of 1000: where memory runs out, Linux ends a trainer, which resumes, before the database or the web server."""
 TAG = "ECHOSCOPE_TRAINER"
 """Environment variable of a trainer and all that it started, also where these are in sessions of their own."""
 
@@ -125,6 +128,8 @@ def main(parent: int, pid_file: Path, file_bytes: int, command: list[str]) -> No
     """Become the trainer, which writes private files of at most `file_bytes` (0: no limit), and no cores."""
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):  # no Linux, or a container that forbids it
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Limits of each run on this worker, set by its operator: memory, disk, processes and time.
+"""Limits of each run on this worker: memory, disk, processes and time. Its operator can change each of them.
 
 Memory is watched instead of limited by the kernel: RLIMIT_AS counts addresses, and CUDA reserves many times what it
 uses. RLIMIT_NPROC would count all processes of the account, those of the site included.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainer.memory.available import available_memory
 from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.worker import parent_guard
 
@@ -42,12 +43,20 @@ class RunLimits:
     seconds: float = 0
 
 
-DEFAULTS = {
-    "ECHOSCOPE_RUN_MEMORY_GB": 0,
-    "ECHOSCOPE_RUN_DISK_GB": 1000,
-    "ECHOSCOPE_RUN_FILE_GB": 0,
-    "ECHOSCOPE_RUN_PROCESSES": 10_000,
-    "ECHOSCOPE_RUN_HOURS": 0,
+def _memory_share() -> float:
+    """Most of this machine's memory, or of the container's, in GB; 0 if it is unknown."""
+    memory = available_memory()
+    return round(MEMORY_SHARE * memory[1] / GB, 1) if memory else 0
+
+
+MEMORY_SHARE = 0.9
+"""Of the machine: a run that needs more would bring the system to end one of the site's programs instead."""
+DEFAULTS: dict[str, Callable[[], float]] = {
+    "ECHOSCOPE_RUN_MEMORY_GB": _memory_share,
+    "ECHOSCOPE_RUN_DISK_GB": lambda: 1000,
+    "ECHOSCOPE_RUN_FILE_GB": lambda: 0,
+    "ECHOSCOPE_RUN_PROCESSES": lambda: 10_000,
+    "ECHOSCOPE_RUN_HOURS": lambda: 720,
 }
 
 
@@ -64,7 +73,7 @@ def configured_limits(environ: Mapping[str, str] = os.environ) -> RunLimits:
 
 
 def _number(environ: Mapping[str, str], name: str) -> float:
-    text = environ.get(name, "").strip() or str(DEFAULTS[name])
+    text = environ.get(name, "").strip() or str(DEFAULTS[name]())
     try:
         value = float(text)
     except ValueError:

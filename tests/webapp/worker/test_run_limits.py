@@ -19,7 +19,7 @@ from tests.webapp.worker.test_supervisor import INTERVALS, act, eventually, fres
 from trainer.journal.protocol import DISK_FULL
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
-from webapp.worker import parent_guard
+from webapp.worker import parent_guard, run_limits
 from webapp.worker.run_limits import LimitMonitor, RunLimits, configured_limits, folder_bytes, memory_bytes
 from webapp.worker.run_limits import process_tree as tree
 from webapp.worker.supervisor import Command, supervise
@@ -37,8 +37,12 @@ def script(code: str) -> Command:
 
 
 class TestVariables:
-    def test_without_variables_only_generous_limits_apply(self) -> None:
-        assert configured_limits({}) == RunLimits(disk=10**12, processes=10_000)
+    def test_without_variables_a_run_has_most_of_the_machine_and_a_month(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(run_limits, "available_memory", lambda: (1, 200 * 10**9))
+        expected = RunLimits(memory=180 * 10**9, disk=10**12, processes=10_000, seconds=30 * 24 * 3600)
+        assert configured_limits({}) == expected
+        monkeypatch.setattr(run_limits, "available_memory", lambda: None)
+        assert configured_limits({}) == replace(expected, memory=0)
 
     def test_each_limit_has_a_variable_and_zero_switches_it_off(self) -> None:
         names = ("MEMORY_GB", "DISK_GB", "FILE_GB", "PROCESSES", "HOURS")
@@ -177,6 +181,11 @@ class TestEndedRuns:
         for name, value in {"MEMORY_GB": "50", "DISK_GB": "1", "FILE_GB": "1", "HOURS": "1"}.items():
             monkeypatch.setenv(f"ECHOSCOPE_RUN_{name}", value)
         assert supervise(take(run), command=act("train"), intervals=FREQUENT) == "finished"
+
+    def test_memory_that_runs_out_ends_a_trainer_before_other_programs(self, run: Run) -> None:
+        show = script("open(folder + '/score', 'w').write(open('/proc/self/oom_score_adj').read())")
+        supervise(take(run), command=show, intervals=INTERVALS)
+        assert (run.folder / "score").read_text().strip() == parent_guard.OOM_SCORE
 
     def test_files_of_a_run_are_private_and_it_leaves_no_core(self, run: Run) -> None:
         show = script(
