@@ -15,7 +15,12 @@ _TIMEOUT = 5.0  # seconds
 
 @cache
 def source_commit() -> str:
-    """The commit of this installation, with `+changes` where files differ from it; "" if it is unknown."""
+    """The commit that this process was started from, with `+changes` where files differ; "" if it is unknown."""
+    return current()
+
+
+def current() -> str:
+    """The commit of the sources as they are now; a long-lived process may have loaded earlier ones."""
     if configured := os.environ.get(VARIABLE, "").strip():
         return configured
     return commit_of(_ROOT)

@@ -19,6 +19,7 @@ from webapp.services.child_process import NotReady, tail
 from webapp.services.lock import Lock
 from webapp.services.process_supervisor import ProcessSupervisor
 from webapp.services.unprivileged_user import child_setup
+from webapp.worker.sandbox import trainer_sandbox
 
 FIRST_PORT = 8000
 SPACE_FOR_FIRST_START = 200_000_000
@@ -222,6 +223,8 @@ def announce(url: str, facts: dict[str, str], home: Path, options: Options) -> N
         print(f"  Open this once to log in:  {first}")
     if "username" in facts:
         print(f"  or log in as {facts['username']} with the password {facts['password']}")
+    for weakness in trainer_sandbox.weaknesses():
+        print(f"  {weakness}")
     print(f"  Logs are in {home / 'log'}. Ctrl-C stops everything; nothing is lost.\n", flush=True)
     if options.open_browser and has_display():
         webbrowser.open(first)

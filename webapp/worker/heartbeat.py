@@ -189,6 +189,9 @@ def select_queues(sender: str, instance: Any, **kwargs: Any) -> None:
     runs_per_gpu()  # an invalid value must end the worker here, not in its thread or at each run
     trainer_environment.named_by_operator(os.environ)
     run_limits.configured_limits()
+    trainer_sandbox.is_active()
+    for weakness in trainer_sandbox.weaknesses():
+        logger.warning(weakness)
     trainer_environment.hide_own_environment()  # before the pool's processes are forked, which inherit it
     queues = instance.app.amqp.queues
     if set(queues.consume_from) == {instance.app.conf.task_default_queue}:

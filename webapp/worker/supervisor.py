@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any
 import yaml
 from django.conf import settings
 
+from envs.text_roles import TextRole
+from trainer.journal import source_commit
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, INTERRUPTED, MODEL_FOLDER
 from trainer.models import store
 from webapp.core import env
@@ -32,7 +34,7 @@ from webapp.worker.files.checkpoint_sync import CheckpointSync
 from webapp.worker.files.run_copy import CopyUnavailable, RunCopy
 from webapp.worker.run_lease import LeaseLost, RunLease
 from webapp.worker.run_limits import ExceededLimit, LimitMonitor, configured_limits
-from webapp.worker.sandbox import trainer_sandbox
+from webapp.worker.sandbox import named_paths, tcp_ports, trainer_sandbox
 from webapp.worker.trainer_environment import thread_limit, trainer_environment, uses_ray
 from webapp.worker.trainer_process import TrainerProcess, trainer_command
 
@@ -148,10 +150,8 @@ class Supervisor:
             run, self.limits = self.claimed, configured_limits()
             gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
             environment = thread_limit(run.worker.slots if run.worker else 1) | trainer_environment(run.config)
-            environment |= gpus | {MODEL_FOLDER: self._model_folder()}
-            listed = [*folders.DATA.listed, *folders.MODELS.listed, store.models_folder()]
-            data = Path(settings.ECHOSCOPE_DATA_DIR)
-            prefix, variables = trainer_sandbox.command_prefix(data, self.files.folder, environment, listed)
+            environment |= gpus | {MODEL_FOLDER: self._model_folder(), source_commit.VARIABLE: source_commit.current()}
+            prefix, variables = self._sandbox(environment)
             return TrainerProcess(
                 [*prefix, *self.command(self.files)],
                 self.files,
@@ -162,6 +162,22 @@ class Supervisor:
             )
         except (OSError, ValueError, parent_guard.StaleTrainer) as error:
             raise TrainerCannotStart(failure_messages.cannot_start(error)) from error
+
+    def _sandbox(self, environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+        """The beginning of the trainer's command that restricts it, and variables that it needs then."""
+        config, texts = self.claimed.config, allowed_inputs.texts(self.claimed.config)
+        commands = [text.text for text in texts if text.role is TextRole.COMMAND]
+        urls = [text.text for text in texts if text.role is TextRole.URL]
+        listed = [*folders.DATA.listed, *folders.MODELS.listed, store.models_folder()]
+        return trainer_sandbox.command_prefix(
+            Path(settings.ECHOSCOPE_DATA_DIR),
+            self.files.folder,
+            environment,
+            readable=[*listed, *(path for command in commands for path in named_paths.paths_in(command))],
+            ports=tcp_ports.of_run(
+                config, urls, environment, single=_processes(self.claimed) == 1 and not uses_ray(config)
+            ),
+        )
 
     def _model_folder(self) -> str:
         """Folder of the checkpoint of another run that this one begins with; empty for any other model."""

@@ -73,6 +73,24 @@ def is_hub_id(model: str) -> bool:
     return bool(_HUB_ID.fullmatch(model)) and ".." not in model
 
 
+def texts(config: Mapping[str, Any]) -> list[TextSetting]:
+    """All texts of a stored configuration that differ from their defaults, those of its environments included.
+
+    None for an invalid one, which the trainer rejects before it uses them.
+    """
+    try:
+        valid = RunConfig.model_validate(config)
+        mixes = (*valid.environment.mix, *valid.sft.mix)
+        named = [
+            (valid.environment.name, valid.environment.settings),
+            *((entry.name, entry.settings) for entry in mixes),
+        ]
+        named += map(parse_suite, valid.evaluation.suites)
+        return [*text_settings(valid), *(text for name, settings in named for text in _texts_of(name, settings))]
+    except ValueError:
+        return []
+
+
 def names_files(environment: str, settings: Mapping[str, Any]) -> bool:
     """Whether settings of an environment name files of the worker, or may do so. Raises ValidationError.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import json
 import os
@@ -21,7 +22,7 @@ from django.conf import settings
 from trainer.models import store
 from webapp.runs.run_files import TRAINERS_FOLDER
 from webapp.worker import parent_guard
-from webapp.worker.sandbox import trainer_sandbox
+from webapp.worker.sandbox import tcp_ports, trainer_sandbox
 from webapp.worker.trainer_environment import trainer_environment
 
 PID_FILE = "fetch.json"
@@ -60,7 +61,8 @@ class FetchProcess:
         pid_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         parent_guard.kill_stale_trainer(pid_file, STALE_SECONDS)
         environment = fetch_environment(os.environ)
-        prefix, variables = trainer_sandbox.command_prefix(data, folder, environment)
+        ports = tcp_ports.of_download(environment)
+        prefix, variables = trainer_sandbox.command_prefix(data, folder, environment, ports=ports)
         self._tag = secrets.token_hex(8)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  read when the process has ended
         self._rest = b""
@@ -129,9 +131,28 @@ class FetchProcess:
 
 
 def fetch_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's variables that the process receives: those of a trainer, and those of the package index."""
+    """Return the variables that the process receives: those of a trainer, and those of the package index."""
     index = {name: value for name, value in environ.items() if name.startswith(INDEX_PREFIXES)}
-    return trainer_environment({}, environ) | index
+    return pip_configuration() | trainer_environment({}, environ) | index
+
+
+def pip_configuration() -> dict[str, str]:
+    """Return the settings in pip's files as variables: the files of the account are closed to the process.
+
+    By that the process may also read the folders, and connect to the ports, that these settings name.
+    """
+    home = Path.home()
+    shared = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf")]
+    own = [home / ".pip/pip.conf", home / ".config/pip/pip.conf", Path(sys.prefix) / "pip.conf"]
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read([*shared, *own], encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError):
+        return {}  # pip reports it
+    values: dict[str, str] = {}
+    for section in ("global", "download"):
+        values |= dict(parser[section]) if parser.has_section(section) else {}
+    return {f"PIP_{name.upper().replace('-', '_')}": " ".join(value.split()) for name, value in values.items()}
 
 
 def _bytes(message: Mapping[str, Any], key: str) -> int:

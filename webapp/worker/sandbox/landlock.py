@@ -1,12 +1,12 @@
-"""Exec shim: closes a folder to the process that it becomes, with Linux's Landlock, but for some paths in it.
+"""Exec shim: limits the files and TCP ports that the process it becomes can reach, with Linux's Landlock.
 
 Run as a script: `python landlock.py RULES command…`, with `Rules` as JSON. Standard library only, so that it starts
 within milliseconds. Landlock needs no privileges, cannot be undone by the process, and holds for its children. Such a
-process cannot read the memory or the variables of processes outside, as others of its account can, nor signal them
-(Linux 6.12). Root keeps only the capabilities that concern files, since others pass by these limits.
+process cannot read the memory or the variables of processes outside, as other processes of its account can, nor connect
+to their abstract sockets or signal them (Linux 6.12). Root keeps only the capabilities that concern files, since others
+pass by these limits.
 
-Landlock knows only what is allowed. Everything outside the folder stays as it is: allowed are therefore all entries of
-its parents but itself.
+Landlock knows only what is allowed: a process reaches the paths and ports of its rules, and no others.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
-RULE_PATH_BENEATH = 1
+RULE_PATH_BENEATH, RULE_NET_PORT = 1, 2
 VERSION_FLAG = 1
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 LAST_CAPABILITY = 63
@@ -31,23 +30,27 @@ OLDEST = 2  # the first version that lets a sandboxed process move files between
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE = 1 << 13, 1 << 14
 ALL_FIRST = (1 << 13) - 1  # of version 1
-SCOPE_SIGNAL = 1 << 1
+BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
+SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNAL = 1 << 0, 1 << 1
+NETWORK, SCOPES = 4, 6  # versions that limit TCP ports, and that close the way to other processes
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a process may reach.
+    """What a process may reach. Paths that do not exist are left out, symbolic links as well.
 
     Attributes:
-        closed: folder that is closed to it.
-        writable, readable: files and folders below it that are open; those that do not exist are left out.
-        listed: parents of the closed folder whose entries the process may list, and thereby those of folders in them.
+        writable, readable: files, and folders with all that is in them.
+        listed: folders whose names, and the names in the folders below, the process may list without opening the files.
+        own_process: whether the process may write to its own entry in /proc, but not to those of its children.
+        ports: TCP ports that it may connect to, and then it can listen on none; None: the network is open.
     """
 
-    closed: str
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    own_process: bool = False
+    ports: tuple[int, ...] | None = None
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -62,6 +65,10 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
 
 
+class _NetPort(ctypes.Structure):
+    _fields_ = [("access", ctypes.c_uint64), ("port", ctypes.c_uint64)]
+
+
 def version() -> int:
     """Version of Landlock's interface on this system; 0 without it."""
     if sys.platform != "linux":
@@ -74,17 +81,27 @@ def is_available() -> bool:
     return version() >= OLDEST
 
 
+def limits_ports() -> bool:
+    """Whether this system can restrict a process to some TCP ports."""
+    return version() >= NETWORK
+
+
 def restrict(rules: Rules) -> None:
     """Restrict this process and its future children. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     known = version()
     everything = ALL_FIRST | REFER | (TRUNCATE if known >= 3 else 0)
-    attributes = _RulesetAttributes(everything, 0, SCOPE_SIGNAL)
-    size = ctypes.sizeof(attributes) if known >= 6 else 8
+    ports = rules.ports if known >= NETWORK else None
+    network = BIND_TCP | CONNECT_TCP if ports is not None else 0
+    attributes = _RulesetAttributes(everything, network, SCOPE_SIGNAL | SCOPE_ABSTRACT_SOCKETS)
+    size = ctypes.sizeof(attributes) if known >= SCOPES else 16 if known >= NETWORK else 8
     ruleset = _checked(libc.syscall(CREATE_RULESET, ctypes.byref(attributes), size, 0))
     try:
         for path, access in _grants(rules, everything):
             _allow(libc, ruleset, path, access)
+        for port in ports or ():
+            rule = _NetPort(CONNECT_TCP, port)
+            _checked(libc.syscall(ADD_RULE, ruleset, RULE_NET_PORT, ctypes.byref(rule), 0))
         _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _checked(libc.syscall(RESTRICT_SELF, ruleset, 0))
     finally:
@@ -93,25 +110,15 @@ def restrict(rules: Rules) -> None:
 
 def _grants(rules: Rules, everything: int) -> Iterator[tuple[str, int]]:
     """(path, access) of all rules."""
-    reading = EXECUTE | READ_FILE | READ_DIR
-    yield from ((path, everything) for path in _surroundings(Path(rules.closed)))
     yield from ((path, everything) for path in rules.writable)
-    yield from ((path, reading) for path in rules.readable)
+    yield from ((path, EXECUTE | READ_FILE | READ_DIR) for path in rules.readable)
     yield from ((path, READ_DIR) for path in rules.listed)
-
-
-def _surroundings(closed: Path) -> Iterator[str]:
-    """All entries of the folder's parents that do not contain it."""
-    for parent in closed.parents:
-        try:
-            names = os.listdir(parent)
-        except OSError:  # not readable for this account: what is in it stays closed
-            continue
-        yield from (str(parent / name) for name in names if parent / name not in (closed, *closed.parents))
+    if rules.own_process:
+        yield f"/proc/{os.getpid()}", everything
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
-    """Allow access to a file, or a folder with everything in it; symbolic links are covered by their targets."""
+    """Allow access to a file, or a folder with everything in it. A symbolic link allows nothing."""
     try:
         handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # missing, or not open to this account anyway

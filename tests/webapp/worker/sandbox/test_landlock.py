@@ -1,9 +1,10 @@
-"""Landlock: a closed folder is closed, what is open in it and around it is not; other processes are out of reach."""
+"""Landlock: what no rule opens is closed, and other processes and other TCP ports are out of reach."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(not landlock.is_available(), reason="this system
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A data folder with a secret, two runs and a cache; beside it a file of the program."""
+    """A data folder with a secret, two runs and a cache, next to a file of the program."""
     data = tmp_path / "site" / "data"
     for name in ("runs/own", "runs/other", "models", "levels"):
         (data / name).mkdir(parents=True)
@@ -49,15 +50,22 @@ def attempt(work, *arguments):
     return json.loads(done.stdout)
 
 
-def rules_of(data: Path, **more: Any) -> Rules:
-    return Rules(str(data), writable=(str(data / "runs" / "own"), str(data / "missing")), **more)
+PYTHON = tuple(
+    {str(Path(place).resolve()) for place in ("/usr", "/lib", "/lib64", sys.prefix, sys.base_prefix, "/proc")}
+)
+"""What a Python needs to start."""
+
+
+def rules_of(data: Path, readable: tuple[str, ...] = (), **more: Any) -> Rules:
+    writable = (str(data / "runs" / "own"), str(data / "missing"), "/dev/null")
+    return Rules(writable=writable, readable=(*PYTHON, *readable), **more)
 
 
 READ = "print(json.dumps([attempt(Path(word).read_text) for word in sys.argv[1:]]))"
 LIST = "print(json.dumps([attempt(os.listdir, word) for word in sys.argv[1:]]))"
 
 
-def test_only_what_is_open_in_a_closed_folder_can_be_read(site: Path) -> None:
+def test_only_what_a_rule_opens_can_be_read(site: Path) -> None:
     names = ["secret_key", "runs/own/config.yaml", "runs/other/journal.jsonl", "models/weights", "levels/one"]
     rules = rules_of(site, readable=(str(site / "levels"),))
     assert inside(rules, READ, *(str(site / name) for name in names)) == [
@@ -68,17 +76,17 @@ def test_only_what_is_open_in_a_closed_folder_can_be_read(site: Path) -> None:
         "",
     ]
     around = [str(site.parent / "program.py"), sys.executable, "/proc/self/status"]
-    assert inside(rules, READ, *around) == ["", "UnicodeDecodeError", ""]
+    assert inside(rules, READ, *around) == ["PermissionError", "UnicodeDecodeError", ""]
     aside = [str(site.parents[1] / "link" / "secret_key"), f"/proc/self/root{site}/secret_key"]
     assert inside(rules, READ, *aside) == ["PermissionError"] * 2, "links lead nowhere else"
 
 
-def test_names_in_a_closed_folder_are_closed_unless_its_parent_is_listed(site: Path) -> None:
+def test_names_are_closed_unless_a_folder_above_is_listed(site: Path) -> None:
     paths = [site, site / "runs", site / "runs" / "own", site.parent, site.parents[1] / "beside"]
     folders = [str(path) for path in paths]
     closed, denied = "", "PermissionError"
-    assert inside(rules_of(site), LIST, *folders) == [denied, denied, closed, denied, ""]
-    assert inside(rules_of(site, listed=(str(site.parent),)), LIST, *folders) == [""] * 5
+    assert inside(rules_of(site), LIST, *folders) == [denied, denied, closed, denied, denied]
+    assert inside(rules_of(site, listed=(str(site.parent),)), LIST, *folders) == ["", "", "", "", denied]
 
 
 def test_a_run_writes_moves_and_deletes_in_its_own_folder_only(site: Path) -> None:
@@ -98,7 +106,7 @@ print(json.dumps([attempt(save, folder) for folder in (own, other, levels, besid
     folders = [site / "runs" / "own", site / "runs" / "other", site / "levels", site.parents[1] / "beside"]
     rules = rules_of(site, readable=(str(site / "levels"),))
     results = inside(rules, work, *map(str, folders))
-    assert results[:4] == ["", "PermissionError", "PermissionError", ""]
+    assert results[:4] == ["", *["PermissionError"] * 3]
     assert results[4] in ("OSError", "PermissionError")
     assert results[5] == ""
     assert (folders[0] / "moved" / "weights").stat().st_size == 10
@@ -121,6 +129,49 @@ print(json.dumps([attempt(Path(f"/proc/{sys.argv[1]}/environ").read_bytes), atte
     assert signalled == ("PermissionError" if landlock.version() >= 6 else "")
     assert child
     assert own == "", "its own children it may watch"
+
+
+CONNECT = """
+import socket
+def connect(port):
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+def listen():
+    with socket.create_server(("127.0.0.1", 0)):
+        pass
+def connect_by_name():
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(chr(0) + sys.argv[3])
+print(json.dumps([attempt(connect, int(sys.argv[1])), attempt(connect, int(sys.argv[2])), attempt(listen),
+    attempt(connect_by_name)]))
+"""
+
+
+@pytest.mark.skipif(not landlock.limits_ports(), reason="this system's Landlock limits no ports")
+def test_tcp_is_limited_to_the_listed_ports(site: Path) -> None:
+    name = f"echoscope-test-{os.getpid()}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as allowed,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.socket(socket.AF_UNIX) as outside,
+    ):
+        outside.bind(f"\0{name}")
+        outside.listen()
+        ports = [allowed.getsockname()[1], other.getsockname()[1]]
+        words = [*map(str, ports), name]
+        scoped = "PermissionError" if landlock.version() >= landlock.SCOPES else ""
+        assert inside(rules_of(site), CONNECT, *words) == ["", "", "", scoped]
+        limited = inside(rules_of(site, ports=(ports[0],)), CONNECT, *words)
+        assert limited == ["", "PermissionError", "PermissionError", scoped]
+        assert inside(rules_of(site, ports=()), CONNECT, *words)[:2] == ["PermissionError"] * 2
+
+
+def test_a_process_may_write_to_its_own_entry_in_proc_only(site: Path) -> None:
+    work = """
+comm = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/comm")
+print(json.dumps([attempt(comm.write_text, "named"), attempt(Path("/proc/sys/kernel/core_pattern").open, "r+")]))
+"""
+    assert inside(rules_of(site), work) == ["PermissionError"] * 2
+    assert inside(rules_of(site, own_process=True), work) == ["", "PermissionError"]
 
 
 def test_without_landlock_its_version_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,40 @@
+"""Paths that a trainer's variables name: those that it may read, and caches and folders that it may write to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trainer.config.engine import WEIGHTS_VARIABLE
+
+MODELS_VARIABLE = "ECHOSCOPE_MODELS"
+"""Folder of installed models, which all runs share and read."""
+_WRITABLE = re.compile(r".*_CACHE(_DIR|_PATH|_ROOT)?")
+_WRITABLE_NAMES = frozenset(
+    {"HF_HOME", "TORCH_HOME", "TRITON_HOME", "TRACKIO_DIR", "WANDB_DIR", "WANDB_DATA_DIR", "MLFLOW_TRACKING_URI"}
+) | {WEIGHTS_VARIABLE}
+_PRIVATE = frozenset({"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"})
+"""Variables whose folders are replaced by private ones, or belong to people."""
+_PATH = re.compile(r"(?:^|[\s,;:=]|file://)(/(?!/)[^\s,;:]*)")
+
+
+def readable(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Absolute paths in the variables: certificates, data of environments, libraries and what the operator adds."""
+    for name, value in environment.items():
+        if name not in _PRIVATE:
+            yield from paths_in(value)
+
+
+def writable(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders of caches and of trackers that the variables name."""
+    for name, value in environment.items():
+        if name in _WRITABLE_NAMES or _WRITABLE.fullmatch(name):
+            yield from paths_in(value)
+
+
+def paths_in(text: str) -> Iterator[Path]:
+    """The absolute paths in a list of paths or of `file:` addresses, and the text as a whole if it is one."""
+    if text.startswith("/") and "\0" not in text:
+        yield Path(text)
+    yield from (Path(path) for path in _PATH.findall(text) if "\0" not in path)
