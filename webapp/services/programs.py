@@ -19,6 +19,7 @@ CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "webapp.celery")
 """Without its banner, whose output fails if the log is on a full disk, and with it the program."""
 MAX_CONNECTIONS = "2000"
 """Connections of the web server, websockets included; further ones get 503."""
+HTTP = "webapp.services.request_deadlines:DeadlineProtocol"
 STOP_MARGIN = 10.0
 """Seconds for the worker to end after its runs, which write a checkpoint first."""
 SIGN_AGE = 12.0
@@ -38,7 +39,7 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
     """Web server for pages and websockets. `reload`: debug mode, restarted when code, templates or scripts change."""
     argv = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--host", host, "--port", str(port)]
     argv += ["--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"]
-    argv += ["--limit-concurrency", MAX_CONNECTIONS, "--timeout-keep-alive", "20"]
+    argv += ["--limit-concurrency", MAX_CONNECTIONS, "--timeout-keep-alive", "20", "--http", HTTP]
     if reload:
         argv += ["--reload", *(word for folder in RELOADED_FOLDERS for word in ("--reload-dir", str(ROOT / folder)))]
         argv += [word for pattern in RELOADED_FILES for word in ("--reload-include", pattern)]
