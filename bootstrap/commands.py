@@ -215,6 +215,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "lock": (locks.update, "update requirements/*.txt from pyproject.toml"),
     "platforms": (locks.check_platforms, "locked packages without a wheel on a supported system, processor and Python"),
     "audit": (locks.audit, "known vulnerabilities of the locked packages (pip-audit, npm audit)"),
+    "sbom": (locks.bill_of_materials, "bill of materials of the installed packages (CycloneDX, build/sbom.cdx.json)"),
     "clean": (clean, "remove the results of set-up and tests; var/ with your runs and data is kept"),
     "help": (show_help, "this list"),
 }

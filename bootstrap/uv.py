@@ -51,6 +51,10 @@ FAILURES = {
         "Python (Debian, Ubuntu: sudo apt-get install gcc libc6-dev python3-dev; macOS: xcode-select --install). Only "
         f"`make test-adapters` needs them: its tests did NOT run. {RETRY}"
     ),
+    "Hash mismatch": (
+        "Under a locked version, the package index has another file than PyPI. It was not installed. If you trust the "
+        "index, which may build packages itself, run the same command with UV_NO_VERIFY_HASHES=1."
+    ),
     "No matching distribution|No solution found": (
         f"A package has no version for Python {platform.python_version()} on {platform.system()} {platform.machine()}. "
         f"Try another Python: PYTHON=python3.12. {RETRY}"

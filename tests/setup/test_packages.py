@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import locks, machine, node, packages, progress, uv
+from bootstrap import locks, machine, node, packages, uv
 from bootstrap.torch_build import VERSION
 from tests.local_http import serving
 from tests.setup.checkouts import UNREACHABLE, Checkout, Index
@@ -126,6 +129,21 @@ class TestTheBuildOfTorch:
         assert "ECHOSCOPE_TORCH must be cpu or cuda (or not set), not 'tpu'" in done.stderr
 
 
+def test_a_file_with_another_hash_than_the_locked_one_is_not_installed(checkout: Checkout, index: Index) -> None:
+    """torch has none: the others are compared all the same."""
+    (wheel,) = index.folder.glob("**/agent-1-*.whl")
+    right = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    for digest, refused in (("0" * 64, True), (right, False)):
+        checkout.lock(run=f"torch=={VERSION}\nagent==1 \\\n    --hash=sha256:{digest}\n")
+        done = checkout.make("install")
+        assert bool(done.returncode) is refused, done.stdout + done.stderr
+        assert ("the package index has another file than PyPI. It was not installed" in done.stderr) is refused
+    assert checkout.version("agent") == "1"
+    checkout.lock(run=f"torch=={VERSION}\nagent==1 \\\n    --hash=sha256:{'0' * 64}\n# again\n")
+    shutil.rmtree(checkout.folder / ".venv")
+    assert checkout.make("install", UV_NO_VERIFY_HASHES="1").returncode == 0
+
+
 def test_a_missing_version_and_an_unreachable_index_end_set_up_with_a_sentence(checkout: Checkout) -> None:
     unreachable = checkout.make("install", PIP_INDEX_URL=UNREACHABLE)
     assert "The package index is unreachable. Check the network" in unreachable.stderr
@@ -237,6 +255,13 @@ def advisories() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+@pytest.mark.parametrize("name", locks.LOCKED)
+def test_every_locked_package_but_torch_has_hashes(name: str) -> None:
+    text = (packages.LOCKS / f"{name}.txt").read_text()
+    assert set(re.findall(r"^([\w.-]+)==.*[^\\]$", text, re.MULTILINE)) <= {"torch"}
+    assert text.count("\n    --hash=sha256:") > len(locks.versions(name))
+
+
 class TestLockFiles:
     @pytest.fixture(autouse=True)
     def _small_locks(self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +287,19 @@ class TestLockFiles:
         lines = (packages.LOCKS / "adapters.txt").read_text().splitlines()
         assert all(any(line.startswith(name) for line in lines) for name in locks.SOURCE_ONLY)
 
+    def test_the_bill_of_materials_is_of_the_installed_packages(
+        self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        main = "import pathlib, sys\ndef main(): pathlib.Path(sys.argv[sys.argv.index('--output-file') + 1])"
+        main += ".write_text(' '.join(sys.argv))\n"
+        name, version = locks.CYCLONEDX.replace("-", "_").split("==")
+        entry = "[console_scripts]\ncyclonedx-py = cyclonedx_py:main\n"
+        index.add(name, version, files={"cyclonedx_py.py": main, "{about}/entry_points.txt": entry})
+        monkeypatch.setattr(locks, "BILL", tmp_path / "build" / "sbom.json")
+        assert locks.bill_of_materials() == 0
+        assert "environment" in locks.BILL.read_text()
+        assert locks.BILL.read_text().endswith(str(packages.PYTHON))
+
     @pytest.mark.parametrize("answers", [True, False])
     def test_findings_and_a_service_that_does_not_answer_have_different_exit_codes(
         self,
@@ -272,6 +310,8 @@ class TestLockFiles:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
+        for lock in locks.LOCKED:
+            (tmp_path / f"{lock}.txt").write_text("agent==1\n")
         words = tmp_path / "words"
         main = f"import json, sys\ndef main(): open({str(words)!r}, 'w').write(json.dumps(sys.argv))\n"
         entry = "[console_scripts]\npip-audit = pip_audit:main\n"
@@ -283,6 +323,5 @@ class TestLockFiles:
         assert ("Draws too much" in output) is answers
         assert ("no answer from an advisory service" in output) is not answers
         given = json.loads(words.read_text())
-        written = {str(path.relative_to(progress.ROOT)) for path in packages.LOCKS.glob("*.txt")}
-        assert {word for word in given if word.startswith("requirements/")} == written
+        assert {Path(word).name for word in given if word.endswith(".txt")} == {f"{name}.txt" for name in locks.LOCKED}
         assert {"--no-deps", "--disable-pip", "PYSEC-1"} <= set(given)
