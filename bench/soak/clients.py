@@ -15,6 +15,7 @@ from websockets.exceptions import WebSocketException
 from websockets.typing import Origin
 
 from bench.soak.checks import Received, digest
+from bench.soak.histories import CommitWatch
 
 RETRY = 0.3  # seconds
 OPEN_TIMEOUT = 10.0
@@ -36,6 +37,7 @@ class Follower:
 
     Attributes:
         url: address of the web server, which may change between two connections.
+        commits: compares received events with the database.
         segments: everything received, for `checks.client_faults`.
         connections: connections that were admitted, as shown by the first hello.
     """
@@ -45,6 +47,7 @@ class Follower:
     cookie: str
     manner: Manner
     dice: random.Random
+    commits: CommitWatch
     segments: list[Received] = field(default_factory=list)
     connections: int = 0
     drops: int = 0
@@ -127,4 +130,5 @@ class Follower:
             case "resync":
                 self._wants_snapshot = True
             case "events":
+                self.commits.received(self.slug, self.segments[-1].rebuilds, frame["events"][-1]["seq"])
                 self.segments[-1].events += [(event["seq"], digest(event)) for event in frame["events"]]

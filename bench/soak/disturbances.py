@@ -47,8 +47,8 @@ def _runs_on(scene: Scene, *workers: str) -> list[RunState]:
     return [run for run in runs if not workers or run.worker.startswith(workers)]
 
 
-def _kill_part(kind: str, name: str) -> Maker:
-    """SIGKILL of a program that is restarted by its supervisor."""
+def _kill_part(kind: str, name: str, number: signal.Signals = signal.SIGKILL) -> Maker:
+    """A signal that ends a program, which is restarted by its supervisor."""
 
     def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
         pid = scene.part(name)
@@ -62,7 +62,7 @@ def _kill_part(kind: str, name: str) -> Maker:
             "Clock": [],
         }.get(name, _runs_on(scene))
         connections = scene.connections(name)
-        if not _signal(pid, signal.SIGKILL):
+        if not _signal(pid, number):
             return None
 
         def is_back() -> bool:
@@ -129,6 +129,15 @@ def kill_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
         return None
     scene.crash_iterations[run.slug] = run.iteration
     return Disturbance("kill the trainer", lambda: scene.next_attempt(run), [run])
+
+
+def end_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """SIGTERM of a trainer, as from a system that shuts down: it writes a checkpoint, and its run is queued again."""
+    chosen = _choose(scene, dice)
+    if chosen is None or not _signal(chosen[1], signal.SIGTERM):
+        return None
+    run = chosen[0]
+    return Disturbance("end the trainer", lambda: scene.next_attempt(run), [run])
 
 
 def freeze_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
@@ -312,6 +321,7 @@ def _network(kind: str, name: str, weather: Weather | None, longest: float = 0.0
 
 KINDS: dict[str, tuple[int, Maker]] = {
     "kill the trainer": (10, kill_trainer),
+    "end the trainer": (4, end_trainer),
     "freeze the trainer": (5, freeze_trainer),
     "kill the pool child": (4, kill_pool_child),
     "freeze the pool child": (4, _freeze_pool_child("freeze the pool child", 5, 0.5)),
@@ -321,14 +331,19 @@ KINDS: dict[str, tuple[int, Maker]] = {
     ),
     "cut the power of a run": (5, cut_power),
     "kill the web server": (7, _kill_part("kill the web server", "Web")),
+    "end the web server": (2, _kill_part("end the web server", "Web", signal.SIGTERM)),
     "freeze the web server": (4, _freeze_part("freeze the web server", "Web", 4)),
     "kill the worker": (3, _kill_part("kill the worker", "Worker")),
+    "end the worker": (2, _kill_part("end the worker", "Worker", signal.SIGTERM)),
     "freeze the worker": (3, _freeze_part("freeze the worker", "Worker", 5)),
     "kill the clock": (4, _kill_part("kill the clock", "Clock")),
+    "end the clock": (2, _kill_part("end the clock", "Clock", signal.SIGTERM)),
     "freeze the clock": (3, _freeze_part("freeze the clock", "Clock", 5)),
     "kill Redis": (6, _kill_part("kill Redis", "Redis")),
+    "end Redis": (2, _kill_part("end Redis", "Redis", signal.SIGTERM)),
     "freeze Redis": (4, _freeze_part("freeze Redis", "Redis", 5)),
     "kill PostgreSQL": (4, _kill_part("kill PostgreSQL", "PostgreSQL")),
+    "end PostgreSQL": (2, _kill_part("end PostgreSQL", "PostgreSQL", signal.SIGTERM)),
     "freeze PostgreSQL": (3, _freeze_part("freeze PostgreSQL", "PostgreSQL", 5)),
     "kill a PostgreSQL backend": (4, kill_backend),
     "end a PostgreSQL backend": (6, end_backend),

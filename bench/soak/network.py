@@ -30,7 +30,7 @@ class Proxy:
     def __init__(self, target: Callable[[], int | None]) -> None:
         self.port = free_port()
         self._target = target
-        self._weather = Weather.FINE
+        self.weather = Weather.FINE
         self._clear = asyncio.Event()
         self._clear.set()
         self._open: set[asyncio.StreamWriter] = set()
@@ -41,7 +41,7 @@ class Proxy:
 
     async def set_weather(self, weather: Weather) -> None:
         """Change the behaviour of all connections, present and future."""
-        self._weather = weather
+        self.weather = weather
         if weather == Weather.SILENT:
             self._clear.clear()
         else:
@@ -94,7 +94,7 @@ class Proxy:
         try:
             while data := await source.read(CHUNK):
                 await self._clear.wait()
-                if self._weather == Weather.SLOW:
+                if self.weather == Weather.SLOW:
                     await asyncio.sleep(DELAY)
                 target.write(data)
                 await target.drain()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass
 
 import psycopg
 
+from bench.soak import histories
 from bench.soak.instance import Instance
 
 INTERVAL = 0.25
@@ -48,11 +50,12 @@ class RunState:
 
 
 class Observer:
-    """Polls the runs. `runs` is the last answer; `round` counts the answers."""
+    """Polls the runs. `runs` is the last answer; `round` counts the answers; `faults` are those of the histories."""
 
     def __init__(self, instance: Instance) -> None:
         self.runs: dict[str, RunState] = {}
         self.round = 0
+        self.faults: dict[str, None] = {}
         self._instance = instance
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="observer", daemon=True)
@@ -69,6 +72,8 @@ class Observer:
                     while not self._end.wait(INTERVAL):
                         self.runs = {row[0]: RunState(*row) for row in connection.execute(STATEMENT).fetchall()}
                         self.round += 1
+                        found = histories.claim_faults(connection), histories.trainer_faults(histories.command_lines())
+                        self.faults |= dict.fromkeys(itertools.chain(*found))  # each once, in order
             except (psycopg.Error, OSError):
                 self._end.wait(INTERVAL)
 

@@ -18,10 +18,12 @@ import httpx
 import psycopg
 import redis
 
+from bench.soak import self_check
 from bench.soak.checks import Cut, reached_end
 from bench.soak.clients import Follower, Manner
+from bench.soak.histories import CommitWatch
 from bench.soak.instance import Instance, SecondMachine
-from bench.soak.network import Proxy
+from bench.soak.network import Proxy, Weather
 from bench.soak.observer import Observer, RunState
 from bench.soak.recovery import Disturbance
 from bench.soak.small_disk import SmallDisk
@@ -92,6 +94,7 @@ class Scene:
         self.second = SecondMachine(self.instance, ports, CLOCK_ERROR)
         self.second.start()
         self.observer = Observer(self.instance)
+        self.commits = CommitWatch(self.observer.connect)
 
     def _port(self, name: str) -> int | None:
         addresses = self.instance.addresses
@@ -173,20 +176,32 @@ class Scene:
             each.undo()
             each.ended = time.monotonic()
         runs = self.observer.runs
-        if each.recovered() and all(
+        goes_on = each.recovered() and all(
             before.slug in runs and runs[before.slug].is_ahead_of(before) for before in each.affected
-        ):
+        )
+        answer = self._wrong_answer() if goes_on else ""
+        if goes_on and not answer:
             each.recovered_at = time.monotonic()
         elif now - (each.ended or each.began) > RECOVERY_TIMEOUT:
             held = ", ".join(before.slug for before in each.affected if not runs[before.slug].is_ahead_of(before))
             self.faults.append(
                 f"stuck: {each.kind} was not recovered from after {RECOVERY_TIMEOUT:.0f} s "
-                f"({'runs ' + held if held else 'the program does not answer'})"
+                f"({'runs ' + held if held else answer or 'the program does not answer'})"
             )
         else:
             return
         self.open.remove(each)
         self.closed.append(each)
+
+    def _wrong_answer(self) -> str:
+        """The first wrong answer of a web server; that of the second machine only counts in fine weather."""
+        slug = next(iter(self.observer.runs), "")
+        is_fine = all(proxy.weather == Weather.FINE for proxy in self.proxies.values())
+        for url in (self.instance.url, self.second.url) if is_fine else (self.instance.url,):
+            fault = self_check.first_fault(url, slug, self.instance.cookie, self.instance.token) if slug else ""
+            if fault:
+                return f"{url}{fault}"
+        return ""
 
     def _restart(self) -> None:
         if not self.restart_when_possible:
@@ -244,6 +259,7 @@ class Scene:
                     self.instance.cookie,
                     manner,
                     random.Random(self._dice.randrange(2**32)),
+                    self.commits,
                 )
                 self.followers.append(follower)
                 self._tasks.append(asyncio.run_coroutine_threadsafe(follower.follow(), self._loop))
@@ -270,7 +286,7 @@ class Scene:
             follower.stopped = True
         for task in self._tasks:
             task.cancel()
-        for part in ("second", "observer"):
+        for part in ("second", "commits", "observer"):
             if hasattr(self, part):
                 getattr(self, part).stop()
         if fault := self.instance.stop():

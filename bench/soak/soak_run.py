@@ -4,9 +4,12 @@
     python -m bench.soak --kills 500 --seed 7 --json soak.json    # in well under an hour on two idle cores
 
 It starts an own instance on loopback in a temporary folder, with a second worker and web server whose clock is an hour
-ahead and whose ways to PostgreSQL and Redis are proxies. Small runs train in turn while processes are killed and
+ahead and whose ways to PostgreSQL and Redis are proxies. Small runs train in turn while processes are killed, ended and
 frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, and clients of the websockets
-drop, stall and reconnect. The order follows from --seed; the moments depend on the machine. At the end every run has
+drop, stall and reconnect. The order follows from --seed, by default the date; the moments depend on the machine.
+
+A disturbance is over once pages and API calls of each kind answer right again. At no time has a run two trainers, is it
+held without a claim and its time, or does a client receive an event before its commit. At the end every run has
 finished with the weights of an undisturbed run of the same seed; its journal, its rows in the database and the events
 that clients received agree; and no process is left. Otherwise the exit code is 1 and the folder is kept.
 """
@@ -32,7 +35,7 @@ from typing import Any
 
 import psycopg
 
-from bench.soak import checks
+from bench.soak import checks, histories
 from bench.soak.disturbances import ALONE, FULL_DISK, KINDS, plan
 from bench.soak.instance import InstanceError, kill_leftovers, processes_of
 from bench.soak.recovery import Disturbance
@@ -61,6 +64,7 @@ class Outcome:
     rebuilds: int = 0
     events: int = 0
     received: int = 0
+    compared: int = 0
     drops: int = 0
     stalls: int = 0
     starts: int = 0
@@ -194,7 +198,10 @@ def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
             for each in scene.followers
             if not each.stopped
         ]
+    outcome.faults += [*scene.observer.faults, *scene.commits.faults]
+    outcome.compared = scene.commits.compared
     with scene.observer.connect() as connection:
+        outcome.faults += histories.overlap_faults(connection)
         for run in scene.observer.runs.values():
             faults = [] if run.state == "finished" else [f"is {run.state}: {run.failure or run.journal_error}"]
             expected = weights[scene.launched.get(run.title, 0)]
@@ -303,7 +310,7 @@ def main() -> int:
     """Run the soak test, print the table and the faults."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="number of disturbances")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(time.strftime("%Y%m%d")), help="default: the date")
     parser.add_argument("--pause", type=float, default=2.5, help="mean seconds between two disturbances")
     parser.add_argument("--iterations", type=int, default=40, help="iterations of each run")
     parser.add_argument("--seeds", type=int, default=3, help="different runs, each with an undisturbed one to compare")
@@ -335,7 +342,8 @@ def main() -> int:
     print(
         f"{len(outcome.disturbances)} disturbances in {outcome.seconds / 60:.1f} minutes; {outcome.runs} runs with "
         f"{outcome.attempts} attempts, {outcome.rebuilds} rebuilds after cuts and {outcome.events:,} events; clients "
-        f"received {outcome.received:,} events, dropped {outcome.drops} times and stalled {outcome.stalls} times; "
+        f"received {outcome.received:,} events, {outcome.compared:,} of them compared with the database at once, "
+        f"dropped {outcome.drops} times and stalled {outcome.stalls} times; "
         f"{outcome.starts} starts of manage.py up, {outcome.resumed} runs resumed after a full disk."
     )
     for fault in outcome.faults:
