@@ -36,8 +36,8 @@ def questions(slug: str, cookie: str, token: str) -> Iterator[Question]:
     """Pages and calls of a member, of an outsider and of a monitor, about a run that exists and one that does not."""
     member, client, nobody = {"Cookie": cookie}, {"Authorization": f"Bearer {token}"}, dict[str, str]()
     yield Question("/readyz", nobody, 200)
-    yield Question(f"/runs/{slug}", member, 200, slug)
-    yield Question(f"/runs/{MISSING}", member, 404)
+    yield Question(f"/runs/{slug}/", member, 200, slug)
+    yield Question(f"/runs/{MISSING}/", member, 404)
     yield Question("/no/such/page", member, 404)
     yield Question("/account", nobody, 302)
     yield Question(f"/api/runs/{slug}", client, 200, f'"{slug}"')

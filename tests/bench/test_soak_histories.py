@@ -136,7 +136,7 @@ class Site(BaseHTTPRequestHandler):
         ("", (200, b""), ""),
         ("/no/such/page", (500, b""), "/no/such/page answers 500 instead of 404"),
         ("/api/runs/aaa", (200, b"{}"), "/api/runs/aaa lacks '\"aaa\"'"),
-        ("/runs/aaa", (503, b""), "/runs/aaa answers 503 instead of 200"),
+        ("/runs/aaa/", (503, b""), "/runs/aaa/ answers 503 instead of 200"),
     ],
 )
 def test_the_first_wrong_answer_is_named(

@@ -1,4 +1,4 @@
-"""Statements with which the soak test judges claims, on the tables of the site."""
+"""What the soak test takes for right: statements about claims, and answers to its questions, on the real site."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
-from bench.soak import histories
+from bench.soak import histories, self_check
+from tests.webapp.conftest import People
 from webapp.runs.models import DeviceUse, Run, Worker
 from webapp.runs.queue import fair_share
+from webapp.teams.actions import do_create_token
 from webapp.worker.claims import do_claim_run
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +45,17 @@ def test_a_claim_has_a_lease_and_one_time(claimed: Run) -> None:
         assert len(histories.claim_faults(session())) == 1
     Run.objects.update(state=Run.State.QUEUED)
     assert histories.claim_faults(session()) == []
+
+
+def test_the_site_gives_the_answers_that_the_soak_test_takes_for_right(run: Run, people: People) -> None:
+    _, secret = do_create_token(people.team, people.owner, "soak", ["read", "write"])
+    member = Client()
+    member.force_login(people.owner)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={member.cookies[settings.SESSION_COOKIE_NAME].value}"
+    for question in self_check.questions(run.slug, cookie, secret):
+        answer = Client(raise_request_exception=False).get(question.path, headers=question.headers)
+        assert (question.path, answer.status_code) == (question.path, question.status)
+        assert question.text in answer.content.decode()
 
 
 def test_claims_of_a_run_follow_each_other(claimed: Run) -> None:
