@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 """Folder of the program. It may hold the site's data and a file of variables, so only its packages are open."""
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt/rocm", "/nix/store", "/proc", "/sys")
 _LINKER = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "OpenCL", "vulkan", "libibverbs.d")
-_NETWORK = ("hosts", "host.conf", "resolv.conf", "nsswitch.conf", "gai.conf", "services", "protocols")
+_NETWORK = ("hosts", "host.conf", "resolv.conf", "nsswitch.conf", "gai.conf", "services", "protocols", "nccl.conf")
 _CERTIFICATES = ("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls", "pki/ca-trust", "ca-certificates")
 _FACTS = ("localtime", "timezone", "*release", "*version", "passwd", "group", "mime.types", "fonts", "crypto-policies")
 _CONFIGURATION = (*_LINKER, *_NETWORK, *_CERTIFICATES, *_FACTS)

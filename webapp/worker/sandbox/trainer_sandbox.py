@@ -119,7 +119,9 @@ def caches(data: Path, environment: Mapping[str, str]) -> list[Path]:
     """
     runs = data.resolve() / "runs"
     closed = [runs, host_files.ROOT, Path(sys.prefix).resolve(), Path.home().resolve()]
-    found = {path for named in named_paths.writable(environment) if (path := _resolved(named)) is not None}
+    found = {
+        path for named in named_paths.writable(environment) if (path := _resolved(named, strict=False)) is not None
+    }
     apart = (path for path in found if not path.is_relative_to(runs))
     return sorted(path for path in apart if not any(place.is_relative_to(path) for place in closed))
 
@@ -169,8 +171,9 @@ def _apart_from(closed: Path, path: Path) -> Iterator[Path]:
             yield from _apart_from(closed, entry)
 
 
-def _resolved(path: Path) -> Path | None:
+def _resolved(path: Path, *, strict: bool = True) -> Path | None:
+    """The path without symbolic links; None if that is impossible, and with `strict` if nothing is there."""
     try:
-        return path.resolve(strict=True)
+        return path.resolve(strict=strict)
     except (OSError, RuntimeError, ValueError):  # missing, a circle of links, or no path
         return None

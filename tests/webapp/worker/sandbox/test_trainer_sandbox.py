@@ -162,8 +162,7 @@ def test_what_the_sandbox_leaves_open_here_is_said(monkeypatch: pytest.MonkeyPat
 
 def test_models_in_a_cache_that_runs_write_to_are_refused(tmp_path: Path, settings: Settings) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
-    cache = tmp_path / "cache"
-    cache.mkdir()
+    cache = tmp_path / "cache"  # does not exist yet
     with pytest.raises(ValueError, match="where runs may write: choose a folder outside of ECHOSCOPE_CACHE"):
         trainer_sandbox.require_protected({"ECHOSCOPE_CACHE": str(cache)}, cache / "models")
     trainer_sandbox.require_protected({"ECHOSCOPE_CACHE": str(cache)}, tmp_path / "models")
@@ -217,6 +216,48 @@ for word in sys.argv[2:]:
 with open(sys.argv[1], "w") as report:
     json.dump(found, report)
 """
+
+
+@needs_landlock
+@pytest.mark.django_db(transaction=True)
+def test_the_files_that_a_command_of_the_operator_names_are_readable(
+    run: Run, tmp_path: Path, settings: Settings
+) -> None:
+    settings.ECHOSCOPE_DATA_DIR = tmp_path / "data"
+    server, questions, secret = (tmp_path / "site" / name for name in ("shop.py", "questions.jsonl", "secret"))
+    server.parent.mkdir()
+    for path in (server, questions, secret):
+        path.write_text(path.name)
+    settings.ECHOSCOPE_MCP_COMMANDS = [f"python {server}"]
+    settings.ECHOSCOPE_DATA_FOLDERS = [str(questions)]
+    run.config["environment"] = {
+        "name": "ToolMCP",
+        "settings": {"command": settings.ECHOSCOPE_MCP_COMMANDS[0], "questions": str(questions)},
+    }
+    run.save()
+
+    def reader(files: RunFiles) -> list[str]:
+        return [sys.executable, "-c", READER, str(files.folder / "found"), *map(str, (server, questions, secret))]
+
+    supervise(take(run), command=reader, intervals=INTERVALS)
+    found = json.loads((run.folder / "found").read_text())
+    assert list(found.values()) == ["shop.py", "questions.jsonl", "PermissionError"]
+
+
+def test_a_package_in_development_is_part_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    origins = {
+        "edited": {"url": (tmp_path / "my env").as_uri(), "dir_info": {"editable": True}},
+        "copied": {"url": (tmp_path / "copied").as_uri(), "dir_info": {}},
+        "broken": None,
+    }
+    for name, origin in origins.items():
+        about = tmp_path / "site" / f"{name}-1.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (about / "direct_url.json").write_text(json.dumps(origin) if origin else "{")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    found = {path for path in host_files.program() if path.is_relative_to(tmp_path)}
+    assert found == {tmp_path / "site", tmp_path / "my env"}
 
 
 @needs_landlock
