@@ -21,6 +21,7 @@ from django.urls import resolve
 from bootstrap import locks
 from tests.running_product import wait_for
 from webapp.celery import app
+from webapp.services import programs
 from webapp.services.addresses import ROOT, free_port
 from webapp.services.redis import Redis
 from webapp.services.redis import binary as redis_program
@@ -406,6 +407,14 @@ def test_the_image_installs_by_hash_what_is_locked(tmp_path: Path) -> None:
     constraints = (tmp_path / "constraints.txt").read_text().splitlines()[1:]
     assert {line.partition("==")[0] for line in constraints} == names | {"torch"}
     assert not any("hash" in line or line.endswith("\\") for line in constraints)
+
+
+@pytest.mark.parametrize("path", ["Dockerfile", "deploy/kubernetes/web.yaml", "docs/deploy.md"])
+def test_web_servers_close_connections_whose_request_does_not_arrive(path: str) -> None:
+    text = (ROOT / path).read_text().replace('", "', " ")
+    commands = re.findall(r"uvicorn webapp\.asgi:application .*", text)
+    assert commands
+    assert all(f"--http {programs.HTTP}" in command for command in commands)
 
 
 def test_web_and_workers_start_without_the_packages_that_the_image_leaves_out() -> None:
