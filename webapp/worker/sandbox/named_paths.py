@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trainer.config.engine import WEIGHTS_VARIABLE
+from trainer.config.resources import RAY_ADDRESS_VARIABLE
 
 MODELS_VARIABLE = "ECHOSCOPE_MODELS"
 """Folder of installed models, which all runs share and read."""
@@ -31,6 +32,17 @@ def writable(environment: Mapping[str, str]) -> Iterator[Path]:
     for name, value in environment.items():
         if name in _WRITABLE_NAMES or _WRITABLE.fullmatch(name):
             yield from paths_in(value)
+
+
+def ray_folder(environment: Mapping[str, str]) -> list[Path]:
+    """Folder in which the nodes of the worker's Ray cluster keep sockets and logs, for drivers of its runs.
+
+    What a driver can change there opens nothing to it: the cluster's actors run any code that it sends.
+    """
+    if RAY_ADDRESS_VARIABLE not in environment:
+        return []
+    temporary = environment.get("RAY_TMPDIR") or environment.get("TMPDIR") or "/tmp"
+    return [Path(temporary, "ray").resolve()]
 
 
 def paths_in(text: str) -> Iterator[Path]:

@@ -87,7 +87,8 @@ def command_prefix(
     own = folder.resolve()
     UntrustedFolder(own).make_folder(HOME)
     variables = _variables(own, environment)
-    writable = [own, *host_files.devices(), *caches(data, {**environment, **variables})]
+    shared = [*caches(data, {**environment, **variables}), *named_paths.ray_folder(environment)]
+    writable = [own, *host_files.devices(), *shared]
     names_threads = host_files.has_nvidia_gpu()  # CUDA does so in /proc, and does not start where it cannot
     is_single = ports is not None
     if names_threads and (os.geteuid() != 0 or not is_single):  # root may change the kernel there

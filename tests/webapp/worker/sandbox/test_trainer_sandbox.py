@@ -95,6 +95,15 @@ def test_a_link_in_the_folder_of_a_run_opens_no_other_run(tmp_path: Path) -> Non
 
 
 @needs_landlock
+def test_the_driver_of_a_ray_cluster_writes_to_its_folder_and_no_other_run_does(tmp_path: Path) -> None:
+    ray = {"RAY_TMPDIR": str(tmp_path / "scratch")}
+    assert below(tmp_path / "scratch", rules(tmp_path / "data", ray).writable) == set()
+    address = {"ECHOSCOPE_RAY_ADDRESS": "10.0.0.5:6379"}
+    assert below(tmp_path / "scratch", rules(tmp_path / "data", ray | address).writable) == {"ray"}
+    assert "/tmp/ray" in rules(tmp_path / "data", address).writable
+
+
+@needs_landlock
 def test_home_and_temporary_files_are_in_the_folder_of_the_run(tmp_path: Path) -> None:
     own = tmp_path / "data" / "runs" / "own"
     own.mkdir(parents=True)
