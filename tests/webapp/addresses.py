@@ -58,6 +58,8 @@ ADDRESSES: dict[str, Address] = {
     "account_signup": Address("public"),
     "account": Address("person", page=True),
     "account-name": Address("person", "post", data={"username": "ada-lovelace"}),
+    "session-end": Address("own", "post"),
+    "sessions-end": Address("person", "post"),
     "account_inactive": Address("public"),
     "account_reauthenticate": Address("person"),
     "account_email": Address("person", page=True),

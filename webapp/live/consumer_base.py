@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
-from django.utils.crypto import constant_time_compare
 
 from webapp.core.broadcast import BroadcastHub
 from webapp.core.database import DATABASE_UNAVAILABLE, query
 from webapp.core.quotas import is_reached
 from webapp.teams.models import User
+from webapp.teams.user_sessions import is_session_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -233,9 +232,7 @@ def is_still_signed_in(user: User | AnonymousUser, session_key: str | None) -> b
     current = User.objects.filter(pk=user.pk, is_active=True).first()
     if current is None or session_key is None:
         return current is not None
-    session = SessionStore(session_key)
-    same_user = session.get(SESSION_KEY) == str(current.pk)
-    return same_user and constant_time_compare(session.get(HASH_SESSION_KEY, ""), current.get_session_auth_hash())
+    return is_session_of(SessionStore(session_key), current)
 
 
 def parse_frame(text: str | None, max_length: int) -> tuple[dict[str, Any] | None, str]:

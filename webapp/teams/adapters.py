@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ from webapp.teams import invitations
 from webapp.teams.actions import TeamRefused, do_accept_invitation
 from webapp.teams.models import User
 
+NO_ADDRESS = "::"
+"""Stands for the unknown address of a client."""
 NO_MATCH = "Wrong name or password. Both are case-sensitive."
 
 
@@ -95,14 +98,14 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_client_ip(self, request: HttpRequest) -> str:
         """Client address for rate limits, as the web server gives it: it decides which proxies to trust.
 
-        Headers of the request are not read here, since any visitor can send them. Behind a Unix socket there is no
-        address: all clients share one limit.
+        Headers of the request are not read here, since any visitor can send them. Behind a Unix socket, or a proxy
+        that forwards something else, there is no address: all such clients share one limit.
         """
         try:
             address: str = super().get_client_ip(request)
-        except PermissionDenied:
-            return "unknown"
-        return address
+            return str(ipaddress.ip_address(address.partition("%")[0]))  # without the zone, which no column stores
+        except (PermissionDenied, ValueError):
+            return NO_ADDRESS
 
 
 class SocialAdapter(DefaultSocialAccountAdapter):

@@ -4,6 +4,7 @@ from django.utils import timezone
 from webapp.core.scheduler import every
 
 PURGE_EVERY = 60.0
+FORGET_SESSIONS_EVERY = 3600.0
 
 
 class TeamsConfig(AppConfig):
@@ -11,5 +12,7 @@ class TeamsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.core.soft_delete import do_purge
+        from webapp.teams.user_sessions import do_forget_sessions
 
         every(PURGE_EVERY, "deleted rows", lambda: do_purge(timezone.now()))
+        every(FORGET_SESSIONS_EVERY, "ended sessions", lambda: do_forget_sessions(timezone.now()))

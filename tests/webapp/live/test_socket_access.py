@@ -46,6 +46,12 @@ def log_out(client: Client, user: User) -> None:
     client.post("/logout")
 
 
+def end_from_another_browser(client: Client, user: User) -> None:
+    other = log_in(user)
+    client.get("/account")  # records the session, as each page does
+    other.post("/account/sessions/end")
+
+
 def deactivate(client: Client, user: User) -> None:
     User.objects.filter(pk=user.pk).update(is_active=False)
 
@@ -68,6 +74,7 @@ def leave(client: Client, user: User) -> None:
     ("change", "code"),
     [
         (log_out, TRY_LATER),
+        (end_from_another_browser, TRY_LATER),
         (deactivate, TRY_LATER),
         (change_password, TRY_LATER),
         (delete, TRY_LATER),
