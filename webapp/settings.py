@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
+    "allauth.mfa",
     "allauth.usersessions",
     "webapp",
     "webapp.teams",
@@ -166,6 +167,10 @@ ACCOUNT_CHANGE_EMAIL = True
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "Echoscope: "
 ACCOUNT_SESSION_REMEMBER = True
+MFA_ADAPTER = "webapp.teams.adapters.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts are by invitation, and a site without mail verifies no address
 SOCIALACCOUNT_ADAPTER = "webapp.teams.adapters.SocialAdapter"
 SOCIALACCOUNT_PROVIDERS = env.openid("ECHOSCOPE_OIDC")
 SOCIALACCOUNT_OPENID_CONNECT_URL_PREFIX = ""

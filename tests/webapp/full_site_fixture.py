@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.test import Client
 from django.urls import reverse
@@ -174,6 +175,11 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known["? of oembed"] = f"url=http://testserver/s/{link.token}"
     view = do_save_view(people.owner, SavedView.List.TRAJECTORIES, "In corners", "reason=box_corner", people.team)
     known["pk"] = view.pk
+    for kind, data in (
+        ("totp", {"secret": "JBSWY3DPEHPK3PXP"}),
+        ("recovery_codes", {"seed": "1" * 40, "used_mask": 0}),
+    ):
+        Authenticator.objects.create(user=people.owner, type=kind, data=data)
     session = UserSession.objects.create(user=people.owner, ip="192.0.2.1", session_key="of another browser")
     known["pk of session-end"] = session.pk
     revoked, _ = do_create_token(people.team, member, "nightly", ["read"])

@@ -1,4 +1,4 @@
-"""Adapters for django-allauth: sign-up by invitation only, and error messages."""
+"""Adapters for django-allauth: sign-up by invitation only, addresses of clients, names and error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
 from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -19,8 +21,10 @@ from django.urls import reverse
 from webapp.core.mail import mail_is_configured
 from webapp.teams import invitations
 from webapp.teams.actions import TeamRefused, do_accept_invitation
+from webapp.teams.browser_names import client_name
 from webapp.teams.models import User
 
+SITE_NAME = "Echoscope"
 NO_ADDRESS = "::"
 """Stands for the unknown address of a client."""
 NO_MATCH = "Wrong name or password. Both are case-sensitive."
@@ -106,6 +110,26 @@ class AccountAdapter(DefaultAccountAdapter):
             return str(ipaddress.ip_address(address.partition("%")[0]))  # without the zone, which no column stores
         except (PermissionDenied, ValueError):
             return NO_ADDRESS
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Names and messages of second factors."""
+
+    error_messages = {
+        **DefaultMFAAdapter.error_messages,
+        "incorrect_code": "This code is wrong, or it was used before.",
+    }
+
+    def get_totp_issuer(self) -> str:
+        return SITE_NAME
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        entity: dict[str, str] = super().get_public_key_credential_rp_entity()
+        return entity | {"name": SITE_NAME}
+
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:
+        """The browser that adds a passkey: where it is kept, in most cases."""
+        return client_name(context.request.headers.get("User-Agent", ""))
 
 
 class SocialAdapter(DefaultSocialAccountAdapter):

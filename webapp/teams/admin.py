@@ -1,6 +1,8 @@
 """Users, teams, invitations and tokens in Django's admin, which is entered by the site's own login."""
 
 from allauth.account.decorators import secure_admin_login
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import QuerySet
@@ -59,6 +61,27 @@ class ApiTokenAdmin(ReadOnly):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         for token in queryset:
             do_revoke_token(token, signed_in(request))
+
+
+admin.site.unregister([Authenticator, UserSession])  # allauth's pages show secrets, and change what is a fact
+
+
+@admin.register(Authenticator)
+class AuthenticatorAdmin(ReadOnly):
+    list_display = ("user", "type", "created_at", "last_used_at")
+    list_select_related = ("user",)
+    exclude = ("data",)
+
+
+@admin.register(UserSession)
+class UserSessionAdmin(ReadOnly):
+    list_display = ("user", "created_at", "last_seen_at", "ip", "user_agent")
+    list_select_related = ("user",)
+    search_fields = ("user__username", "ip")
+    exclude = ("data",)
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False  # a session outlives its record
 
 
 admin.site.register(User, UserAdmin)

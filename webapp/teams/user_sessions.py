@@ -74,8 +74,10 @@ def do_end_session(session: UserSession) -> None:
 
 
 def do_end_other_sessions(user: User, current_key: str | None) -> int:
-    """Log out all browsers of the user but the current one. Returns their number."""
-    others = UserSession.objects.filter(user=user).exclude(session_key=current_key)
+    """Log out all browsers of the user but the current one, if any. Returns their number."""
+    others = UserSession.objects.filter(user=user)
+    if current_key is not None:
+        others = others.exclude(session_key=current_key)
     return _end(list(others.values_list("session_key", flat=True)))
 
 

@@ -7,7 +7,7 @@
  */
 export async function fetchJson(address) {
   try {
-    const response = await fetch(address);
+    const response = await fetch(address, { headers: { Accept: "application/json" } });
     return response.ok ? await response.json() : null;
   } catch {
     return null;

@@ -25,6 +25,7 @@ from webapp.teams.actions import do_rename_user
 from webapp.teams.browser_names import client_name
 from webapp.teams.forms import NameForm
 from webapp.teams.models import ApiToken
+from webapp.teams.second_factor import second_factor_text
 from webapp.teams.user_sessions import do_end_other_sessions, do_end_session, sessions_of
 
 
@@ -54,6 +55,7 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
         "pending": next((item for item in addresses if not item.verified and item.email != user.email), None),
         "tokens": list(ApiToken.objects.open(timezone.now()).filter(user=user).select_related("team").order_by("pk")),
         "connected": list(SocialAccount.objects.filter(user=user)),
+        "second_factor": second_factor_text(user),
         "sessions": sessions_of(user, request.session.session_key, timezone.now()),
     }
     return render(request, "account/account.html", context)
@@ -63,7 +65,7 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
 @require_GET
 @never_cache
 def account(request: HttpRequest) -> HttpResponse:
-    """Name, e-mail address, password, sessions, teams and tokens of the user."""
+    """Name, e-mail address, password, second factor, sessions, teams and tokens of the user."""
     return _account(request, NameForm(user=request.user))
 
 

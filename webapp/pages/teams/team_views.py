@@ -21,6 +21,7 @@ from webapp.teams.actions import TeamRefused, do_accept_invitation, do_create_te
 from webapp.teams.forms import TokenForm
 from webapp.teams.models import ApiToken, Invitation, Membership, Team
 from webapp.teams.removals import newest_removals
+from webapp.teams.second_factor import has_second_factor
 from webapp.trajectories.models import ShareLink
 
 MAX_SHARES = 200
@@ -61,7 +62,8 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
     """Members, invitations, tokens, settings and shared content of a team."""
     requested = get_team(request.user, slug)
     now = timezone.now()
-    members = list(requested.memberships.select_related("user").order_by("user__username"))
+    memberships = requested.memberships.annotate(second_factor=has_second_factor("user"))
+    members = list(memberships.select_related("user").order_by("user__username"))
     role = next(member.role for member in members if member.user_id == request.user.pk)
     admin = role == Membership.Role.ADMIN
     tokens = ApiToken.objects.open(now).filter(team=requested).select_related("user").order_by("pk")

@@ -1,14 +1,21 @@
 """URLs of accounts and teams. The names of the account URLs are those that django-allauth reverses."""
 
 from allauth.account import views as allauth
+from allauth.mfa.base import views as second_factor
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.totp import views as authenticator_app
+from allauth.mfa.webauthn import views as passkeys
 from allauth.socialaccount import views as social
 from django.urls import include, path, re_path
+from django.views.decorators.cache import never_cache
 
 from webapp.pages.teams import account_views, change_views, team_views
 
 urlpatterns = [
     path("login", allauth.login, name="login"),
     path("login", allauth.login, name="account_login"),
+    path("login/code", second_factor.authenticate, name="mfa_authenticate"),
+    path("login/passkey", passkeys.login_webauthn, name="mfa_login_webauthn"),
     path("logout", allauth.logout, name="logout"),
     path("logout", allauth.logout, name="account_logout"),
     path("signup", account_views.signup, name="account_signup"),
@@ -18,6 +25,18 @@ urlpatterns = [
     path("account/sessions/<int:pk>/end", account_views.session_end, name="session-end"),
     path("account/inactive", allauth.account_inactive, name="account_inactive"),
     path("account/confirm", allauth.reauthenticate, name="account_reauthenticate"),
+    path("account/confirm/code", second_factor.reauthenticate, name="mfa_reauthenticate"),
+    path("account/confirm/passkey", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
+    path("account/second-factor", second_factor.index, name="mfa_index"),
+    path("account/second-factor", second_factor.index, name="mfa_list_webauthn"),
+    path("account/second-factor/app", never_cache(authenticator_app.activate_totp), name="mfa_activate_totp"),
+    path("account/second-factor/app/remove", authenticator_app.deactivate_totp, name="mfa_deactivate_totp"),
+    path("account/second-factor/passkeys/new", passkeys.add_webauthn, name="mfa_add_webauthn"),
+    path("account/second-factor/passkeys/<int:pk>", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
+    path("account/second-factor/passkeys/<int:pk>/remove", passkeys.remove_webauthn, name="mfa_remove_webauthn"),
+    path("account/recovery-codes", never_cache(recovery_codes.view_recovery_codes), name="mfa_view_recovery_codes"),
+    path("account/recovery-codes/new", recovery_codes.generate_recovery_codes, name="mfa_generate_recovery_codes"),
+    path("account/recovery-codes.txt", recovery_codes.download_recovery_codes, name="mfa_download_recovery_codes"),
     path("account/email", allauth.email, name="account_email"),
     path("account/email/sent", allauth.email_verification_sent, name="account_email_verification_sent"),
     re_path(r"^account/email/confirm/(?P<key>[-:\w]+)$", allauth.confirm_email, name="account_confirm_email"),
