@@ -339,6 +339,10 @@ class Client(JournalUploads):
         """Owner and permissions of the token."""
         return self._get("/me", models.Me)
 
+    def audit(self, team: str, **filters: Any) -> Iterator[models.AuditEntry]:
+        """Entries of a team's audit log, newest first, for its admins; filters: person, action, since, until."""
+        return self._pages(f"/teams/{team}/audit", {"limit": 100, **filters}, models.AuditEntry)
+
     def environments(self) -> list[models.Environment]:
         return self._list("/environments", models.Environment)
 

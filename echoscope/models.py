@@ -18,6 +18,7 @@ __all__ = [
     "Annotations",
     "Answer",
     "Attempt",
+    "AuditEntry",
     "Checkpoint",
     "Cluster",
     "ClusterNode",
@@ -90,6 +91,24 @@ class Me(Answer):
     username: str
     scopes: list[str]
     teams: list[Membership]
+
+
+class AuditEntry(Answer):
+    """An entry of the audit log."""
+
+    at: datetime
+    username: str
+    """Name of the account at that time; empty: the site itself."""
+    action: str
+    subject: str
+    """Describes the object."""
+    path: str
+    """Page of the object; may be empty."""
+    address: str | None
+    """Network address."""
+    means: str
+    """Browser or API token."""
+    details: dict[str, Any]
 
 
 class UpdateProgress(Answer):

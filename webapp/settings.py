@@ -107,6 +107,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "webapp.teams.user_sessions.record_session_use",
+    "webapp.teams.audit.audited_requests",
 ]
 ROOT_URLCONF = "webapp.urls"
 ASGI_APPLICATION = "webapp.asgi.application"
@@ -264,5 +265,7 @@ ECHOSCOPE_MAX_REPORT_CHARACTERS = env.number("ECHOSCOPE_MAX_REPORT_CHARACTERS", 
 ECHOSCOPE_MAX_EMBEDS_PER_REPORT = env.number("ECHOSCOPE_MAX_EMBEDS_PER_REPORT", 24)
 ECHOSCOPE_MAX_REVISIONS_PER_REPORT = env.number("ECHOSCOPE_MAX_REVISIONS_PER_REPORT", 200)
 ECHOSCOPE_MAX_RUNS_PER_STUDY = env.number("ECHOSCOPE_MAX_RUNS_PER_STUDY", 200)
+ECHOSCOPE_AUDIT_DAYS = env.number("ECHOSCOPE_AUDIT_DAYS", 365)
+"""Days for which entries of the audit log are kept; 0: for ever."""
 ECHOSCOPE_IMPORT_SECONDS = env.number("ECHOSCOPE_IMPORT_SECONDS", 20)
 """Time after which a request that sends a journal is answered; the sender continues at the offset of the answer."""

@@ -35,7 +35,7 @@ from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
 from webapp.api.root import api
 from webapp.runs.models import Run
 from webapp.services.addresses import free_port
-from webapp.teams.actions import do_create_token
+from webapp.teams.actions import do_change_team, do_create_token
 from webapp.trajectories.models import Trajectory
 
 PRESET = "bandit-starpo_s-pocket"
@@ -135,6 +135,14 @@ def test_environments_presets_and_workers_are_listed(client: Client, people_on_s
     assert PRESET in [preset.name for preset in client.presets()]
     assert client.preset(PRESET).config["environment"]["name"] == "Bandit"
     assert client.workers() == []
+
+
+def test_the_audit_log_is_fetched_page_by_page(client: Client, people_on_site: People) -> None:
+    team = people_on_site.team
+    for number in range(101):
+        do_change_team(team, f"Name {number}", None)
+    entries = list(client.audit(team.slug, action="team-changed"))
+    assert [entry.subject for entry in entries] == [f"Name {number}" for number in reversed(range(101))]
 
 
 def test_the_client_has_a_method_for_every_operation() -> None:

@@ -129,6 +129,8 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known["sha256"] = image.sha256
     of_team = (
         "team",
+        "team-audit",
+        "team-audit-export",
         "team-settings",
         "member-role",
         "member-remove",
@@ -182,6 +184,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
         Authenticator.objects.create(user=people.owner, type=kind, data=data)
     session = UserSession.objects.create(user=people.owner, ip="192.0.2.1", session_key="of another browser")
     known["pk of session-end"] = session.pk
+    known |= {"kind of team-audit-export": "csv", "kind of site-audit-export": "jsonl"}
     revoked, _ = do_create_token(people.team, member, "nightly", ["read"])
     removal = do_revoke_token(revoked, people.owner)
     assert removal is not None

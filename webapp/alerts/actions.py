@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 from django.dispatch import receiver
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.alerts import messages
@@ -20,7 +21,8 @@ from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
 from webapp.core.names import one_line
 from webapp.runs.models import Run
-from webapp.teams.models import Membership, Removal, Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Membership, Removal, Team, User
 from webapp.teams.removals import do_remove, restored
 
 logger = logging.getLogger(__name__)
@@ -44,11 +46,20 @@ class RuleRefused(ValueError):
     """The action is not possible now. The message gives the reason."""
 
 
+@transaction.atomic
 def do_create_rule(team: Team, author: User, **settings: Any) -> Rule:
     """Create a rule for events from now on."""
-    return Rule.objects.create(team=team, author=author, **{"target_author": author} | _in_one_line(settings))
+    rule = Rule.objects.create(team=team, author=author, **{"target_author": author} | _in_one_line(settings))
+    _record(rule, "created", channel=rule.channel)
+    return rule
 
 
+def _record(rule: Rule, change: str, **details: Any) -> None:
+    path = reverse("alert", args=[rule.slug])
+    record(AuditAction.ALERT_CHANGED, f"“{rule.name}”: {change}", team=rule.team, path=path, **details)
+
+
+@transaction.atomic
 def do_change_rule(rule: Rule, user: User, **settings: Any) -> Rule:
     """Change settings as that user. Earlier events are not delivered again.
 
@@ -61,6 +72,7 @@ def do_change_rule(rule: Rule, user: User, **settings: Any) -> Rule:
     for name, value in _in_one_line(settings).items():
         setattr(rule, name, value)
     rule.save(update_fields=list(settings))
+    _record(rule, "changed", fields=sorted(settings))
     return rule
 
 
@@ -84,6 +96,7 @@ def do_switch_rule(rule: Rule, on: bool, user: User | None = None) -> Rule:
         Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False)
         _fail_pending(rule, now)
     rule.refresh_from_db()
+    _record(rule, "switched on" if on else "switched off")
     return rule
 
 
@@ -118,13 +131,16 @@ def do_rotate_secret(rule: Rule) -> Rule:
     rule.former_secrets = [{"secret": rule.secret, "until": (now + SECRET_OVERLAP).isoformat()}, *former]
     rule.secret = new_secret()
     rule.save(update_fields=["secret", "former_secrets"])
+    _record(rule, "new secret")
     return rule
 
 
+@transaction.atomic
 def do_end_former_secrets(rule: Rule) -> Rule:
     """Stop signing with replaced secrets, for example because one became known."""
     rule.former_secrets = []
     rule.save(update_fields=["former_secrets"])
+    _record(rule, "former secrets ended")
     return rule
 
 

@@ -16,6 +16,7 @@ from webapp.api.errors import Problem
 from webapp.runs.models import Run
 from webapp.teams.access import READ_ONLY, require_writer, role_in
 from webapp.teams.api_tokens import find_token
+from webapp.teams.audit import note_token
 from webapp.teams.models import ApiToken, Team, User
 from webapp.trajectories.models import Trajectory
 
@@ -115,6 +116,7 @@ class Token(HttpBearer):
                 f"This token does not have the scope “{scope}”. Create one that does on your team's page.",
                 code="scope",
             )
+        note_token(request, api_token)
         return Caller(api_token.user, api_token.team, tuple(api_token.scopes))
 
 

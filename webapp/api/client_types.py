@@ -35,6 +35,7 @@ MODELS = {
     "TeamOut": Model("Team"),
     "MembershipOut": Model("Membership", "TeamOut"),
     "Me": Model("Me"),
+    "AuditEntryOut": Model("AuditEntry"),
     "UpdateProgressOut": Model("UpdateProgress"),
     "PhaseOut": Model("Phase"),
     "JournalOut": Model("Journal"),

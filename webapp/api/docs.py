@@ -22,6 +22,7 @@ TITLES = {
     "exports": "Exports",
     "annotations": "Annotations",
     "shares": "Share links",
+    "teams": "Teams",
     "alerts": "Alert rules",
     "studies": "Studies",
     "reports": "Reports",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
+from django.urls import reverse
 from django.utils import timezone
 from pydantic import ValidationError
 
@@ -16,7 +17,8 @@ from trainer.journal.events import RunStarted
 from webapp.core.quotas import is_reached, quota
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import Run
-from webapp.teams.models import Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Team, User
 
 ENDS = {
     "completed": Run.State.FINISHED,
@@ -35,6 +37,7 @@ class NotImportable(ValueError):
     """The journal cannot be imported as a run. The message gives the reason."""
 
 
+@transaction.atomic
 def do_create_imported_run(
     team: Team,
     author: User | None,
@@ -53,7 +56,7 @@ def do_create_imported_run(
     title = (title.strip() or started.title.strip() or "Imported run")[:200]
     if "\0" in title or "\\u0000" in json.dumps(config):
         raise NotImportable("its run_started event holds a NUL character")
-    return Run.objects.create(
+    run = Run.objects.create(
         team=team,
         author=author,
         title=title,
@@ -65,6 +68,8 @@ def do_create_imported_run(
         imported=True,
         visibility=visibility,
     )
+    record(AuditAction.IMPORTED, f"run “{title}”", team=team, path=reverse("run", args=[run.slug]))
+    return run
 
 
 def _stored(sent: dict[str, Any]) -> dict[str, Any]:

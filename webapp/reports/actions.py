@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -14,7 +15,8 @@ from webapp.reports.blocks import references
 from webapp.reports.models import MAX_TITLE_LENGTH, Report, Revision
 from webapp.reports.references import Reference, targets_of
 from webapp.runs.models import Run, readable_by
-from webapp.teams.models import Membership, Removal, Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Membership, Removal, Team, User
 from webapp.teams.removals import do_remove
 from webapp.trajectories.models import ShareLink, Trajectory
 
@@ -56,7 +58,13 @@ def do_create_report(
         )
     report = Report(team=team, author=author, visibility=visibility)
     _save(report, author, title, body, found)
+    _record(report, "created")
     return report
+
+
+def _record(report: Report, change: str, **details: Any) -> None:
+    subject = f"report “{report.title}”: {change}"
+    record(AuditAction.REPORT_CHANGED, subject, team=report.team, path=report.get_absolute_url(), **details)
 
 
 @transaction.atomic
@@ -83,9 +91,11 @@ def do_edit_report(
     if visibility not in ("", current.visibility):
         current.visibility = visibility
         current.save(update_fields=["visibility"])
+        _record(current, "visibility", visibility=visibility)
     if changed:
         current.version += 1
         _save(current, editor, title, body, found, restored)
+        _record(current, f"version {current.version}")
     return current
 
 

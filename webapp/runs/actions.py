@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from celery import current_app
 from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Now
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.core.database import RowLocked, database_now, delete_in_chunks, lift_statement_timeout, lock_wait
@@ -20,7 +22,9 @@ from webapp.runs.inputs import allowed_inputs
 from webapp.runs.models import EventBatch, Run, RunQuerySet, StoredModel, Worker
 from webapp.runs.queue import fair_share, order, run_quotas
 from webapp.runs.run_files import RunFiles
+from webapp.teams.audit import record
 from webapp.teams.daily_use import do_forget_uses
+from webapp.teams.models import AuditAction
 
 logger = logging.getLogger(__name__)
 
@@ -69,12 +73,20 @@ def do_update_run(
         Run.objects.filter(pk=run.pk).update(**changes)
         for name, value in changes.items():
             setattr(run, name, value)
+        shown = {name: value for name, value in changes.items() if name in ("visibility", "priority", "group")}
+        record_run(AuditAction.RUN_CHANGED, run, changed=sorted(changes), **shown)
         notify_on_commit(run.pk)
         if priority is not None:
             wake_next_on_commit()
     return run
 
 
+def record_run(action: AuditAction, run: Run, **details: Any) -> None:
+    """Add an entry about a run to the audit log."""
+    record(action, f"run “{run.title}”", team=run.team, path=reverse("run", args=[run.slug]), **details)
+
+
+@transaction.atomic
 def do_archive_run(run: Run, archived: bool) -> Run:
     """Leave a run out of lists, or put it back. Raises RequestRefused for a run that may still train."""
     if not archived:
@@ -84,6 +96,7 @@ def do_archive_run(run: Run, archived: bool) -> Run:
             f"This run is {run.get_state_display().lower()}: only runs that have ended can be archived. Stop it first."
         )
     run.refresh_from_db()
+    record_run(AuditAction.RUN_CHANGED, run, archived=archived)
     return run
 
 
@@ -98,6 +111,7 @@ def do_delete_run(run: Run) -> None:
             "first."
         )
     folder, slug = locked.folder, locked.slug
+    record_run(AuditAction.RUN_DELETED, locked, author=locked.author and locked.author.username)
     delete_in_chunks(locked.trajectories.all())
     locked.delete()
 
@@ -136,6 +150,8 @@ def do_request(run: Run, request: str) -> Run:
                     changed = _undo_cancel(run.pk, timezone.now())
                 case _:
                     raise RequestRefused(f"A run accepts pause, stop, cancel, undo-cancel and resume, not {request!r}.")
+            if changed:
+                record_run(AuditAction.CONTROLLED, run, request=request)
     except RowLocked:
         raise RequestRefused(
             "The worker of this run does not answer at the moment, so nothing was changed. It is replaced within a "
@@ -152,6 +168,7 @@ def do_request(run: Run, request: str) -> Run:
     return run
 
 
+@transaction.atomic
 def do_request_rebuild(run: Run) -> None:
     """Request that the run's tables are rebuilt from its journal; the clock does it. Raises RequestRefused."""
     if run.imported:
@@ -159,6 +176,7 @@ def do_request_rebuild(run: Run) -> None:
     active = (Run.State.STARTING, Run.State.RUNNING)
     if not Run.objects.filter(pk=run.pk).exclude(state__in=active).update(rebuild_requested=True):
         raise RequestRefused("This run is being trained: pause it first, then rebuild it and resume it.")
+    record_run(AuditAction.CONTROLLED, run, request="rebuild")
 
 
 IDLE_STATES = {

@@ -21,7 +21,8 @@ from webapp.runs.models import Run
 from webapp.studies.models import MAX_TITLE_LENGTH, Study, StudyArm, StudyRun
 from webapp.studies.study_plan import PlannedArm, PlannedCell, StudyPlan
 from webapp.studies.study_spec import Spec
-from webapp.teams.models import Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Team, User
 
 Action = Literal["pause", "resume", "cancel", "undo-cancel"]
 ACTIONS: tuple[Action, ...] = ("pause", "resume", "cancel", "undo-cancel")
@@ -67,11 +68,16 @@ def do_create_study(
                 launch_key=key,
             )
             do_add_arms(study, author, plan.arms, plan.cells)
+            _record(AuditAction.LAUNCHED, study)
     except (IntegrityError, QuotaExceeded):  # the same launch may have been committed meanwhile
         if key and (found := earlier.first()):
             return found
         raise
     return study
+
+
+def _record(action: AuditAction, study: Study, **details: Any) -> None:
+    record(action, f"study “{study.title}”", team=study.team, path=study.get_absolute_url(), **details)
 
 
 @transaction.atomic
@@ -162,9 +168,11 @@ def do_control_study(study: Study, action: Action) -> StudyChange:
         possible = possible.filter(Q(state=Study.State.PAUSED) | Q(pk__in=paused.values("pk")))
     cancelled_at = study.ended_at
     ended = now if after == Study.State.CANCELLED else None
-    if not possible.update(state=after, ended_at=ended, **({"problem": ""} if action == "resume" else {})):
-        study.refresh_from_db()
-        raise RequestRefused(_refusal(study, action))
+    with transaction.atomic():
+        if not possible.update(state=after, ended_at=ended, **({"problem": ""} if action == "resume" else {})):
+            study.refresh_from_db()
+            raise RequestRefused(_refusal(study, action))
+        _record(AuditAction.CONTROLLED, study, request=action)
     study.refresh_from_db()
     runs = Run.objects.filter(study_run__arm__study=study)
     followed, refusals = 0, []
@@ -216,6 +224,7 @@ def do_share_study(study: Study, visibility: Study.Visibility, *, with_runs: boo
         scheduling = scheduling | {RUNS_VISIBILITY: str(visibility)}
     Study.objects.filter(pk=study.pk).update(visibility=visibility, scheduling=scheduling)
     study.visibility, study.scheduling = visibility, scheduling
+    _record(AuditAction.STUDY_CHANGED, study, visibility=str(visibility), with_runs=with_runs)
     if not with_runs:
         return 0
     wanted = Run.Visibility(visibility)

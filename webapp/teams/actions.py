@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from webapp.core.names import one_line
 from webapp.teams import api_tokens
-from webapp.teams.models import ApiToken, Invitation, Membership, Removal, Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import ApiToken, AuditAction, Invitation, Membership, Removal, Team, User
 from webapp.teams.removals import do_remove
 
 INVITATION_LIFETIME = timedelta(days=7)
@@ -30,6 +31,7 @@ def do_create_team(name: str, owner: User) -> Team:
     """Create a team with `owner` as its admin."""
     team = Team.objects.create(name=one_line(name) or f"{owner.username}'s team", creator=owner)
     Membership.objects.create(team=team, user=owner, role=Membership.Role.ADMIN)
+    record(AuditAction.TEAM_CREATED, team.name, team=team)
     return team
 
 
@@ -44,6 +46,8 @@ def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
         _require_another_admin(team, user)
         _revoke_invitations(team, user)
     membership, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
+    former = before and before.role
+    record(AuditAction.ROLE_CHANGED, user.username, team=team, was=former, role=str(role))
     return membership
 
 
@@ -84,20 +88,27 @@ def _revoke_invitations(team: Team, author: User) -> None:
     Invitation.objects.open(timezone.now()).filter(team=team, author=author).update(revoked_at=timezone.now())
 
 
+@transaction.atomic
 def do_change_team(team: Team, name: str, retention_days: int | None) -> None:
     """Set the team's name and the days after which training trajectories are thinned (None: never)."""
     Team.objects.filter(pk=team.pk).update(name=one_line(name) or team.name, retention_days=retention_days)
     team.refresh_from_db()
+    record(AuditAction.TEAM_CHANGED, team.name, team=team, retention_days=retention_days)
 
 
+@transaction.atomic
 def do_rename_user(user: User, username: str) -> None:
     """Change the name for login and mentions. Raises IntegrityError if it is taken."""
+    former = user.username
     User.objects.filter(pk=user.pk).update(username=username)
     user.refresh_from_db()
+    record(AuditAction.ACCOUNT_CHANGED, "the name", was=former, name=username)
 
 
+@transaction.atomic
 def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") -> Invitation:
     """Create a link with which one person can join within a week. The caller sends it."""
+    record(AuditAction.INVITED, email or "by a link", team=team, role=str(role))
     return Invitation.objects.create(
         team=team, author=author, role=role, email=email, expires_at=timezone.now() + INVITATION_LIFETIME
     )
@@ -125,9 +136,11 @@ def do_accept_invitation(invitation: Invitation, user: User) -> Membership:
     now = timezone.now()
     if not Invitation.objects.open(now).filter(pk=invitation.pk).update(accepted_at=now, accepted_by=user):
         raise TeamRefused("This invitation has already been used or revoked, or it is older than a week.")
+    record(AuditAction.JOINED, user.username, team=invitation.team, user=user, role=invitation.role)
     return Membership.objects.create(team_id=invitation.team_id, user=user, role=invitation.role)
 
 
+@transaction.atomic
 def do_create_token(
     team: Team, user: User, name: str, scopes: Iterable[str], expires_at: datetime | None = None
 ) -> tuple[ApiToken, str]:
@@ -144,6 +157,9 @@ def do_create_token(
         digest=api_tokens.digest(secret),
         scopes=chosen,
         expires_at=expires_at,
+    )
+    record(
+        AuditAction.TOKEN_CREATED, str(token), team=team, scopes=chosen, expires=expires_at and f"{expires_at:%Y-%m-%d}"
     )
     return token, secret
 

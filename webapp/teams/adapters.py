@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ from allauth.core import context
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest
@@ -22,11 +20,10 @@ from webapp.core.mail import mail_is_configured
 from webapp.teams import invitations
 from webapp.teams.actions import TeamRefused, do_accept_invitation
 from webapp.teams.browser_names import client_name
+from webapp.teams.client_address import client_address
 from webapp.teams.models import User
 
 SITE_NAME = "Echoscope"
-NO_ADDRESS = "::"
-"""Stands for the unknown address of a client."""
 NO_MATCH = "Wrong name or password. Both are case-sensitive."
 
 
@@ -100,16 +97,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return f"login:{login}" if user_id is None else f"user:{user_id}"
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Client address for rate limits, as the web server gives it: it decides which proxies to trust.
-
-        Headers of the request are not read here, since any visitor can send them. Behind a Unix socket, or a proxy
-        that forwards something else, there is no address: all such clients share one limit.
-        """
-        try:
-            address: str = super().get_client_ip(request)
-            return str(ipaddress.ip_address(address.partition("%")[0]))  # without the zone, which no column stores
-        except (PermissionDenied, ValueError):
-            return NO_ADDRESS
+        return client_address(request)
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):

@@ -4,7 +4,7 @@ from django.utils import timezone
 from webapp.core.scheduler import every
 
 PURGE_EVERY = 60.0
-FORGET_SESSIONS_EVERY = 3600.0
+FORGET_EVERY = 3600.0
 
 
 class TeamsConfig(AppConfig):
@@ -12,7 +12,10 @@ class TeamsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.core.soft_delete import do_purge
+        from webapp.teams import audit_signals  # noqa: F401 - connects its receivers
+        from webapp.teams.audit import do_forget_entries
         from webapp.teams.user_sessions import do_forget_sessions
 
         every(PURGE_EVERY, "deleted rows", lambda: do_purge(timezone.now()))
-        every(FORGET_SESSIONS_EVERY, "ended sessions", lambda: do_forget_sessions(timezone.now()))
+        every(FORGET_EVERY, "ended sessions", lambda: do_forget_sessions(timezone.now()))
+        every(FORGET_EVERY, "audit log", lambda: do_forget_entries(timezone.now()))

@@ -1,4 +1,4 @@
-"""Users, teams, memberships, invitations, API tokens, and what was removed or revoked."""
+"""Users, teams, memberships, invitations, API tokens, what was removed or revoked, and the audit log."""
 
 from __future__ import annotations
 
@@ -196,3 +196,60 @@ class Removal(models.Model):
         """How long it can be undone from the removal on, such as “10 minutes”."""
         time = self.until - self.created_at
         return formatting.plural(time.days, "day") if time.days else formatting.plural(time.seconds // 60, "minute")
+
+
+class AuditAction(models.TextChoices):
+    """What an entry of the audit log is about; docs/teams.md lists what each includes."""
+
+    LOGGED_IN = "login", "Logged in"
+    LOGIN_FAILED = "login-failed", "Failed to log in"
+    LOGGED_OUT = "logout", "Logged out"
+    SESSIONS_ENDED = "sessions-ended", "Ended sessions"
+    ACCOUNT_CHANGED = "account-changed", "Changed the account"
+    TEAM_CREATED = "team-created", "Created the team"
+    TEAM_CHANGED = "team-changed", "Changed the team's settings"
+    ROLE_CHANGED = "role-changed", "Changed a role"
+    INVITED = "invited", "Invited"
+    JOINED = "joined", "Joined"
+    TOKEN_CREATED = "token-created", "Created an API token"
+    REMOVED = "removed", "Removed or revoked"
+    RESTORED = "restored", "Undid a removal"
+    LAUNCHED = "launched", "Launched"
+    IMPORTED = "imported", "Imported a run"
+    CONTROLLED = "controlled", "Steered"
+    RUN_CHANGED = "run-changed", "Changed a run"
+    RUN_DELETED = "run-deleted", "Deleted a run"
+    STUDY_CHANGED = "study-changed", "Changed a study"
+    SHARED = "shared", "Shared a trajectory"
+    REPORT_CHANGED = "report-changed", "Wrote a report"
+    ALERT_CHANGED = "alert-changed", "Changed an alert rule"
+    MODEL_CHANGED = "model-changed", "Changed the models"
+    EXPORTED = "exported", "Downloaded"
+    ADMINISTERED = "administered", "Changed under Administration"
+
+
+class AuditEntry(models.Model):
+    """One entry of the audit log (audit.py): never changed, and deleted by age only."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    action = models.CharField(max_length=20, choices=AuditAction.choices)
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    username = models.CharField(max_length=150, blank=True, help_text="Name at that time; empty: the site itself.")
+    team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, related_name="+")
+    subject = models.CharField(max_length=300, blank=True)
+    path = models.CharField(max_length=200, blank=True)
+    address = models.GenericIPAddressField(null=True)
+    means = models.CharField(max_length=150, blank=True, help_text="Browser or API token.")
+    details = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [models.Index(fields=["team", "-id"], name="audit_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} {self.username or 'the site'}: {self.get_action_display()} {self.subject}"
+
+    @property
+    def details_text(self) -> str:
+        """The details that have a value, such as “was: member, role: admin”."""
+        shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in self.details.items()}
+        return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in shown.items() if value is not None)

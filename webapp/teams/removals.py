@@ -18,7 +18,8 @@ from django.utils.dateparse import parse_datetime
 
 from webapp.core.soft_delete import UNDO_TIME, SoftDeleted
 from webapp.teams.access import role_in
-from webapp.teams.models import ApiToken, Invitation, Membership, Removal, Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import ApiToken, AuditAction, Invitation, Membership, Removal, Team, User
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ def do_remove(
         created_at=now,
         until=now + max(times),
     )
+    record(AuditAction.REMOVED, removal.name, team=team)
     logger.info("Removed %s by user %s: %s", removal.slug, by and by.pk, ", ".join(rows) or "a member")
     return removal
 
@@ -99,6 +101,7 @@ def do_undo(removal: Removal, user: User) -> Removal:
         _restore(apps.get_model(label), pks, user)
     locked.undone_at, locked.undone_by = timezone.now(), user
     locked.save(update_fields=["undone_at", "undone_by"])
+    record(AuditAction.RESTORED, locked.name, team=locked.team)
     logger.info("Undone removal %s by user %s.", locked.slug, user.pk)
     return locked
 

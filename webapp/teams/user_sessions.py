@@ -19,9 +19,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
 from webapp.core.database import DATABASE_UNAVAILABLE
-from webapp.teams.adapters import NO_ADDRESS
+from webapp.teams.audit import record
 from webapp.teams.browser_names import client_name
-from webapp.teams.models import User
+from webapp.teams.client_address import NO_ADDRESS
+from webapp.teams.models import AuditAction, User
 
 RECORD_EVERY = 300.0
 """Seconds between two records of the use of a session by one process: a write for each page would be too many."""
@@ -70,7 +71,7 @@ def sessions_of(user: User, current_key: str | None, now: datetime) -> list[Show
 
 def do_end_session(session: UserSession) -> None:
     """Log a browser out. Its open pages stop updating within ten seconds."""
-    _end([session.session_key])
+    _end([session.session_key], client_name(session.user_agent))
 
 
 def do_end_other_sessions(user: User, current_key: str | None) -> int:
@@ -78,12 +79,13 @@ def do_end_other_sessions(user: User, current_key: str | None) -> int:
     others = UserSession.objects.filter(user=user)
     if current_key is not None:
         others = others.exclude(session_key=current_key)
-    return _end(list(others.values_list("session_key", flat=True)))
+    return _end(list(others.values_list("session_key", flat=True)), f"all others of {user.username}")
 
 
 @transaction.atomic
-def _end(keys: list[str]) -> int:
+def _end(keys: list[str], subject: str) -> int:
     """Delete the sessions. Returns how many of them existed."""
+    record(AuditAction.SESSIONS_ENDED, subject)
     ended, _ = Session.objects.filter(pk__in=keys).delete()
     UserSession.objects.filter(session_key__in=keys).delete()
     return ended

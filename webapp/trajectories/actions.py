@@ -9,10 +9,12 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import F
 from django.dispatch import receiver
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.runs.models import Run
-from webapp.teams.models import Membership, Removal, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Membership, Removal, User
 from webapp.teams.removals import UNREADABLE, do_remove, restored
 from webapp.trajectories.models import ShareLink, Trajectory
 
@@ -40,7 +42,11 @@ def do_share_trajectory(
         "action": None if turn is None or action is None or action < 0 else action,
         "indexable": indexable,
     }
-    return ShareLink.objects.open(timezone.now()).filter(**fields).first() or ShareLink.objects.create(**fields)
+    if earlier := ShareLink.objects.open(timezone.now()).filter(**fields).first():
+        return earlier
+    run, path = trajectory.run, reverse("trajectory", args=[trajectory.slug])
+    record(AuditAction.SHARED, f"trajectory {trajectory.key} of “{run.title}”", team=run.team, path=path)
+    return ShareLink.objects.create(**fields)
 
 
 def do_revoke_share(share: ShareLink, by: User | None = None) -> Removal | None:

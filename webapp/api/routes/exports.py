@@ -15,6 +15,8 @@ from webapp.api.schemas.shared_schemas import ImageHash, RunSlug, TrajectorySlug
 from webapp.api.serializers import is_inside
 from webapp.core.streaming import streamed
 from webapp.explorer.trajectory_filters import filter_trajectories
+from webapp.runs.actions import record_run
+from webapp.teams.models import AuditAction
 from webapp.trajectories.exports.image_response import image_response
 from webapp.trajectories.exports.run_downloads import JOURNAL, RunExportKind, journal_download, run_download
 from webapp.trajectories.exports.trajectory_downloads import TrajectoryExportKind, readers_download
@@ -45,12 +47,14 @@ def export_run(
     them. Only members of the run's team may read the journal."""
     requester = caller(request)
     if kind == JOURNAL:
-        download = journal_download(requester.run_of_team(slug))
+        run = requester.run_of_team(slug)
+        download = journal_download(run)
     else:
         run = requester.run(slug)
         inside = is_inside(request, run)
         trajectories = filter_trajectories(run, query.filters(inside=inside))
         download = run_download(run, kind, trajectories, inside=inside)
+    record_run(AuditAction.EXPORTED, run, file=download.name)
     return streamed(request, download.chunks, download.content_type, download.name, compressible=download.compressible)
 
 

@@ -26,8 +26,10 @@ from webapp.api.schemas.result_schemas import (
 from webapp.api.schemas.shared_schemas import RunSlug, Whole
 from webapp.core.streaming import streamed
 from webapp.runs import curves, run_files
+from webapp.runs.actions import record_run
 from webapp.runs.models import GeneralizationMatrix, Run
 from webapp.runs.run_files import log_tail
+from webapp.teams.models import AuditAction
 from webapp.trajectories.exports.policy_archive import policy_archive
 
 router = Router(tags=["results"])
@@ -171,6 +173,7 @@ def download_model(
     if archive is None:
         raise Problem(404, f"the checkpoint of iteration {iteration} is neither on this machine nor in storage")
     name = f"{run_files.model_name(run, iteration)}.tar"
+    record_run(AuditAction.EXPORTED, run, file=name)
     return streamed(request, archive, "application/x-tar", name, compressible=False)
 
 

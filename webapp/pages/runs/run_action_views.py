@@ -17,9 +17,10 @@ from webapp.core.quotas import QuotaExceeded
 from webapp.core.streaming import streamed
 from webapp.runs import run_files
 from webapp.runs.access import get_run, get_run_of_team, require_may_prefer, require_may_set
-from webapp.runs.actions import RequestRefused, do_request, do_request_rebuild, do_update_run
+from webapp.runs.actions import RequestRefused, do_request, do_request_rebuild, do_update_run, record_run
 from webapp.runs.models import Run
 from webapp.teams.access import require_writer, signed_in
+from webapp.teams.models import AuditAction
 from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.actions import do_revoke_shares_of_run
 from webapp.trajectories.exports.policy_archive import policy_archive
@@ -135,7 +136,7 @@ def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpRespo
     """A checkpoint as a tar archive: a transformers model folder and the files needed to resume."""
     run = get_run_of_team(request.user, slug)
     name = run_files.checkpoint_name(run, iteration)
-    return _archive(request, iteration, name, run_files.checkpoint(run, iteration))
+    return _archive(request, run, iteration, name, run_files.checkpoint(run, iteration))
 
 
 @login_required
@@ -143,10 +144,13 @@ def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpRespo
 def run_model(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
     """The model of a checkpoint as a tar archive: a transformers model folder with its model card."""
     run = get_run_of_team(request.user, slug)
-    return _archive(request, iteration, run_files.model_name(run, iteration), policy_archive(run, iteration))
+    return _archive(request, run, iteration, run_files.model_name(run, iteration), policy_archive(run, iteration))
 
 
-def _archive(request: HttpRequest, iteration: int, name: str, blocks: Iterator[bytes] | None) -> HttpResponseBase:
+def _archive(
+    request: HttpRequest, run: Run, iteration: int, name: str, blocks: Iterator[bytes] | None
+) -> HttpResponseBase:
     if blocks is None:
         raise Http404(f"The checkpoint of iteration {iteration} is neither on this machine nor in storage.")
+    record_run(AuditAction.EXPORTED, run, file=f"{name}.tar")
     return streamed(request, blocks, "application/x-tar", f"{name}.tar", compressible=False)

@@ -9,7 +9,7 @@ from allauth.socialaccount import views as social
 from django.urls import include, path, re_path
 from django.views.decorators.cache import never_cache
 
-from webapp.pages.teams import account_views, change_views, team_views
+from webapp.pages.teams import account_views, audit_views, change_views, team_views
 
 urlpatterns = [
     path("login", allauth.login, name="login"),
@@ -60,6 +60,10 @@ urlpatterns = [
     path("team", team_views.teams, name="teams"),
     path("team/new", team_views.team_create, name="team-create"),
     path("team/<slug:slug>", team_views.team, name="team"),
+    path("team/<slug:slug>/audit", audit_views.audit, name="team-audit"),
+    path("team/<slug:slug>/audit/<slug:kind>", audit_views.audit_export, name="team-audit-export"),
+    path("audit", audit_views.audit, name="site-audit"),
+    path("audit/<slug:kind>", audit_views.audit_export, name="site-audit-export"),
     path("team/<slug:slug>/settings", change_views.team_settings, name="team-settings"),
     path("team/<slug:slug>/members/<str:username>/role", change_views.member_role, name="member-role"),
     path("team/<slug:slug>/members/<str:username>/remove", change_views.member_remove, name="member-remove"),

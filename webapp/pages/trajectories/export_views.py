@@ -14,8 +14,10 @@ from webapp.core.streaming import streamed
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.pages.trajectory_page import gone, private
 from webapp.runs.access import get_run, get_run_of_team
+from webapp.runs.actions import record_run
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
+from webapp.teams.models import AuditAction
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.exports import run_downloads, trajectory_downloads
 from webapp.trajectories.exports.export_document import shared_document
@@ -92,7 +94,8 @@ def run_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
     A query has the explorer's filters of trajectories, which metrics and the journal ignore.
     """
     if kind == JOURNAL:
-        download = run_downloads.journal_download(get_run_of_team(request.user, slug))
+        run = get_run_of_team(request.user, slug)
+        download = run_downloads.journal_download(run)
     else:
         run = get_run(request.user, slug)
         _require_kind(kind, run_downloads.KINDS)
@@ -103,4 +106,6 @@ def run_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
             return _export_error(request, 400, f"Nothing was exported. {reasons}")
         trajectories = filter_trajectories(run, filters if inside else filters.without_annotations())
         download = run_downloads.run_download(run, kind, trajectories, inside=inside)
+    if request.user.is_authenticated:  # a run that anyone may read is no secret
+        record_run(AuditAction.EXPORTED, run, file=download.name)
     return streamed(request, download.chunks, download.content_type, download.name, compressible=download.compressible)

@@ -18,7 +18,8 @@ from webapp.runs.launch import estimates
 from webapp.runs.launch.experiment import MAX_GROUP_NAME, PlannedRun
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes, order, run_quotas
-from webapp.teams.models import Team, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Team, User
 
 KEY_LENGTH = 36
 """Length of a launch key of a group: its runs add their number."""
@@ -106,6 +107,9 @@ def do_create_runs(
             for run in runs:
                 run.save(force_insert=True)
                 wake_on_commit(run.pk)
+            if runs:
+                subject = group or f"run “{runs[0].title}”"
+                record(AuditAction.LAUNCHED, subject, team=team, runs=[run.slug for run in runs])
     except (IntegrityError, QuotaExceeded):  # the same launch may have been committed, and have taken the places
         if found := _launched(author, keys):
             return found

@@ -19,7 +19,8 @@ from webapp.runs.actions import RequestRefused
 from webapp.runs.models import Run, StoredModel, Worker
 from webapp.runs.queue.order import ALIVE
 from webapp.teams.access import READ_ONLY, memberships_of
-from webapp.teams.models import Membership, User
+from webapp.teams.audit import record
+from webapp.teams.models import AuditAction, Membership, User
 
 GB = 1_000_000_000
 SPARE_BYTES = 500_000_000
@@ -90,6 +91,7 @@ def do_request_download(user: User, name: str, worker: str = "") -> StoredModel:
         stored.attempts, stored.error, stored.stage, stored.lease, stored.worker = 0, "", "", "", None
         stored.done_bytes, stored.total_bytes = 0, model.download_bytes
         stored.save()
+        record(AuditAction.MODEL_CHANGED, f"download of {name}", user=user)
     return stored
 
 
@@ -108,6 +110,7 @@ def do_cancel_download(user: User, name: str, store: str) -> None:
     if not stored.pending and stored.state != StoredModel.State.FAILED:
         raise RequestRefused(f"{name} is not being downloaded: it is {stored.get_state_display().lower()}.")
     StoredModel.objects.filter(pk=stored.pk).update(state=StoredModel.State.DELETING, lease="", error="")
+    record(AuditAction.MODEL_CHANGED, f"download of {name} cancelled", user=user)
 
 
 @transaction.atomic
@@ -130,6 +133,7 @@ def do_delete_model(user: User, name: str, store: str) -> None:
             "then delete the model."
         )
     StoredModel.objects.filter(pk=stored.pk).update(state=StoredModel.State.DELETING, error="")
+    record(AuditAction.MODEL_CHANGED, f"{name} deleted", user=user)
 
 
 def blocking_runs(name: str, store: str) -> QuerySet[Run]:

@@ -314,4 +314,73 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("team", "user"), name="one_membership_per_team")],
             },
         ),
+        migrations.CreateModel(
+            name="AuditEntry",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField(auto_now_add=True, db_index=True)),
+                (
+                    "action",
+                    models.CharField(
+                        choices=[
+                            ("login", "Logged in"),
+                            ("login-failed", "Failed to log in"),
+                            ("logout", "Logged out"),
+                            ("sessions-ended", "Ended sessions"),
+                            ("account-changed", "Changed the account"),
+                            ("team-created", "Created the team"),
+                            ("team-changed", "Changed the team's settings"),
+                            ("role-changed", "Changed a role"),
+                            ("invited", "Invited"),
+                            ("joined", "Joined"),
+                            ("token-created", "Created an API token"),
+                            ("removed", "Removed or revoked"),
+                            ("restored", "Undid a removal"),
+                            ("launched", "Launched"),
+                            ("imported", "Imported a run"),
+                            ("controlled", "Steered"),
+                            ("run-changed", "Changed a run"),
+                            ("run-deleted", "Deleted a run"),
+                            ("study-changed", "Changed a study"),
+                            ("shared", "Shared a trajectory"),
+                            ("report-changed", "Wrote a report"),
+                            ("alert-changed", "Changed an alert rule"),
+                            ("model-changed", "Changed the models"),
+                            ("exported", "Downloaded"),
+                            ("administered", "Changed under Administration"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        blank=True, help_text="Name at that time; empty: the site itself.", max_length=150
+                    ),
+                ),
+                ("subject", models.CharField(blank=True, max_length=300)),
+                ("path", models.CharField(blank=True, max_length=200)),
+                ("address", models.GenericIPAddressField(null=True)),
+                ("means", models.CharField(blank=True, help_text="Browser or API token.", max_length=150)),
+                ("details", models.JSONField(default=dict)),
+                (
+                    "team",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="teams.team"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [models.Index(fields=["team", "-id"], name="audit_newest")],
+            },
+        ),
     ]

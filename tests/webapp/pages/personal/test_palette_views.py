@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.conftest import People
+from tests.webapp.page_requests import logged_in
 from webapp.pages.personal.palette_views import MAX_RUNS
 from webapp.runs.models import Run
 from webapp.teams.models import User
@@ -51,8 +52,7 @@ def test_results_and_queries_are_bounded(
     for number in range(2 * MAX_RUNS):
         run.pk, run.slug = None, f"copy{number}"
         run.save()
-    client = Client()
-    client.force_login(people.owner)
+    client = logged_in(people.owner)
     with django_assert_max_num_queries(4):
         groups = client.get("/palette.json", {"q": "t" + " t" * 500}).json()["groups"]
     assert len(groups[0]["items"]) == MAX_RUNS

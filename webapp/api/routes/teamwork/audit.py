@@ -1,0 +1,60 @@
+"""Endpoint of a team's audit log. Read-only, for admins."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Path, Query, Router, Schema
+from pydantic import Field
+
+from webapp.api import cursors
+from webapp.api.auth import caller
+from webapp.api.errors import Problem, refused
+from webapp.api.schemas.account_schemas import AuditEntryOut, AuditPage
+from webapp.api.schemas.shared_schemas import Cursor, Limit, Slug
+from webapp.teams.access import require_admin
+from webapp.teams.audit_reading import AuditFilter, as_row
+from webapp.teams.models import AuditAction, AuditEntry
+
+router = Router(tags=["teams"])
+CURSOR = "audit"
+
+
+class AuditQuery(Schema):
+    """Filters of the audit log."""
+
+    person: str = Field("", max_length=150, description="Name of the account.")
+    action: AuditAction | None = Field(None, description="What was done.")
+    since: date | None = Field(None, description="First day (UTC).")
+    until: date | None = Field(None, description="Last day (UTC), included.")
+    limit: Limit = 30
+    cursor: Cursor = None
+
+
+@router.get(
+    "/teams/{slug}/audit",
+    response={200: AuditPage} | refused(),
+    operation_id="list_audit",
+    summary="Read the audit log",
+)
+def list_audit(
+    request: HttpRequest,
+    slug: Annotated[Slug, Path(description="The team's slug, as in `get_me`.")],
+    query: Query[AuditQuery],
+) -> AuditPage:
+    """Who did what in the team, newest first. Only for its admins."""
+    requester = caller(request)
+    team = next((team for team in requester.teams() if team.slug == slug), None)
+    if team is None:
+        raise Problem(404, f"There is no team {slug}, or you are not in it.")
+    require_admin(requester.user, team.pk)
+    conditions = AuditFilter(query.person, query.action or "", query.since, query.until)
+    entries = conditions.of(AuditEntry.objects.filter(team=team))
+    if query.cursor:
+        entries = entries.filter(pk__lt=cursors.unpack(CURSOR, query.cursor)[0])
+    found = list(entries[: query.limit + 1])
+    page = found[: query.limit]
+    following = cursors.pack(CURSOR, [page[-1].pk]) if len(found) > query.limit else None
+    return AuditPage(items=[AuditEntryOut.model_validate(as_row(entry)) for entry in page], next_cursor=following)
