@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from django.db.models import QuerySet
@@ -40,7 +40,7 @@ class AuditFilter:
         if self.since:
             entries = entries.filter(at__date__gte=self.since)
         if self.until:
-            entries = entries.filter(at__date__lt=self.until + timedelta(days=1))
+            entries = entries.filter(at__date__lte=self.until)
         return entries.select_related("team").order_by("-pk")
 
 

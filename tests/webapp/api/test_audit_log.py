@@ -61,6 +61,7 @@ def test_admins_page_through_the_entries_of_their_team(callers: Callers, people:
     assert found == ["viewer", "member", "viewer"]
     tomorrow = timezone.now().date() + timedelta(days=1)
     assert json.loads(callers.reader.get(f"{address}&since={tomorrow}").content)["items"] == []
+    assert callers.reader.get(f"{address}&since=0").status_code == 422, "not seconds since 1970"
     assert callers.reader.get(f"/api/teams/{other.slug}/audit").status_code == 404, "the token belongs to one team"
     assert callers.viewer.get(f"/api/teams/{people.team.slug}/audit").status_code == 403
     assert callers.outsider.get(f"/api/teams/{people.team.slug}/audit").status_code == 404

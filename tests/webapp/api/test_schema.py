@@ -42,6 +42,7 @@ WITH_RULES = {
     "append_journal": "the body must be lines of a journal",
     "put_image": "the body must be an image with the hash of its address",
     "list_runs": "cursors are signed",
+    "list_audit": "cursors are signed",
     "create_run": "settings depend on each other",
     "create_group": "likewise",
     "clone_run": "settings depend on each other",
@@ -109,7 +110,7 @@ def path_values(people: People, run: Run) -> PathValues:
     comment = do_comment(found, people.owner, "Odd.")
     rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
     slugs = {"runs": run.slug, "trajectories": found.slug, "reports": report.slug, "studies": study.slug}
-    slugs |= {"comments": comment.slug, "alerts": rule.slug}
+    slugs |= {"comments": comment.slug, "alerts": rule.slug, "teams": people.team.slug}
     return PathValues(
         slugs,
         {"models": "smollm2-135m", "environments": "Bandit", "presets": "bandit-starpo_s-pocket"},

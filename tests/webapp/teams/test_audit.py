@@ -168,6 +168,7 @@ def test_entries_are_filtered_by_person_action_and_day(people: People, who: Visi
     assert found("action=team-changed") == [True, False, True]
     assert found(f"since={day}") == [False, True, True]
     assert found(f"until={day}") == [True, False, False]
+    assert found("until=9999-12-31") == [True, True, True]
     assert found("since=yesterday&action=nothing") == [True, True, True], "with an error at the field"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Path, Query, Router, Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from webapp.api import cursors
 from webapp.api.auth import caller
@@ -22,13 +23,23 @@ router = Router(tags=["teams"])
 CURSOR = "audit"
 
 
+def _written_as_a_day(value: Any) -> Any:
+    """Refuse seconds since 1970, which pydantic would take."""
+    if isinstance(value, str) and not re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
+        raise ValueError("must be a day such as 2026-11-30")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_written_as_a_day)]
+
+
 class AuditQuery(Schema):
     """Filters of the audit log."""
 
     person: str = Field("", max_length=150, description="Name of the account.")
     action: AuditAction | None = Field(None, description="What was done.")
-    since: date | None = Field(None, description="First day (UTC).")
-    until: date | None = Field(None, description="Last day (UTC), included.")
+    since: Day | None = Field(None, description="First day (UTC).")
+    until: Day | None = Field(None, description="Last day (UTC), included.")
     limit: Limit = 30
     cursor: Cursor = None
 
