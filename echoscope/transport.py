@@ -12,7 +12,9 @@ import httpx
 
 from echoscope.errors import InvalidAddress, Unreachable, refusal
 
-RETRY_STATUSES = (429, 502, 503, 504)
+LIMITED = 429
+"""The site refused to look at the request: it can be sent again, whatever it does."""
+RETRY_STATUSES = (LIMITED, 502, 503, 504)
 MAX_ATTEMPTS = 5
 MIN_BACKOFF, MAX_BACKOFF = 0.5, 15.0
 
@@ -60,22 +62,24 @@ class Transport:
     ) -> httpx.Response:
         """Send a request. Returns the successful response; raises Refused or Unreachable.
 
-        Repeatable requests (by default GET) are retried with exponential backoff while the site is unavailable.
+        Repeatable requests (by default GET) are retried with exponential backoff while the site is unavailable, others
+        only after too many requests.
         """
-        attempts = MAX_ATTEMPTS if (method == "GET" if repeatable is None else repeatable) else 1
+        repeatable = method == "GET" if repeatable is None else repeatable
         params = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
-        for attempt in range(attempts):
-            last = attempt == attempts - 1
+        for attempt in range(MAX_ATTEMPTS):
+            last = attempt == MAX_ATTEMPTS - 1
             try:
                 response = self._http.request(
                     method, path, params=params, json=body, content=content, headers=dict(headers or {})
                 )
             except httpx.TransportError as error:
-                if last:
+                if last or not repeatable:
                     raise _unreachable(self.url, error) from error
                 self._wait(attempt, None)
                 continue
-            if response.status_code in RETRY_STATUSES and not last:
+            retry = response.status_code in RETRY_STATUSES if repeatable else response.status_code == LIMITED
+            if retry and not last:
                 self._wait(attempt, response.headers.get("Retry-After"))
                 continue
             break

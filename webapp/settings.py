@@ -96,6 +96,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "webapp.core.middleware.csp.content_security_policy",
     "webapp.api.caching.private_responses",
+    "webapp.api.rate_limit.rate_limit_headers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -248,6 +249,8 @@ ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB") or "256")
 ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM = env.number("ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM", 200)
 ECHOSCOPE_MAX_RUNNING_RUNS_PER_TEAM = env.number("ECHOSCOPE_MAX_RUNNING_RUNS_PER_TEAM", 0)
 ECHOSCOPE_MAX_IMPORTS_PER_DAY = env.number("ECHOSCOPE_MAX_IMPORTS_PER_DAY", 500)
+ECHOSCOPE_MAX_REQUESTS_PER_MINUTE_PER_TOKEN = env.number("ECHOSCOPE_MAX_REQUESTS_PER_MINUTE_PER_TOKEN", 1200)
+ECHOSCOPE_MAX_REQUESTS_PER_MINUTE_PER_TEAM = env.number("ECHOSCOPE_MAX_REQUESTS_PER_MINUTE_PER_TEAM", 6000)
 ECHOSCOPE_MAX_MODELS_GB = env.number("ECHOSCOPE_MAX_MODELS_GB", 50)
 """Gigabytes that models downloaded by members may fill in each models folder; staff is not limited."""
 ECHOSCOPE_MAX_TAGS_PER_RUN = env.number("ECHOSCOPE_MAX_TAGS_PER_RUN", 20)

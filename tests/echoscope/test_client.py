@@ -231,6 +231,10 @@ def test_launching_is_retried_with_the_same_key_and_controlling_is_not(flaky: st
     with pytest.raises(ServerError):
         site.control("x", "pause")
     assert len(Flaky.requests) == 1
+    Flaky.answers, Flaky.requests = [(429, {"Retry-After": "1"}, b""), (503, {}, b"")], []
+    with pytest.raises(ServerError):
+        site.control("x", "pause")
+    assert len(Flaky.requests) == 2, "what was refused unread is sent again"
 
 
 def test_an_address_without_a_site_is_reported(flaky: str) -> None:

@@ -13,6 +13,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from webapp.api.errors import Problem
+from webapp.api.rate_limit import require_rate
 from webapp.runs.models import Run
 from webapp.teams.access import READ_ONLY, require_writer, role_in
 from webapp.teams.api_tokens import find_token
@@ -117,6 +118,7 @@ class Token(HttpBearer):
                 code="scope",
             )
         note_token(request, api_token)
+        require_rate(request, api_token)
         return Caller(api_token.user, api_token.team, tuple(api_token.scopes))
 
 

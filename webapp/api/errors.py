@@ -34,6 +34,7 @@ CODES = {
     413: "too_large",
     415: "not_json",
     422: "invalid",
+    429: "rate_limited",
     503: "busy",
 }
 
@@ -85,7 +86,7 @@ def invalid(fields: Mapping[str, str]) -> Problem:
 
 def refused(*codes: int) -> dict[int, Any]:
     """Documented error responses of an operation: the common ones and `codes`."""
-    return dict.fromkeys(sorted({400, 401, 403, 404, 422, *codes}), ErrorOut)
+    return dict.fromkeys(sorted({400, 401, 403, 404, 422, 429, *codes}), ErrorOut)
 
 
 def answer(problem: Problem) -> JsonResponse:

@@ -44,6 +44,18 @@ def _client(url: str) -> redis.Redis:
     return _clients[url]
 
 
+def shared(url: str, work: Callable[[redis.Redis], Result]) -> Result | None:
+    """The result of `work` with that Redis; None while it is away."""
+    if time.monotonic() < _paused_until.get(url, 0.0):
+        return None
+    try:
+        return work(_client(url))
+    except UNAVAILABLE as error:
+        _paused_until[url] = time.monotonic() + PAUSE
+        logger.warning("Redis does not answer (%s): each web process counts its own rate limits.", error)
+        return None
+
+
 class LimitsCache(BaseCache):
     """Django cache at a `redis://`, `rediss://` or `unix://` URL; values must be JSON."""
 
@@ -97,15 +109,7 @@ class LimitsCache(BaseCache):
         self._shared(clear)
 
     def _shared(self, work: Callable[[redis.Redis], Result]) -> Result | None:
-        """The result of `work` with Redis; None while it is away."""
-        if time.monotonic() < _paused_until.get(self._url, 0.0):
-            return None
-        try:
-            return work(_client(self._url))
-        except UNAVAILABLE as error:
-            _paused_until[self._url] = time.monotonic() + PAUSE
-            logger.warning("Redis does not answer (%s): each web process counts its own rate limits.", error)
-            return None
+        return shared(self._url, work)
 
     def _name(self, key: str, version: int | None) -> str:
         return str(self.make_and_validate_key(key, version=version))
