@@ -242,6 +242,8 @@ LOGGING = logs.configuration(
 ECHOSCOPE_TRUST_REQUEST_ID = env.switch("ECHOSCOPE_TRUST_REQUEST_ID", default=False)
 """Whether X-Request-ID comes from the proxy: without one, any visitor could choose the ids of log lines."""
 ECHOSCOPE_METRICS_TOKEN = os.environ.get("ECHOSCOPE_METRICS_TOKEN", "")
+ECHOSCOPE_SECURITY_CONTACT = os.environ.get("ECHOSCOPE_SECURITY_CONTACT", "")
+"""Address for reports of vulnerabilities, in /.well-known/security.txt: of mail, or an https: page."""
 ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB") or "256")
 """Maximum size of a journal in one API request, after decompression."""
 

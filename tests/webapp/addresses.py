@@ -50,6 +50,8 @@ ADDRESSES: dict[str, Address] = {
     "alive": Address("public"),
     "ready": Address("public"),
     "figures": Address("staff"),
+    "security-txt": Address("missing"),
+    "csp-report": Address("public", "post"),
     # ---- accounts
     "welcome": Address("person"),
     "login": Address("public", page=True),

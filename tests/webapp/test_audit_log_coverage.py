@@ -38,6 +38,7 @@ NO_ENTRY = {
     **dict.fromkeys(("save-view", "rename-view", "run-follow", "inbox-read", "inbox-settings"), PRIVATE),
     **dict.fromkeys(("star", "tag", "untag", "comment", "comment-edit"), AUTHORED),
     **dict.fromkeys(("alert-test", "delivery-again"), DELIVERED),
+    "csp-report": "is sent by browsers, about a page",
     "alert-address": "is decided by the owner of a mail address, who has no account; the address keeps it",
 }
 SENT = {

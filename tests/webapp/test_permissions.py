@@ -106,7 +106,7 @@ def test_every_post_requires_a_csrf_token(full_site: FullSite) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(full_site.people.owner)
     for name, arguments in ALL:
-        if ADDRESSES[name].method == "post":
+        if ADDRESSES[name].method == "post" and name != "csp-report":  # sent by browsers, which know no token
             assert outcome_of(client, ADDRESSES[name], full_site.path(name, arguments)) == REFUSED, name
 
 

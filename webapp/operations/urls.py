@@ -1,11 +1,14 @@
-"""URLs of health checks and metrics."""
+"""URLs of health checks, metrics, and what concerns the security of the site."""
 
 from django.urls import URLPattern, URLResolver, path
 
-from webapp.operations import health, prometheus
+from webapp.core.middleware.csp import REPORTS
+from webapp.operations import csp_reports, health, prometheus, security_txt
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
+    path(security_txt.PATH.lstrip("/"), security_txt.security_txt, name="security-txt"),
+    path(REPORTS.lstrip("/"), csp_reports.csp_report, name="csp-report"),
     path("metrics", prometheus.metrics, name="figures"),
 ]

@@ -9,6 +9,10 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
+REPORTS = "/csp-report"
+"""Where browsers report violations (webapp/operations/csp_reports.py)."""
+ENDPOINT = "csp"
+
 
 def policy(ancestors: str) -> str:
     """The policy of a page that may be framed by `ancestors`."""
@@ -20,6 +24,8 @@ def policy(ancestors: str) -> str:
             "base-uri 'none'",
             "form-action 'self'",
             f"frame-ancestors {ancestors}",
+            f"report-uri {REPORTS}",  # of Firefox, which does not know the other one yet
+            f"report-to {ENDPOINT}",
         ]
     )
 
@@ -33,11 +39,12 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def content_security_policy(get_response: View) -> View:
-    """Middleware that adds the policy to responses that have none."""
+    """Middleware that adds the policy to responses that have none, and where its violations are reported."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
+        response.headers["Reporting-Endpoints"] = f'{ENDPOINT}="{REPORTS}"'
         return response
 
     return answer
