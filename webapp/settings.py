@@ -244,6 +244,9 @@ ECHOSCOPE_TRUST_REQUEST_ID = env.switch("ECHOSCOPE_TRUST_REQUEST_ID", default=Fa
 ECHOSCOPE_METRICS_TOKEN = os.environ.get("ECHOSCOPE_METRICS_TOKEN", "")
 ECHOSCOPE_SECURITY_CONTACT = os.environ.get("ECHOSCOPE_SECURITY_CONTACT", "")
 """Address for reports of vulnerabilities, in /.well-known/security.txt: of mail, or an https: page."""
+ECHOSCOPE_BACKUP_DIR = os.environ.get("ECHOSCOPE_BACKUP_DIR", "")
+"""Folder for a verified backup of each night; empty: none is made."""
+ECHOSCOPE_BACKUPS_KEPT = env.number("ECHOSCOPE_BACKUPS_KEPT", 7)
 ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB") or "256")
 """Maximum size of a journal in one API request, after decompression."""
 

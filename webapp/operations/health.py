@@ -13,9 +13,11 @@ from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from webapp.operations import nightly_backup
 from webapp.operations.prometheus import has_token
 
 DATABASE_TIMEOUT = 5.0
@@ -92,6 +94,12 @@ def disk() -> Check:
     return Check(free >= MIN_FREE_BYTES, words, needed=False)
 
 
+def backup() -> Check:
+    """Check that there is a verified backup of the last night, if they are configured."""
+    problem = nightly_backup.problem(timezone.now())
+    return Check(not problem, problem or "there is a verified backup, or none is configured", needed=False)
+
+
 @require_safe
 @never_cache
 def alive(request: HttpRequest) -> HttpResponse:
@@ -106,7 +114,7 @@ def ready(request: HttpRequest) -> JsonResponse:
 
     With ECHOSCOPE_METRICS_TOKEN also the message of every check, which names errors and free space.
     """
-    checks = {"database": database(), "redis": broker(), "disk": disk()}
+    checks = {"database": database(), "redis": broker(), "disk": disk(), "backup": backup()}
     serving = all(check.ok for check in checks.values() if check.needed)
     facts: dict[str, dict[str, object]] = {name: {"ok": check.ok} for name, check in checks.items()}
     if has_token(request):

@@ -26,9 +26,10 @@ from webapp.services.postgres import DATABASE, USER, Postgres, PostgresError, bi
 READY_SECONDS = 60.0
 
 
-def is_external() -> bool:
-    """Whether the site's database is a server of its operator's."""
-    return bool(os.environ.get("DATABASE_URL"))
+def is_external(home: Path) -> bool:
+    """Whether the site's database is a server of its operator's. `make up` tells its programs that of the folder."""
+    url, stored = os.environ.get("DATABASE_URL"), addresses.stored_addresses(home)
+    return bool(url) and (stored is None or url != stored.postgres(home).url())
 
 
 @contextmanager

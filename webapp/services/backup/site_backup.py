@@ -42,7 +42,7 @@ def create_backup(path: Path, home: Path) -> BackupSummary:
     events that the snapshot knows; the site ingests the others after a restoration.
     """
     path = path.absolute()
-    if is_external():
+    if is_external(home):
         raise BackupError(
             f"DATABASE_URL is set: back up that server with its own pg_dump, and then copy {home / FOLDER} and "
             f"{home / KEY_FILE} (docs/operations.md, “External PostgreSQL”)."

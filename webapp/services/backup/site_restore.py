@@ -78,7 +78,7 @@ def _fill(archive: ArchiveReader, home: Path, database: Path) -> int:
     runs, migrated = home / FOLDER, 0
     (runs / PARTIAL).mkdir(parents=True)  # on the same disk: `runs` may be a volume of its own
     archive.extract_folder(FOLDER, runs / PARTIAL)
-    if is_external():
+    if is_external(home):
         with transaction.atomic():
             preview_conversion.load(archive, runs / PARTIAL / FOLDER)
             _move_into_place(runs)
@@ -141,7 +141,7 @@ def _check_version(archive: ArchiveReader) -> None:
 def _check_place(archive: ArchiveReader, home: Path) -> None:
     """Raise BackupError unless the database and the folder of runs are empty and there is enough space."""
     used = [path for path in (home / "postgres", *_entries(home / FOLDER)) if path.exists()]
-    if is_external():
+    if is_external(home):
         if not preview_conversion.is_preview(archive.manifest):
             raise BackupError(
                 f"DATABASE_URL is set: {archive.path} is restored into the embedded server only. Nothing was changed. "

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,6 +42,7 @@ from webapp.runs.models import Run
 from webapp.services import addresses
 from webapp.services.backup import embedded_server
 from webapp.services.backup.archive import MANIFEST, ArchiveReader, ArchiveWriter, BackupError
+from webapp.services.backup.nightly import make_nightly_backup
 from webapp.services.backup.run_folders import CopiedFolder, copy_folder
 from webapp.services.backup.site_backup import DUMP, create_backup
 from webapp.services.backup.site_restore import read_archive, restore_backup
@@ -257,7 +259,7 @@ def test_a_running_site_or_one_with_runs_is_not_restored_over(archive: Path, tmp
 def test_an_external_database_is_backed_up_by_its_operator(
     archive: Path, site: SmallSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DATABASE_URL", site.url)
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db.example.org/echoscope")
     with pytest.raises(CommandError, match=r"DATABASE_URL is set: back up that server with its own pg_dump"):
         manage(site.home, "backup", str(tmp_path / "site.zip"))
     with pytest.raises(CommandError, match=r"restored into the embedded server only\. Nothing was changed"):
@@ -318,3 +320,33 @@ def test_copies_in_object_storage_are_listed(
     assert "its folder is not on this machine" in warning
     with pytest.raises(BackupError, match="exists: nothing was written"):
         create_backup(tmp_path / "both.zip", site.home)
+
+
+def test_nightly_backups_are_verified_and_the_newest_are_kept(
+    site: SmallSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "backups"
+    (tmp_path / "other.zip").touch()
+    nights = [datetime(2026, 11, day, 2, tzinfo=UTC) for day in (1, 2, 3, 4)]
+    monkeypatch.setenv("DATABASE_URL", site.url)  # as the programs of `make up` have it
+    with served(site.url, site.home):
+        made = [make_nightly_backup(folder, site.home, 2, night) for night in nights[:3]]
+        assert sorted(folder.iterdir()) == made[1:]
+        assert all(path.stat().st_mode & 0o777 == 0o600 for path in made[1:])
+        assert read_archive(made[2], None).manifest.runs
+
+        def damaged(path: Path, home: Path) -> None:
+            path.write_bytes(made[2].read_bytes()[:-200])
+
+        monkeypatch.setattr("webapp.services.backup.nightly.create_backup", damaged)
+        with pytest.raises(BackupError):
+            make_nightly_backup(folder, site.home, 2, nights[3])
+    assert sorted(folder.iterdir()) == [*made[1:], folder / "echoscope-2026-11-04T020000.zip.damaged"]
+
+
+def test_the_command_names_what_is_missing(tmp_path: Path) -> None:
+    with override_settings(ECHOSCOPE_BACKUP_DIR=""), pytest.raises(CommandError, match="Set ECHOSCOPE_BACKUP_DIR"):
+        call_command("nightly_backup")
+    changed = override_settings(ECHOSCOPE_BACKUP_DIR=tmp_path / "new", ECHOSCOPE_DATA_DIR=tmp_path)
+    with changed, pytest.raises(CommandError, match="has no database"):
+        call_command("nightly_backup")
