@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from webapp.api.errors import Problem
 from webapp.core.formatting import plural
 from webapp.core.quotas import quota
-from webapp.core.token_buckets import PERIOD, Bucket, Taken, take
+from webapp.core.token_buckets import PERIOD, Taken, TokenBucket, take
 from webapp.teams.models import ApiToken
 
 TAKEN = "_rate_limit"
@@ -22,8 +22,8 @@ View = Callable[[HttpRequest], HttpResponse]
 def require_rate(request: HttpRequest, token: ApiToken) -> None:
     """Count the request. Raises Problem 429 if the token or its team has made too many; then it is not counted."""
     limits = (
-        Bucket(f"token:{token.pk}", quota("REQUESTS_PER_MINUTE_PER_TOKEN")),
-        Bucket(f"team:{token.team_id}", quota("REQUESTS_PER_MINUTE_PER_TEAM")),
+        TokenBucket(f"token:{token.pk}", quota("REQUESTS_PER_MINUTE_PER_TOKEN")),
+        TokenBucket(f"team:{token.team_id}", quota("REQUESTS_PER_MINUTE_PER_TEAM")),
     )
     buckets = [bucket for bucket in limits if bucket.capacity]
     if not buckets:

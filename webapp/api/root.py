@@ -30,7 +30,7 @@ from webapp.api.routes import (
     trajectories,
     workers,
 )
-from webapp.api.routes.teamwork import alerts, audit, shares
+from webapp.api.routes.teamwork import alerts, audit_log, shares
 from webapp.api.routes.teamwork import annotations as annotation_routes
 from webapp.core.middleware import nul
 
@@ -93,7 +93,7 @@ for router in (
     reports.router,
     studies.router,
     me.router,
-    audit.router,
+    audit_log.router,
     environments.router,
     presets.router,
     language_models.router,

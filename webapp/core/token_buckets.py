@@ -42,7 +42,7 @@ return {tostring(wait), unpack(levels)}
 
 
 @dataclass(frozen=True)
-class Bucket:
+class TokenBucket:
     """A bucket by its name."""
 
     name: str
@@ -53,7 +53,7 @@ class Bucket:
 class Taken:
     """Result of a request, and the bucket that decides over the next one."""
 
-    bucket: Bucket
+    bucket: TokenBucket
     remaining: int
     wait: float
     """Seconds until the request would be allowed; 0: it is."""
@@ -69,7 +69,7 @@ class Taken:
         return math.ceil((self.bucket.capacity - self.remaining) * PERIOD / self.bucket.capacity)
 
 
-def take(url: str, buckets: Sequence[Bucket]) -> Taken:
+def take(url: str, buckets: Sequence[TokenBucket]) -> Taken:
     """Take a token of each bucket in the Redis at `url`, if all of them have one."""
     answer = shared(url, lambda client: _take_shared(client, buckets))
     wait, levels = _own.take(buckets) if answer is None else answer
@@ -77,7 +77,7 @@ def take(url: str, buckets: Sequence[Bucket]) -> Taken:
     return Taken(least, max(0, math.floor(level)), max(0.0, wait))
 
 
-def _take_shared(client: redis.Redis, buckets: Sequence[Bucket]) -> tuple[float, list[float]]:
+def _take_shared(client: redis.Redis, buckets: Sequence[TokenBucket]) -> tuple[float, list[float]]:
     names = [f"echoscope:bucket:{bucket.name}" for bucket in buckets]
     answer = client.eval(TAKE, len(names), *names, str(PERIOD), *(str(bucket.capacity) for bucket in buckets))
     wait, *levels = map(float, answer)
@@ -91,7 +91,7 @@ class _OwnBuckets:
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, float]] = {}
 
-    def take(self, buckets: Sequence[Bucket]) -> tuple[float, list[float]]:
+    def take(self, buckets: Sequence[TokenBucket]) -> tuple[float, list[float]]:
         with self._lock:
             now = time.monotonic()
             if len(self._kept) > MAX_OWN:

@@ -11,8 +11,8 @@ class OperationsConfig(AppConfig):
     name = "webapp.operations"
 
     def ready(self) -> None:
-        from webapp.operations import nightly_backup
+        from webapp.operations import backup_schedule
         from webapp.operations.retention import do_thin
 
         every(RETENTION_EVERY, "retention", lambda: do_thin(timezone.now()))
-        every(BACKUP_EVERY, "nightly backup", lambda: nightly_backup.run_if_due(timezone.now()))
+        every(BACKUP_EVERY, "nightly backup", lambda: backup_schedule.run_if_due(timezone.now()))

@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from prometheus_client import Counter
 
-from webapp.core.token_buckets import Bucket, take
+from webapp.core.token_buckets import TokenBucket, take
 from webapp.teams.client_address import client_address
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def csp_report(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=415)
     if len(request.body) > MAX_BYTES:
         return HttpResponse(status=413)
-    budget = (Bucket(f"csp:{client_address(request)}", PER_VISITOR), Bucket("csp", PER_SITE))
+    budget = (TokenBucket(f"csp:{client_address(request)}", PER_VISITOR), TokenBucket("csp", PER_SITE))
     if take(settings.REDIS_URL, budget).wait:
         return HttpResponse(status=429)
     for directive, blocked, page in violations(request.body):

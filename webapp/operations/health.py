@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from webapp.operations import nightly_backup
+from webapp.operations import backup_schedule
 from webapp.operations.prometheus import has_token
 
 DATABASE_TIMEOUT = 5.0
@@ -96,7 +96,7 @@ def disk() -> Check:
 
 def backup() -> Check:
     """Check that there is a verified backup of the last night, if they are configured."""
-    problem = nightly_backup.problem(timezone.now())
+    problem = backup_schedule.problem(timezone.now())
     return Check(not problem, problem or "there is a verified backup, or none is configured", needed=False)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from tests.conftest import REDIS
 from webapp.core import token_buckets
-from webapp.core.token_buckets import Bucket, take
+from webapp.core.token_buckets import TokenBucket, take
 
 AWAY = "redis://127.0.0.1:9/0"
 
 
-def bucket(capacity: int) -> Bucket:
-    return Bucket(uuid.uuid4().hex, capacity)
+def bucket(capacity: int) -> TokenBucket:
+    return TokenBucket(uuid.uuid4().hex, capacity)
 
 
 @pytest.fixture(params=["shared", "own"])

@@ -13,8 +13,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
-from webapp.operations import nightly_backup
-from webapp.operations.nightly_backup import problem, read_state, run_if_due
+from webapp.operations import backup_schedule
+from webapp.operations.backup_schedule import problem, read_state, run_if_due
 from webapp.teams.models import User
 
 NIGHT = datetime(2026, 11, 10, 2, 5, tzinfo=UTC)
@@ -40,7 +40,7 @@ def command(people: People, settings: Settings, tmp_path: Path, monkeypatch: pyt
     User.objects.filter(pk=people.owner.pk).update(is_staff=True, email="ada@example.org")
     command = Command()
     monkeypatch.setattr(subprocess, "run", command)
-    monkeypatch.setattr(nightly_backup.timezone, "now", lambda: NIGHT)
+    monkeypatch.setattr(backup_schedule.timezone, "now", lambda: NIGHT)
     return command
 
 
@@ -98,8 +98,8 @@ def test_a_command_that_hangs_is_a_failure(command: Command, monkeypatch: pytest
 
 
 def test_a_damaged_state_is_written_anew(command: Command, tmp_path: Path) -> None:
-    for text in ("", "[]", '{"since": 1, "more": 2}'):
-        (tmp_path / nightly_backup.FILE).write_text(text)
+    for text in ("", "[]", '{"since": 1, "more": 2}', '{"since": "yesterday"}'):
+        (tmp_path / backup_schedule.FILE).write_text(text)
         assert read_state(NIGHT).since == NIGHT.isoformat()
         run_if_due(NIGHT)
     assert read_state(NIGHT).good_at == NIGHT.isoformat()

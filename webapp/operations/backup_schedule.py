@@ -49,7 +49,10 @@ class BackupState:
 def read_state(now: datetime) -> BackupState:
     """The state as it was written last; a file that cannot be read is forgotten, and written anew."""
     try:
-        return BackupState(**json.loads(_file().read_text(encoding="utf-8")))
+        state = BackupState(**json.loads(_file().read_text(encoding="utf-8")))
+        for time in (state.since, *filter(None, (state.tried_at, state.good_at, state.mailed_at))):
+            datetime.fromisoformat(time)
+        return state
     except (OSError, ValueError, TypeError):
         return BackupState(since=now.isoformat())
 
