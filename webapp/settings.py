@@ -123,6 +123,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "webapp.notifications.inbox.unread_inbox",
+                "webapp.operations.site_status.site_status",
             ],
         },
     },

@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_the_notes_of_a_running_site_as_they_are(small_disk: 
     with (small_disk / "large").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(bytes(1_000_000)):
             pass
-    monitor = startup.DiskMonitor(small_disk, lock, "http://localhost:8123")
+    monitor = startup.ProgramMonitor(small_disk, lock, "http://localhost:8123", list)
     monitor({"Web": 17})  # a restarted program has another process id, which cannot be recorded
     redis.configure()
     assert addresses.choose(small_disk) == chosen

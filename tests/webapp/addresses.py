@@ -50,6 +50,7 @@ ADDRESSES: dict[str, Address] = {
     "alive": Address("public"),
     "ready": Address("public"),
     "figures": Address("staff"),
+    "status-line": Address("person"),
     "security-txt": Address("missing"),
     "csp-report": Address("public", "post"),
     # ---- accounts

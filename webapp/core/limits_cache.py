@@ -32,6 +32,8 @@ Result = TypeVar("Result")
 
 _clients: dict[str, redis.Redis] = {}
 _paused_until: dict[str, float] = {}
+_away_since: dict[str, float] = {}
+"""When a Redis that is away stopped answering, in seconds since 1970."""
 
 
 def _client(url: str) -> redis.Redis:
@@ -49,11 +51,19 @@ def shared(url: str, work: Callable[[redis.Redis], Result]) -> Result | None:
     if time.monotonic() < _paused_until.get(url, 0.0):
         return None
     try:
-        return work(_client(url))
+        result = work(_client(url))
     except UNAVAILABLE as error:
         _paused_until[url] = time.monotonic() + PAUSE
+        _away_since.setdefault(url, time.time())
         logger.warning("Redis does not answer (%s): each web process counts its own rate limits.", error)
         return None
+    _away_since.pop(url, None)
+    return result
+
+
+def away_since(url: str) -> float | None:
+    """When that Redis stopped answering this process; None if it answered when it was last asked."""
+    return _away_since.get(url)
 
 
 class LimitsCache(BaseCache):

@@ -22,6 +22,16 @@ FIRST_DELAY = 0.2
 MAX_DELAY = 30.0
 STABLE_AFTER = 60.0
 
+
+@dataclass
+class Outage:
+    """A time in which a program was away, in seconds since 1970. `until` None: it still is."""
+
+    program: str
+    since: float
+    until: float | None = None
+
+
 Log = Callable[[str], None]
 Monitor = Callable[[dict[str, int]], None]
 
@@ -49,6 +59,7 @@ class ProcessSupervisor:
         self._patience = patience or Patience()
         self.stopping = False
         self._members: list[SupervisedProcess] = []
+        self._outages: dict[str, Outage] = {}
         self._watchdog = Watchdog()
         subreaper.become_subreaper()
 
@@ -100,6 +111,17 @@ class ProcessSupervisor:
         """Process id of each program by name."""
         return {member.program.name: member.process.pid for member in self._members}
 
+    def outages(self) -> list[Outage]:
+        """The last outage of each program that had one."""
+        return list(self._outages.values())
+
+    def _note_away(self, member: SupervisedProcess, seconds: float = 0.0) -> None:
+        """Note that a program is away, for so many seconds already, unless that is known."""
+        name = member.program.name
+        last = self._outages.get(name)
+        if last is None or last.until is not None:
+            self._outages[name] = Outage(name, time.time() - seconds)
+
     def _managed_pids(self) -> list[int]:
         return [self._watchdog.pid, *self.pids().values()]
 
@@ -113,6 +135,7 @@ class ProcessSupervisor:
         elif member.died_at is not None and member.program.ready():
             self._log(f"{member.program.name} is ready again after {now - member.died_at:.1f} s.")
             member.died_at = None
+            self._outages[member.program.name].until = time.time()
         else:
             if member.died_at is None and now - member.started > STABLE_AFTER:
                 member.failures = 0
@@ -131,6 +154,8 @@ class ProcessSupervisor:
             problem = member.liveness.problem(answer, time.monotonic(), self._patience)
             if problem:
                 self._log(f"{program.name} {problem}; restarting it.")
+                silent = member.liveness.silent_since
+                self._note_away(member, 0.0 if silent is None else time.monotonic() - silent)
                 programs.send_stop_signal(program, member.process)
                 member.process.send_signal(signal.SIGCONT)  # a suspended process receives no other signal
                 grace = program.stop_seconds if answer is Answer.SHUTTING_DOWN else self._patience.grace
@@ -143,6 +168,7 @@ class ProcessSupervisor:
         member.failures += 1
         member.again_at = now + delay
         member.died_at = member.died_at or now
+        self._note_away(member)
         self._log(f"{member.program.name} ended ({programs.ending(member.process)}); restarting it in {delay:.1f} s.")
         if member.failures == 4:
             self._log(programs.tail(member.program.log))

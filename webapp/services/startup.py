@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 import webbrowser
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from bootstrap.progress import step
 from webapp.services import addresses, programs
 from webapp.services.child_process import NotReady, tail
 from webapp.services.lock import Lock
-from webapp.services.process_supervisor import ProcessSupervisor
+from webapp.services.process_supervisor import Outage, ProcessSupervisor
 from webapp.services.unprivileged_user import child_setup
 from webapp.worker.sandbox import trainer_sandbox
 
@@ -66,7 +68,7 @@ def run(options: Options) -> int:
         facts = start_site(supervisor, home, host, port, env, options)
         print(f"  Ready after {time.monotonic() - started:.1f} s.\n", flush=True)
         announce(url, facts, home, options)
-        supervisor.watch(DiskMonitor(home, lock, url))
+        supervisor.watch(ProgramMonitor(home, lock, url, supervisor.outages))
         print(flush=True)
     except NotReady as error:
         if not supervisor.stopping:
@@ -173,26 +175,30 @@ def check_space(home: Path) -> None:
         )
 
 
-class DiskMonitor:
-    """Periodic checks: records the programs' process ids in the lock file and warns of low disk space."""
+class ProgramMonitor:
+    """Records process ids and outages of the programs in the note of the lock, when they change; warns of a full disk.
 
-    def __init__(self, home: Path, lock: Lock, url: str) -> None:
-        self._home, self._lock, self._url = home, lock, url
-        self._pids: dict[str, int] = {}
+    Pages read the outages there (webapp/operations/site_status.py).
+    """
+
+    def __init__(self, home: Path, lock: Lock, url: str, outages: Callable[[], list[Outage]]) -> None:
+        self._home, self._lock, self._url, self._outages = home, lock, url, outages
+        self._recorded: dict[str, Any] = {}
         self._next = time.monotonic() + SPACE_INTERVAL
         self._warned = self._unwritten = False
 
     def __call__(self, pids: dict[str, int]) -> None:
         due = time.monotonic() >= self._next
-        if pids != self._pids or (due and self._unwritten):
-            self._pids = pids
-            self._record(pids)
+        facts = {"programs": pids, "outages": [asdict(outage) for outage in self._outages()]}
+        if facts != self._recorded or (due and self._unwritten):
+            self._recorded = facts
+            self._record()
         if due:
             self._next = time.monotonic() + SPACE_INTERVAL
             self._check_space()
 
-    def _record(self, pids: dict[str, int]) -> None:
-        error = self._lock.note(url=self._url, programs=pids)
+    def _record(self) -> None:
+        error = self._lock.note(url=self._url, **self._recorded)
         if error is not None and not self._unwritten:
             log_line(f"The process ids cannot be recorded in {self._home}: {error.strerror}. Everything goes on.")
         self._unwritten = error is not None

@@ -13,9 +13,12 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, who
 from webapp.operations import backup_schedule
 from webapp.operations.backup_schedule import problem, read_state, run_if_due
 from webapp.teams.models import User
+
+__all__ = ["who"]
 
 NIGHT = datetime(2026, 11, 10, 2, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -103,6 +106,13 @@ def test_a_damaged_state_is_written_anew(command: Command, tmp_path: Path) -> No
         assert read_state(NIGHT).since == NIGHT.isoformat()
         run_if_due(NIGHT)
     assert read_state(NIGHT).good_at == NIGHT.isoformat()
+
+
+def test_staff_see_it_on_their_pages_and_others_do_not(command: Command, who: Visitors) -> None:
+    command.error = "no space"
+    run_if_due(NIGHT)
+    assert "The nightly backup failed: no space" in who.owner.get("/status-line").content.decode()
+    assert who.viewer.get("/status-line").status_code == 204
 
 
 def test_the_health_check_tells_of_it_without_being_unready(command: Command) -> None:

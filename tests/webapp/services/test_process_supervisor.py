@@ -48,8 +48,14 @@ group.wait(
     ),
 )
 known = {}
+outages = {}
 
 def monitor(pids):
+    for outage in group.outages():
+        times = f"{outage.since} {outage.until}"
+        if outages.get(outage.program) != times:
+            outages[outage.program] = times
+            print(f"{outage.program} was away: {times}", flush=True)
     if pids != known:
         known.update(pids)
         print(json.dumps(pids), flush=True)
@@ -99,7 +105,14 @@ class Site:
         self.wait_for(lambda line: line.startswith(f"{name} is ready again"))
         if self.pids[name] == before:
             self.wait_for(lambda line: line.startswith("{") and json.loads(line)[name] != before)
+        self.wait_for(lambda line: line.startswith(f"{name} was away: ") and not line.endswith("None"))
         return time.monotonic() - began
+
+    def outage(self, name: str) -> tuple[float, float]:
+        """Begin and end of the last outage."""
+        line = next(line for line in reversed(self.lines) if line.startswith(f"{name} was away: "))
+        since, until = line.rsplit(" ", 2)[1:]
+        return float(since), float(until)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +137,12 @@ def test_a_postgresql_that_shuts_down_and_waits_for_its_clients_is_restarted_at_
 @pytest.mark.parametrize("name", ["PostgreSQL", "Redis", "Sleeper"])
 def test_a_suspended_program_is_restarted(site: Site, name: str) -> None:
     os.kill(site.pids[name], signal.SIGSTOP)
+    suspended = time.time()
     assert site.healed(name) >= 3
+    since, until = site.outage(name)
+    assert suspended <= since <= until - 3, "away since it was first asked in vain"
+    assert until <= time.time()
+    assert any(line.startswith(f"{name} was away: ") and line.endswith("None") for line in site.lines)
     assert any(line.startswith(f"{name} has not answered for ") for line in site.lines)
     assert site.postgres.answers()
     assert site.redis.answers()
