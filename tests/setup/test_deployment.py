@@ -79,6 +79,8 @@ LOCAL = {
     "ECHOSCOPE_DATA_DIR",  # a volume at /data
     "ECHOSCOPE_DB_POOL",  # set by asgi.py
     "ECHOSCOPE_DEBUG",
+    "ECHOSCOPE_BACKUP_DIR",  # of the embedded database
+    "ECHOSCOPE_BACKUPS_KEPT",
 }
 
 

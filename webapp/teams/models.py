@@ -234,7 +234,9 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     action = models.CharField(max_length=20, choices=AuditAction.choices)
     user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    username = models.CharField(max_length=150, blank=True, help_text="Name at that time; empty: the site itself.")
+    username = models.CharField(
+        max_length=150, blank=True, help_text="Name at that time; empty: the site itself, or a visitor."
+    )
     team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, related_name="+")
     subject = models.CharField(max_length=300, blank=True)
     path = models.CharField(max_length=200, blank=True)
@@ -246,7 +248,12 @@ class AuditEntry(models.Model):
         indexes = [models.Index(fields=["team", "-id"], name="audit_newest")]
 
     def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d %H:%M} {self.username or 'the site'}: {self.get_action_display()} {self.subject}"
+        return f"{self.at:%Y-%m-%d %H:%M} {self.person}: {self.get_action_display()} {self.subject}"
+
+    @property
+    def person(self) -> str:
+        """Who did it, for people."""
+        return self.username or ("a visitor" if self.address else "the site")
 
     @property
     def details_text(self) -> str:

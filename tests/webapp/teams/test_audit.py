@@ -61,6 +61,7 @@ def test_a_password_typed_into_the_wrong_field_is_not_stored() -> None:
     Client().post("/login", {"login": "my secret phrase", "password": "ada"})
     assert logged() == [("", "login-failed", "unknown name")]
     assert "secret phrase" not in str(AuditEntry.objects.values())
+    assert str(AuditEntry.objects.get()).endswith("a visitor: Failed to log in unknown name")
 
 
 def test_guessed_codes_and_changed_factors_are_entries(people: People, phone: Phone) -> None:

@@ -355,7 +355,7 @@ class Migration(migrations.Migration):
                 (
                     "username",
                     models.CharField(
-                        blank=True, help_text="Name at that time; empty: the site itself.", max_length=150
+                        blank=True, help_text="Name at that time; empty: the site itself, or a visitor.", max_length=150
                     ),
                 ),
                 ("subject", models.CharField(blank=True, max_length=300)),
