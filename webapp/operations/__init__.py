@@ -1,1 +1,1 @@
-"""Health checks, Prometheus metrics, logging and retention."""
+"""Health checks, Prometheus metrics, logging, retention, the schedule of backups, and what browsers report."""

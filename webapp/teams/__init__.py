@@ -1,1 +1,1 @@
-"""Users, teams and permissions."""
+"""Users, their sessions and second factors, teams, permissions, and the audit log."""
