@@ -130,7 +130,7 @@ def test_pages_of_a_phone_have_no_place_for_what_was_not_recorded(chat: Trajecto
     page.locator(".wall-cells").wait_for()
     assert sign(page, "[data-finished] .what") == '"– "'
     expect(page.locator(".bar").first).to_be_hidden()
-    assert page.locator(".chart:visible h3").all_text_contents() == ["Success", "Reward"]
+    assert page.locator(".chart:visible h3").all_text_contents() == ["Reward"]
     fits(page, "recorded-live")
     page.goto(f"{ORIGIN}/runs/{chat.run.slug}/trajectories")
     row = page.locator(".trajectories tbody tr").first
