@@ -23,7 +23,7 @@ ELSEWHERE = {
     ("trainer/publishing/model_card.py", "adapter"),  # a relation to the base model, in the words of the Hub
     ("webapp/worker/parent_guard.py", protocol.INTERRUPTED),  # imports only the standard library
     ("trainer/studies/catalogue.py", protocol.INTERRUPTED),  # a percentage
-    ("webapp/pages/runs/curve_views.py", protocol.CHECKPOINTS_FOLDER),  # marks of a curve
+    ("webapp/pages/runs/curves_page.py", protocol.CHECKPOINTS_FOLDER),  # marks of a curve
     ("webapp/runs/models/result_models.py", protocol.CHECKPOINTS_FOLDER),  # a related name
 }
 """Other uses of such a value, by file."""

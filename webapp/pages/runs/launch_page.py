@@ -13,7 +13,7 @@ import envs
 from trainer.config.run import POCKET
 from webapp.core import ids
 from webapp.pages.runs.launch_draft import MAX_LAUNCH_KEY, OPTION_LABELS, Draft
-from webapp.runs.launch import catalogue, estimates, experiment, exports, fields, form, relevance, summary
+from webapp.runs.launch import catalogue, estimates, experiment, fields, form, launch_exports, relevance, summary
 from webapp.runs.launch.layout import FormLayout, layout
 from webapp.runs.launch.planning import LaunchPlan
 from webapp.runs.model_cards import cards
@@ -102,8 +102,8 @@ def form_exports(request: HttpRequest, draft: Draft, plan: LaunchPlan) -> dict[s
         return {}
     site = request.build_absolute_uri("/").rstrip("/")
     return {
-        "as_yaml": exports.as_yaml(plan.config),
-        "as_curl": exports.as_curl(site, plan.request, name_team=len(draft.start.teams) > 1),
+        "as_yaml": launch_exports.as_yaml(plan.config),
+        "as_curl": launch_exports.as_curl(site, plan.request, name_team=len(draft.start.teams) > 1),
     }
 
 
