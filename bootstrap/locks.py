@@ -92,7 +92,7 @@ def audit(*arguments: str) -> int:
         0 without known vulnerabilities, 1 with any, else UNAVAILABLE if an advisory service did not answer.
     """
     uv.ensure()
-    # Every version is in the lock files, so nothing is resolved or installed. Hashes must be those of all or none.
+    # Every version is in the lock files, so nothing is resolved or installed. pip-audit wants all hashes or none.
     words = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--vulnerability-service", "osv"]
     with tempfile.TemporaryDirectory() as folder:
         for name in LOCKED:

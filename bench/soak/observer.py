@@ -50,7 +50,7 @@ class RunState:
 
 
 class Observer:
-    """Polls the runs. `runs` is the last answer; `round` counts the answers; `faults` are those of the histories."""
+    """Polls the runs. `runs` is the last answer; `round` counts the answers; `faults` are what the histories found."""
 
     def __init__(self, instance: Instance) -> None:
         self.runs: dict[str, RunState] = {}

@@ -30,7 +30,8 @@ class ChatTurn:
 
     Attributes:
         actions: its calls of tools, with the results that later messages have.
-        extra: its tool calls as they were sent, other fields of the message, and as `read` those of messages before it.
+        extra: its tool calls as they were sent, other fields of the message, and as `read` what messages before it
+            held.
         images: files of the images that it saw.
     """
 
@@ -145,7 +146,7 @@ def _turn(
 
 
 def _further_fields(message: Mapping[str, Any], read: set[str], content: MessageContent) -> list[dict[str, Any]]:
-    """The fields of a message without its text, those of `read` and empty ones; none if there is no other.
+    """The fields of a message without its text, the fields of `read` and empty ones; none if there is no other.
 
     Blocks of its content of which not everything is shown are a field as well.
     """

@@ -10,7 +10,7 @@ from typing import Any
 MAX_DEPTH = 64
 """Levels of nesting that readers of the journal accept."""
 MAX_INTEGER_BITS = 256
-"""Larger integers are texts: Python itself refuses to write those of more than 4,300 digits."""
+"""Larger integers are texts: Python itself refuses to write integers of more than 4,300 digits."""
 
 
 def as_json(value: Any, outer: tuple[int, ...] = ()) -> Any:

@@ -18,7 +18,7 @@ class LiveUpload:
     """Sends the journal until finish(). Training never fails because of it: the journal can be pushed later.
 
     What the site cannot read is left out and named in a warning. A site that is away, or does not accept the journal
-    at the moment, is tried again; one that refuses it is not.
+    at the moment, is tried again; a site that refuses it is not.
 
     Attributes:
         url: address of the run on the site, once it is there.

@@ -211,7 +211,7 @@ class Recorder:
         metric's curve, the first of which is recorded as a notice.
 
         Args:
-            values: numbers, also those of numpy and torch. Those of nested mappings are named by their path, as in
+            values: numbers, also of numpy and torch. Numbers in nested mappings are named by their path, as in
                 train/loss.
             iteration: omitted: that of the newest group of the split train; without any, the one after the last
                 iteration with metrics.
@@ -378,7 +378,7 @@ class Recorder:
 
 
 def _flat(values: Mapping[Any, Any], prefix: str = "", depth: int = 8) -> Iterator[tuple[str, Any]]:
-    """Names and values, with those of nested mappings under their path."""
+    """Names and values, with values of nested mappings under their path."""
     for name, value in values.items():
         path = f"{prefix}{text_of(name)}"
         if isinstance(value, Mapping) and value and depth:

@@ -82,8 +82,8 @@ class Trajectory:
     ) -> None:
         """Record a turn.
 
-        Numbers and truth values may be of numpy or torch. One that is not finite is not known. Values of another type
-        are converted, and what cannot be recorded is left out, with one warning for each argument.
+        Numbers and truth values may be of numpy or torch. Numbers that are not finite are unknown. Values of another
+        type are converted, and what cannot be recorded is left out, with one warning for each argument.
 
         Args:
             state: the message that the policy read.

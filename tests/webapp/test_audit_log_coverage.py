@@ -51,7 +51,7 @@ SENT = {
     "report-edit": {"title": "Renamed", "body": "Better.", "version": "1"},
     "study-new": {"kind": "catalogue", "study": "figure-9", "scale": "smoke", "seeds": "1"},
 }
-"""Forms that differ from those of the permission tests."""
+"""Forms that differ from the forms of the permission tests."""
 DOWNLOADS = ("run-export", "run-checkpoint", "run-model", "team-audit-export")
 
 

@@ -38,7 +38,7 @@ for at, key in ipairs(KEYS) do
 end
 return {tostring(wait), unpack(levels)}
 """
-"""Redis's own clock counts: those of the web processes may differ."""
+"""Redis's own clock counts: the clocks of the web processes may differ."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def is_hub_id(model: str) -> bool:
 
 
 def texts(config: Mapping[str, Any]) -> list[TextSetting]:
-    """All texts of a stored configuration that differ from their defaults, those of its environments included.
+    """All texts of a stored configuration that differ from their defaults, texts of its environments included.
 
     None for an invalid one, which the trainer rejects before it uses them.
     """

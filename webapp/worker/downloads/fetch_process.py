@@ -131,7 +131,7 @@ class FetchProcess:
 
 
 def fetch_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the process receives: those of a trainer, and those of the package index."""
+    """Return the variables that the process receives: the variables of a trainer, and those of the package index."""
     index = {name: value for name, value in environ.items() if name.startswith(INDEX_PREFIXES)}
     return pip_configuration() | trainer_environment({}, environ) | index
 

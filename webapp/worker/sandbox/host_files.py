@@ -19,7 +19,7 @@ _FACTS = ("localtime", "timezone", "*release", "*version", "passwd", "group", "m
 _CONFIGURATION = (*_LINKER, *_NETWORK, *_CERTIFICATES, *_FACTS)
 """What libraries read in /etc, which also holds keys and the variables of services."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dxg", "dri", "kfd", "nvidia*", "accel*", "infiniband")
-"""Devices below /dev that trainers write to: harmless ones, shared memory and those of GPUs and their networks."""
+"""Devices below /dev that trainers write to: harmless ones, shared memory, GPUs and their networks."""
 
 
 def program() -> Iterator[Path]:

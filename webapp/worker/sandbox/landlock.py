@@ -42,7 +42,7 @@ class Rules:
     Attributes:
         writable, readable: files, and folders with all that is in them.
         listed: folders whose names, and the names in the folders below, the process may list without opening the files.
-        own_process: whether the process may write to its own entry in /proc, but not to those of its children.
+        own_process: whether the process may write to its own entry in /proc, but not to its children's.
         ports: TCP ports that it may connect to, and then it can listen on none; None: the network is open.
     """
 

@@ -1,4 +1,4 @@
-"""TCP ports that a trainer may connect to: those of the hub, and of the servers that its run and its operator name."""
+"""TCP ports that a trainer may connect to: of the hub, and of the servers that its run and its operator name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TCP ports of a trainer: those of the servers that its configuration and its variables name."""
+"""TCP ports of a trainer: the ports of the servers that its configuration and its variables name."""
 
 from __future__ import annotations
 
