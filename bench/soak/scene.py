@@ -194,7 +194,7 @@ class Scene:
         self.closed.append(each)
 
     def _wrong_answer(self) -> str:
-        """The first wrong answer of a web server; that of the second machine only counts in fine weather."""
+        """The first wrong answer of a web server; an answer of the second machine counts only in fine weather."""
         slug = next(iter(self.observer.runs), "")
         is_fine = all(proxy.weather == Weather.FINE for proxy in self.proxies.values())
         for url in (self.instance.url, self.second.url) if is_fine else (self.instance.url,):

@@ -75,7 +75,7 @@ SuccessAt = float | None
 
 
 def default_success_at(attempts: Iterable[Attempt]) -> SuccessAt:
-    """1, unless success cannot be told from the rewards: none is 1 or more, though some are not 0."""
+    """1; None if the rewards do not tell success: no reward is 1 or more, and some are not 0."""
     shaped = False
     for attempt in attempts:
         if attempt.success is None and attempt.known_reward is not None:

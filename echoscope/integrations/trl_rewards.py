@@ -44,7 +44,7 @@ class _SamplesCallback(EchoscopeCallback):
     standard_names: ClassVar[Mapping[str, str]] = {
         name: standard for name, standard in STANDARD_NAMES.items() if name != "reward"
     }
-    """Without the trainer's mean of `logging_steps` steps: reward/mean is that of a step's recorded completions."""
+    """Without `reward`, the trainer's mean over several steps: reward/mean is the mean of one step's completions."""
 
     def __init__(self, *args: Any, suite: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

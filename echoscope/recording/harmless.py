@@ -1,4 +1,4 @@
-"""Calls within somebody's training: a failure in one of them is a warning, once, and never an exception."""
+"""Calls from a training loop: a failure in a call is a warning, given only once, and never an exception."""
 
 from __future__ import annotations
 

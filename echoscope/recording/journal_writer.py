@@ -31,7 +31,7 @@ GAP = "metric_with_gap"
 class JournalWriter:
     """Appends events to the journal of a folder. Each append holds a lock, as the line number is part of the line.
 
-    Where the journal cannot be opened, the folder alone is known, and every append raises NotBegun.
+    If the journal cannot be opened, only its folder is known, and every append raises NotBegun.
 
     Attributes:
         warnings: of the run, for its recorder and its trajectories.

@@ -1,4 +1,4 @@
-"""Whatever fails in an integration, the training of somebody else goes on as it would without it."""
+"""Whatever fails in an integration, the training goes on as it would without the integration."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ HOUR = 2
 """Hour (UTC) after which the backup of a day is due."""
 RETRY_AFTER = timedelta(hours=1)
 OVERDUE = timedelta(hours=36)
-"""Age of the last good backup after which people are told: a night was left out."""
+"""Age of the last good backup from which on staff is alerted: a night was left out."""
 MAIL_EVERY = timedelta(hours=24)
 MAX_SECONDS = 6 * 3600
 

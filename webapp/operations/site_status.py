@@ -50,7 +50,7 @@ _reported: dict[Path, Reported] = {}
 
 
 def lines_for(request: HttpRequest) -> list[str]:
-    """What the user of the request is told."""
+    """The sentences shown to the user of the request."""
     now = timezone.now()
     backup = backup_schedule.problem(now) if getattr(request.user, "is_staff", False) else ""
     return [*status_lines(now), *([backup] if backup else [])]
@@ -104,7 +104,7 @@ def site_status(request: HttpRequest) -> dict[str, object]:
 @require_GET
 @never_cache
 def status_line(request: HttpRequest) -> HttpResponse:
-    """The line alone; 204 when there is none."""
+    """Only the status line; 204 if nothing is to be said."""
     if not lines_for(request):
         return HttpResponse(status=204)
     return render(request, "_site_status.html")

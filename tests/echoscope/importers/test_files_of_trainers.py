@@ -89,8 +89,8 @@ EVALUATIONS = ["eval", "evaluation", "evals", "val", "valid", "validation", "tes
 def test_a_split_has_the_same_names_in_fields_and_folders_and_in_any_case(tmp_path: Path) -> None:
     for number, name in enumerate(spelling for word in EVALUATIONS for spelling in (word, word.upper(), word.title())):
         (group,) = imported(tmp_path / f"{number}", lines(CHAT | {"split": name}))["group_started"]
-        (beside,) = imported(tmp_path / f"{number}-folder", lines(CHAT), f"{name}/1.jsonl")["group_started"]
-        assert (group.split, beside.split) == ("eval", "eval"), name
+        (in_folder,) = imported(tmp_path / f"{number}-folder", lines(CHAT), f"{name}/1.jsonl")["group_started"]
+        assert (group.split, in_folder.split) == ("eval", "eval"), name
     for name in ("train", "Training", "train_0"):
         (group,) = imported(tmp_path / name, lines(CHAT | {"split": name}), "val/1.jsonl")["group_started"]
         assert group.split == "train"

@@ -1,4 +1,4 @@
-"""When the nightly backup runs, and who is told when there is none."""
+"""When the nightly backup runs, and who is alerted if a night has no backup."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Draft:
         return self.fields.get(name, "" if default is None else str(default))
 
     def planned(self, request: HttpRequest) -> LaunchPlan:
-        """The plan, for whoever sent the form."""
+        """The plan, checked with the rights of the user who sent the form."""
         return plan_launch(self.request, Run.objects.of_teams_of(request.user))
 
 

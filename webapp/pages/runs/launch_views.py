@@ -220,7 +220,7 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
     )
     try:
         collapsing, *_ = do_launch(plan_launch(asked, Run.objects.of_teams_of(request.user)), author)
-    except QuotaExceeded as refusal:
+    except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")
     if before:

@@ -40,7 +40,7 @@ def rules(data: Path, environment: dict[str, str], readable: tuple[Path, ...] = 
 
 
 def below(folder: Path, paths: tuple[str, ...]) -> set[str]:
-    """Those of the paths that are in the folder, relative to it."""
+    """The paths that lie in the folder, relative to the folder."""
     return {str(Path(path).relative_to(folder)) for path in paths if Path(path).is_relative_to(folder)}
 
 
