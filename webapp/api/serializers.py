@@ -77,6 +77,7 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
         "visibility": run.visibility,
         "state": run.state,
         "requested": run.requested,
+        "condition": run.condition and {"state": run.condition.state, "since": run.condition.since},
         "imported": run.imported,
         "iterations": run.iterations,
         "iteration": run.iteration,

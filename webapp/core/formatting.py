@@ -219,7 +219,6 @@ def iteration_parts(phase: Mapping[str, Any]) -> list[dict[str, Any]]:
     Before the first iteration is measured, a rollout counts for 0.4 of it.
     """
     shares = phase.get("iteration_shares") or {"rollout": 0.4, "update": 0.6}
-    names = list(shares)
     current = ITERATION_PHASES.index(phase["phase"]) if phase["phase"] in ITERATION_PHASES else -1
     done = phase_share(phase)
     return [
@@ -228,8 +227,8 @@ def iteration_parts(phase: Mapping[str, Any]) -> list[dict[str, Any]]:
             "share": shares[name],
             "done": done if name == phase["phase"] else float(ITERATION_PHASES.index(name) < current),
         }
-        for name in names
-        if name in ITERATION_PHASES
+        for name in ITERATION_PHASES  # the database does not keep the order of an object's keys
+        if name in shares
     ]
 
 

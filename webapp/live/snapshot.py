@@ -84,7 +84,7 @@ def rollout_shape(run: Run) -> tuple[int, int]:
 
 
 def heading(run: Run) -> dict[str, Any]:
-    """Run and phase in the snapshot's shape, for the tabs other than the live page. No query for runs of our trainer.
+    """Run, phase and standing alarm in the snapshot's shape, for the tabs other than the live page.
 
     The same script continues from it by events.
     """
@@ -111,6 +111,7 @@ def heading(run: Run) -> dict[str, Any]:
         },
         "phase": run.phase_facts,
         **_NOT_DRAWN,
+        "alarm": echo_trap.standing_alarm(run),
     }
 
 
@@ -119,7 +120,6 @@ _NOT_DRAWN: dict[str, Any] = {
     "finished": [],
     "curves": {},
     "evaluations": [],
-    "alarm": None,
     "alarms": [],
     "rewinds": [],
     "evidence": {},

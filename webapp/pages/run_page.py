@@ -6,11 +6,13 @@ its route in webapp/pages/runs/urls.py, and one line in TABS.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.templatetags.static import static
 from django.utils import timezone
 
 from webapp.core import formatting, markdown
@@ -28,16 +30,20 @@ from webapp.teams.access import role_in_team, signed_in
 from webapp.teams.models import Membership
 from webapp.trajectories.sharing.share_links import open_shares
 
-TABS = (
-    ("run", "Live"),
-    ("run-trajectories", "Trajectories"),
-    ("run-curves", "Curves"),
-    ("run-evaluation", "Evaluation"),
-    ("run-configuration", "Configuration"),
-    ("run-log", "Log"),
-)
+TABS = {
+    "run": "Live",
+    "run-trajectories": "Trajectories",
+    "run-curves": "Curves",
+    "run-evaluation": "Evaluation",
+    "run-configuration": "Configuration",
+    "run-log": "Log",
+}
+REST_TAB = "Overview"
+"""The first tab of a run in which nothing happens at present."""
 TEAM_TABS = {"run-log"}
 """Tabs for the team only: a log contains details of the machine."""
+ICONS = ("trapped", "watch", "paused", "finished", "failed")
+"""Variants of the site's icon, static/img/icon_NAME.svg, that show the state of a run in the browser's tab."""
 
 
 def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context: Any) -> HttpResponse:
@@ -47,6 +53,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
     now = snapshot(run, inside=inside) if tab == "run" else heading(run)
     phase = now["phase"]
     writer = role in Membership.WRITERS
+    icons = {name: static(f"img/icon{name and '_'}{name}.svg") for name in ("", *ICONS)}
     return render(
         request,
         template,
@@ -54,11 +61,11 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "page": "runs",
             "run": run,
             "tab": tab,
-            "tab_title": dict(TABS).get(tab, ""),
-            "run_progress": f"{phase['iteration']}/{run.iterations} · "
-            if now["state"] == "running" and phase and run.iterations
-            else "",
-            "tabs": [tab for tab in TABS if inside or tab[0] not in TEAM_TABS],
+            "tab_title": tab_title(tab, run),
+            "run_status": status_text(run, phase),
+            "icon": icons[icon_name(run)],
+            "icons": icons,
+            "tabs": [(name, tab_title(name, run)) for name in TABS if inside or name not in TEAM_TABS],
             "inside": inside,
             "following": inside and is_following(signed_in(request), run),
             "failure": public_words.failure_words(run.failure, inside=inside),
@@ -88,6 +95,32 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
         }
         | context,
     )
+
+
+def tab_title(name: str, run: Run) -> str:
+    """Title of a tab; the first one is live only while a worker has the run."""
+    return REST_TAB if name == "run" and run.state not in Run.HELD else TABS.get(name, "")
+
+
+def status_text(run: Run, phase: Mapping[str, Any] | None) -> str:
+    """Beginning of the title of the browser's tab, e.g. “⚠ Trapped · 207/240 · ” or “Paused · ”.
+
+    static/js/live/run_header.js writes the same.
+    """
+    parts = [f"⚠ {run.condition.label}"] if run.condition else []
+    if run.state not in Run.HELD:
+        parts.append(formatting.STATES[run.shown_state])
+    elif run.shown_state == "running" and phase and run.iterations:
+        parts.append(f"{phase['iteration']}/{run.iterations}")
+    return "".join(f"{part} · " for part in parts)
+
+
+def icon_name(run: Run) -> str:
+    """Variant of the site's icon for a run, one of ICONS; empty for the plain icon."""
+    if run.condition:
+        return run.condition.state
+    state = "finished" if run.state == Run.State.STOPPED else run.state
+    return state if state in ICONS else ""
 
 
 def _is_undoable(run: Run) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from trainer.journal import events
 from trainer.metrics.trap_signals import SIGNALS, Signal
+from webapp.runs.condition import LABELS
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
 
 MAX_ITERATIONS = 120
@@ -30,8 +31,12 @@ NOT_RECORDED = "not_recorded"
 """State of another trainer's run without metrics in which a collapse shows early."""
 TOO_SHORT = "too_short"
 """State of a run that ended before a signal had a value."""
-STATE_WORDS = {NO_DATA: "No data yet", **dict.fromkeys((NO_SIGNAL, NOT_RECORDED, TOO_SHORT), "Nothing to judge")}
-"""Names of the states that are not those of an alarm."""
+STATE_WORDS = {
+    NO_DATA: "No data yet",
+    **dict.fromkeys((NO_SIGNAL, NOT_RECORDED, TOO_SHORT), "Nothing to judge"),
+    "healthy": "Healthy",
+    **LABELS,
+}
 OUTCOME_METRICS = ("reward/mean", "success/rate")
 EARLY_METRICS = ("reward/in_group_std", "entropy/mean", "policy/grad_norm")
 """What another trainer's run must record to be judged: at least one of these; the outcomes tell what followed."""
@@ -50,8 +55,8 @@ MEANING = {
     "watch": "An early sign of a collapse, which the evidence names: the policy may be converging on one way to think "
     "and act, or an update may have broken its answers. The reward can still look good. Read some of the latest "
     "trajectories: are the thoughts of a group still different?",
-    "trapped": "The policy has collapsed: its trajectories have become alike and the reward has fallen. More training "
-    "of the same kind rarely helps; resume from an earlier checkpoint.",
+    "trapped": "The policy has collapsed: its trajectories have become alike and the reward has fallen. Runs "
+    "rarely recover from here on their own.",
 }
 """Explanation of each state."""
 OTHERS_NO_SIGNAL = MEANING[NO_SIGNAL].replace(" (sft.warmup_steps)", "").replace("puzzles", "tasks")
@@ -78,6 +83,12 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
 # -- for the snapshot -------------------------------------------------------------------------------------------------
 
 
+def standing_alarm(run: Run) -> dict[str, Any] | None:
+    """The snapshot's alarm: the newest change of state that no rewind took back. One query."""
+    alarms = run.alarms.filter(undone=False).order_by("-seq", "-pk")
+    return alarms.values("state", "message", "iteration").first()
+
+
 def history(run: Run) -> dict[str, Any]:
     """The snapshot's alarm, alarms and rewinds. Two queries."""
     newest = list(run.alarms.order_by("-seq", "-pk").values("state", "message", "iteration", "undone")[:ALARMS])
@@ -88,6 +99,17 @@ def history(run: Run) -> dict[str, Any]:
         "alarms": newest[::-1],
         "rewinds": list(rewinds)[::-1],
     }
+
+
+def trouble_since(run: Run) -> int | None:
+    """Iteration of the first alarm since the policy was healthy last; None for a healthy or unjudged policy."""
+    since = None
+    standing = run.alarms.filter(undone=False).order_by("-seq", "-pk")
+    for state, iteration in standing.values_list("state", "iteration"):
+        if state not in LABELS:
+            break
+        since = iteration
+    return since
 
 
 def evidence(run: Run) -> dict[str, list[list[float]]]:
@@ -220,7 +242,7 @@ def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     state, other = state_of(snapshot), snapshot["run"]["recorded"]
     return {
         "state": state,
-        "word": STATE_WORDS.get(state, state.capitalize()),
+        "word": STATE_WORDS[state],
         "message": message(snapshot, state),
         "opens": state in ("watch", "trapped", NOT_RECORDED),
         "evidence": [

@@ -16,6 +16,7 @@ from trainer.config.run import POCKET, RunConfig
 from trainer.metrics.charts import spark
 from webapp.core import formatting
 from webapp.core.database import database_now
+from webapp.runs.condition import Condition
 from webapp.runs.listing.evaluation_curves import EvaluationCurve, evaluation_curves
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
@@ -86,6 +87,10 @@ class RunSummary:
     @property
     def shown_state(self) -> str:
         return self.run.shown_state
+
+    @property
+    def condition(self) -> Condition | None:
+        return self.run.condition
 
     @property
     def device(self) -> str:

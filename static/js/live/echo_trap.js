@@ -12,7 +12,15 @@ const WIDTH = 120;
 const HEIGHT = 26;
 const NOTHING = "Nothing to judge";
 /** @type {Record<string, string>} */
-const WORDS = { unknown: "No data yet", no_signal: NOTHING, not_recorded: NOTHING, too_short: NOTHING };
+const WORDS = {
+  unknown: "No data yet",
+  no_signal: NOTHING,
+  not_recorded: NOTHING,
+  too_short: NOTHING,
+  healthy: "Healthy",
+  watch: "At risk",
+  trapped: "Trapped",
+};
 const ENDED = ["stopped", "finished", "failed", "cancelled"];
 const OUTCOME_METRICS = ["reward/mean", "success/rate"];
 const EARLY_METRICS = ["reward/in_group_std", "entropy/mean", "policy/grad_norm"];
@@ -42,7 +50,12 @@ export function showEchoTrap(state, drawn) {
   if (level !== panel.dataset.trap)
     /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = opensAt(level);
   panel.dataset.trap = level;
-  setText(need(panel, "[data-trap-word]"), WORDS[level] ?? `${level[0].toUpperCase()}${level.slice(1)}`);
+  const trouble = level === "watch" || level === "trapped";
+  const place = need(document, `[data-trap-place="${trouble ? "trouble" : "healthy"}"]`);
+  if (panel.parentElement !== place) place.append(panel);
+  for (const link of panel.querySelectorAll("[data-trap-remedy]"))
+    /** @type {HTMLElement} */ (link).hidden = !trouble;
+  setText(need(panel, "[data-trap-word]"), WORDS[level]);
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
   for (const text of /** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("[data-meaning]"))) {
     text.hidden = text.dataset.meaning !== level;

@@ -44,17 +44,43 @@ export function showHeader(root, state, drawn) {
   setText(need(root, "[data-pace]"), paceWords(state.phase, state.run.device, state.state));
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run, state.state);
+  showCondition(root, state.alarm);
   showTitle(root, state);
+  showIcon(state);
   if (state.phase !== drawn.phase || state.state !== drawn.state)
     showIteration(need(root, "[data-iteration]"), state, running);
 }
 
-/** Title of the browser's tab: "12/200 · Curves · NAME". @param {HTMLElement} root @param {Snapshot} state */
-function showTitle(root, { state, phase, run }) {
+/** Trouble of the policy, as webapp/runs/condition.py words it. */
+const CONDITIONS = /** @type {Record<string, string>} */ ({ watch: "At risk", trapped: "Trapped" });
+
+/** @param {HTMLElement} root @param {Snapshot["alarm"]} alarm */
+function showCondition(root, alarm) {
+  const label = alarm && CONDITIONS[alarm.state];
+  const chip = need(root, "[data-condition]");
+  chip.hidden = !label;
+  if (!alarm || !label) return;
+  chip.dataset.condition = alarm.state;
+  setText(chip, `${label} since iteration ${alarm.iteration}`);
+}
+
+/** Title of the browser's tab: "⚠ Trapped · 12/200 · Curves · NAME". @param {HTMLElement} root @param {Snapshot} state */
+function showTitle(root, { state, phase, run, alarm }) {
   const { tab = "", title = "" } = root.dataset;
-  const progress = state === "running" && run.iterations ? `${phase?.iteration ?? 0}/${run.iterations} · ` : "";
-  const words = `${progress}${tab} · ${title}`;
+  const parts = alarm && CONDITIONS[alarm.state] ? [`⚠ ${CONDITIONS[alarm.state]}`] : [];
+  if (hasEnded({ state }) || state === "paused" || state === "queued") parts.push(STATES[state]);
+  else if (state === "running" && run.iterations) parts.push(`${phase?.iteration ?? 0}/${run.iterations}`);
+  const words = [...parts, tab, title].join(" · ");
   if (document.title !== words) document.title = words;
+}
+
+/** Icon of the browser's tab: a variant for trouble and for each state at rest. @param {Snapshot} state */
+function showIcon({ state, alarm }) {
+  const icons = JSON.parse(need(document, "#icons").textContent ?? "");
+  const trouble = alarm && CONDITIONS[alarm.state] ? alarm.state : "";
+  const icon = icons[trouble || (state === "stopped" ? "finished" : state)] ?? icons[""];
+  const link = /** @type {HTMLLinkElement} */ (need(document, 'link[rel="icon"]'));
+  if (link.getAttribute("href") !== icon) link.setAttribute("href", icon);
 }
 
 const PART_WORDS = /** @type {Record<string, string>} */ ({

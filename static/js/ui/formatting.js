@@ -212,13 +212,12 @@ function phaseShare(phase) {
 export function iterationParts(phase) {
   const shares = phase.iteration_shares ?? { rollout: 0.4, update: 0.6 };
   const current = ITERATION_PHASES.indexOf(phase.phase);
-  return Object.entries(shares)
-    .filter(([name]) => ITERATION_PHASES.includes(name))
-    .map(([name, share]) => ({
-      name,
-      share,
-      done: name === phase.phase ? phaseShare(phase) : Number(ITERATION_PHASES.indexOf(name) < current),
-    }));
+  // in the order in which they happen: the database does not keep the order of an object's keys
+  return ITERATION_PHASES.filter((name) => name in shares).map((name) => ({
+    name,
+    share: shares[name],
+    done: name === phase.phase ? phaseShare(phase) : Number(ITERATION_PHASES.indexOf(name) < current),
+  }));
 }
 
 /**

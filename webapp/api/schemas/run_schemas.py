@@ -72,6 +72,13 @@ class ObservationImageOut(Schema):
     bytes: int = Field(description="Of the file.")
 
 
+class ConditionOut(Schema):
+    """Trouble of a policy that the Echo Trap detector names."""
+
+    state: Literal["watch", "trapped"]
+    since: int = Field(description="Iteration of the alarm that stands.")
+
+
 class RunOut(Schema):
     """A run, without its configuration."""
 
@@ -91,6 +98,7 @@ class RunOut(Schema):
     requested: Literal["", "pause", "stop", "cancel"] = Field(
         description="Request that the worker has not applied yet."
     )
+    condition: ConditionOut | None = Field(description="Trouble of the policy; null for none, or none known.")
     imported: bool = Field(description="Trained elsewhere; its journal was sent or imported.")
     iterations: int = Field(description="Planned.")
     iteration: int = Field(description="Finished.")

@@ -28,6 +28,7 @@ from webapp.runs.launch import catalogue, fields, plain_yaml, variations
 from webapp.runs.launch.creation import free_name
 from webapp.runs.launch.form import Parsed, from_yaml, overlaid, problems_of
 from webapp.runs.launch.planning import LaunchRequest, do_launch, plan_launch
+from webapp.runs.launch.recovery import RECOVER, recovery
 from webapp.runs.launch.texts import ENVIRONMENT, VARIANT
 from webapp.runs.models import Run
 from webapp.teams.access import require_writable_teams, signed_in
@@ -95,9 +96,12 @@ def _blank(request: HttpRequest) -> HttpResponse:
         missing = envs.missing_adapters().get(environment)
         messages.warning(request, missing or f"There is no environment “{environment[:100]}”: choose one below.")
     if start.source is not None:
+        key = query.get("vary", "")
         offered = {variation.key: variation for variation in variations.of_config(start.source.config)}
-        if varied := offered.get(query.get("vary", "")):
+        if varied := recovery(start.source) if key == RECOVER else offered.get(key):
             values, question = varied.config.model_dump(), varied.label
+        elif key == RECOVER:
+            messages.warning(request, "No checkpoint from before the collapse is stored. This clone starts anew.")
     form = draft(start, query, overlaid(values, query))
     return launch_page(request, form, form.planned(request), question=question)
 

@@ -20,6 +20,7 @@ from webapp.pages.runs import live_layout
 from webapp.pages.runs.curves_page import curves_page
 from webapp.runs.access import get_run
 from webapp.runs.launch import variations
+from webapp.runs.launch.recovery import last_healthy_checkpoint, recovery
 from webapp.runs.models import Run
 from webapp.runs.run_files import model_name
 from webapp.teams.access import role_in_team
@@ -55,6 +56,8 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
         "intro": live_layout.intro(run) if has_attempts and live_layout.INTRO_COOKIE not in request.COOKIES else "",
         "charts_without_data": live_layout.charts_without_data(run),
+        "recovery": recovery(run) if run.condition else None,
+        "healthy_checkpoint": last_healthy_checkpoint(run) if run.condition else None,
     } | (_result_context(request, run, result) if result else {})
     return run_page(request, run, "run", "runs/live.html", **context)
 

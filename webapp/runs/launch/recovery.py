@@ -1,0 +1,51 @@
+"""The way out of a collapse: a clone that continues from the last healthy checkpoint, with one change."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from trainer.config.files import with_values
+from trainer.config.run import RunConfig
+from webapp.runs import echo_trap
+from webapp.runs.inputs.run_models import RunModel
+from webapp.runs.launch.variations import STARPO_S_KEEP, Variation
+from webapp.runs.models import Run
+
+RECOVER = "recover"
+"""Key of the variation in the address of the launch form."""
+
+
+def last_healthy_checkpoint(run: Run) -> int | None:
+    """Iteration of the newest stored checkpoint from before the present trouble; None without trouble or checkpoint."""
+    since = echo_trap.trouble_since(run)
+    if since is None or run.imported:
+        return None
+    stored = run.checkpoints.filter(iteration__gt=0, iteration__lt=since).order_by("-iteration")
+    return stored.values_list("iteration", flat=True).first()
+
+
+def recovery(run: Run) -> Variation | None:
+    """The clone that trains the rest of the iterations from there: with StarPO-S, or else at half the learning rate.
+
+    None if the policy is not in trouble, no checkpoint from before it is stored, or the settings no longer fit.
+    """
+    iteration = last_healthy_checkpoint(run)
+    if iteration is None or run.config.get("kind") != "train":
+        return None
+    try:
+        base = RunConfig.model_validate(run.config)
+        changed: dict[str, object] = {
+            "policy.model": str(RunModel(run.slug, iteration)),
+            "policy.revision": "",
+            "sft.warmup_steps": 0,
+            "iterations": max(1, base.iterations - iteration),
+        }
+        if base.algorithm.group_filter == "none":
+            remedy = "with StarPO-S"
+            changed |= {"algorithm.group_filter": "std", "algorithm.group_filter_keep": STARPO_S_KEEP}
+        else:
+            remedy = "at half the learning rate"
+            changed["optimizer.policy_lr"] = base.optimizer.policy_lr / 2
+        return Variation(RECOVER, f"Continue from iteration {iteration} {remedy}", with_values(base, changed))
+    except ValidationError:
+        return None
