@@ -138,6 +138,17 @@ class AlgorithmConfig(Section):
     )
 
     @property
+    def filters_groups(self) -> bool:
+        """Whether the group filter drops or weights any group: a ranking one that keeps all of them is no filter."""
+        keeps_all = self.group_filter in _RANKED and self.group_filter_keep == 1
+        return self.group_filter != "none" and not keeps_all
+
+    @property
+    def variant(self) -> str:
+        """Name of the algorithm in titles: StarPO-S is StarPO with a group filter that does something."""
+        return "StarPO-S" if self.filters_groups else "StarPO"
+
+    @property
     def passes(self) -> float:
         """Work of an update, in passes of the policy over all sampled trajectories."""
         kept = self.group_filter_keep if self.group_filter in _RANKED else 1.0

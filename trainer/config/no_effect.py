@@ -41,8 +41,18 @@ def ignored_changes(config: RunConfig) -> dict[str, str]:
     """Those of the group filter, which users change for an ablation: dotted name → note that its value is ignored."""
     name = "algorithm.group_filter_keep"
     reason = settings_without_effect(config.model_dump()).get(name)
-    keep = config.algorithm.group_filter_keep
-    return {name: f"{name} = {keep:g} is ignored: {reason}"} if reason and keep < 1 and config.kind == "train" else {}
+    algorithm = config.algorithm
+    keep = algorithm.group_filter_keep
+    if config.kind != "train":
+        return {}
+    if reason and keep < 1:
+        return {name: f"{name} = {keep:g} is ignored: {reason}"}
+    if algorithm.group_filter != "none" and not algorithm.filters_groups:
+        return {
+            name: f"group filter “{algorithm.group_filter}” with {name} = 1 keeps all groups: the same as “none”. "
+            "StarPO-S keeps 0.25"
+        }
+    return {}
 
 
 def unknown_environments(config: RunConfig) -> str:

@@ -411,8 +411,7 @@ class RunConfig(Section):
         """The run's name, or one made from environment, algorithm and model."""
         if self.name:
             return self.name
-        starpo = "StarPO-S" if self.algorithm.group_filter != "none" else "StarPO"
-        variant = {"train": starpo, "evaluate": "evaluation", "sft": "SFT"}[self.kind]
+        variant = {"train": self.algorithm.variant, "evaluate": "evaluation", "sft": "SFT"}[self.kind]
         model = "pocket policy" if self.policy.model == POCKET else Path(self.policy.model).name
         model = self.hosted.model if self.hosted.url else model
         names = list(self.environment.labels.values())

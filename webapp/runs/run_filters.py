@@ -26,9 +26,13 @@ FIELDS = (
     "sort",
     "hide",
 )
+_UNFILTERED = Q(config__algorithm__group_filter="none") | Q(
+    config__algorithm__group_filter__in=("std", "std_rev", "range"), config__algorithm__group_filter_keep=1
+)
+"""As `AlgorithmConfig.filters_groups` says it of a configuration that is loaded."""
 VARIANTS = {
-    "starpo": ("StarPO", Q(config__kind="train", config__algorithm__group_filter="none")),
-    "starpo_s": ("StarPO-S", Q(config__kind="train") & ~Q(config__algorithm__group_filter="none")),
+    "starpo": ("StarPO", Q(config__kind="train") & _UNFILTERED),
+    "starpo_s": ("StarPO-S", Q(config__kind="train") & ~_UNFILTERED),
     "sft": ("SFT", Q(config__kind="sft")),
     "evaluate": ("Evaluation", Q(config__kind="evaluate")),
 }

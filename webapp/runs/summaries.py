@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -11,7 +11,9 @@ from typing import Any
 
 from django.db import connection
 from django.utils import timezone
+from pydantic import ValidationError
 
+from trainer.config.algorithm import AlgorithmConfig
 from trainer.config.run import POCKET, RunConfig
 from trainer.metrics.charts import spark
 from webapp.core import formatting
@@ -254,12 +256,21 @@ def algorithm_words(config: dict[str, Any]) -> str:
     if "recorded" in config:
         return ""
     algorithm = config.get("algorithm", {})
-    variant = "StarPO-S" if algorithm.get("group_filter", "none") != "none" else "StarPO"
+    variant = variant_of(algorithm)
     estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")
     way = {"evaluate": "Evaluation", "sft": "SFT"}.get(config.get("kind", "train"), f"{variant}, {estimator}")
     hosted = config.get("hosted") or {}
     model = hosted.get("model", "") if hosted.get("url") else config.get("policy", {}).get("model", "")
     return f"{way} · {'pocket policy' if model == POCKET else model.rstrip('/').rsplit('/', 1)[-1]}"
+
+
+def variant_of(algorithm: Mapping[str, Any]) -> str:
+    """StarPO or StarPO-S, as `AlgorithmConfig.variant`, of settings that this version may no longer accept."""
+    fields = {name: algorithm[name] for name in ("group_filter", "group_filter_keep") if name in algorithm}
+    try:
+        return AlgorithmConfig.model_validate(fields).variant
+    except ValidationError:
+        return "StarPO"
 
 
 def size_words(config: RunConfig) -> str:

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from pydantic import ValidationError
 
 import envs
+from trainer.config.computation import computation_digest
 from trainer.config.files import validation_errors, with_values
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
@@ -268,12 +269,14 @@ def _require_seeds(base: RunConfig, seeds: int) -> None:
 
 
 def _require_different(configs: Sequence[RunConfig]) -> None:
-    """No two arms do the same, as with a setting that has no effect on the digest."""
+    """No two arms are the same computation, as with a setting that has no effect."""
     seen: dict[str, int] = {}
     for number, config in enumerate(configs, start=1):
-        digest = config.digest()
+        digest = computation_digest(config)
         if digest in seen:
-            raise StudyRefused("axes", f"make arms {seen[digest]} and {number} the same: change their values")
+            raise StudyRefused(
+                "axes", f"make arms {seen[digest]} and {number} the same computation: change their values"
+            )
         seen[digest] = number
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainer.config.computation import computation_digest
 from trainer.config.files import load_preset, preset_names, with_values
 from trainer.config.run import RunConfig
 from webapp.core import formatting
@@ -147,7 +148,7 @@ def _require_different(runs: Sequence[PlannedRun]) -> None:
     """No two runs do the same: an arm whose defining settings were changed to those of the other one."""
     seen = set()
     for run in runs:
-        same = run.config.model_copy(update={"name": ""}).digest()
+        same = computation_digest(run.config)
         if same in seen:
-            raise ExperimentRefused("arms", "have the same settings here: choose one of them")
+            raise ExperimentRefused("arms", "are the same computation with these settings: choose one of them")
         seen.add(same)

@@ -39,11 +39,16 @@ CLOCK_TOLERANCE = 2.0
 
 @dataclass(frozen=True)
 class AvailableWorker:
-    """A live worker that accepts runs: its capacity, and its free slots."""
+    """A live worker that accepts runs: its capacity, and its free slots.
+
+    Attributes:
+        free_in: seconds until the first of its runs is expected to end; None if a slot is free or nothing is known.
+    """
 
     worker: Worker
     room: placement.WorkerCapacity
     places: int
+    free_in: float | None = None
 
 
 @dataclass(frozen=True)
@@ -187,13 +192,15 @@ def room_of(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
 def workers(now: datetime) -> list[AvailableWorker]:
     """The live workers that accept runs. Two queries."""
     held = Run.objects.filter(state__in=Run.HELD).only(
-        "worker_id", "reserved", "memory", "memory_without_gpu", "state", "config"
+        "worker_id", "reserved", "memory", "memory_without_gpu", "state", "config", "eta_seconds"
     )
     alive = Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False)
     available = []
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
         runs: list[Run] = worker.held
-        available.append(AvailableWorker(worker, room_of(worker, runs), max(0, worker.slots - len(runs))))
+        remaining = [run.eta_seconds for run in runs if run.eta_seconds is not None]
+        free_in = min(remaining) if remaining and len(runs) >= worker.slots else None
+        available.append(AvailableWorker(worker, room_of(worker, runs), max(0, worker.slots - len(runs)), free_in))
     return available
 
 
@@ -275,6 +282,8 @@ def _queue_position(
     names = {device_classes.ANY: "in the queue", device_classes.CLUSTER: "in the queue for a Ray cluster"}
     queue = names.get(run.queue, f"in the queue for {run.queue}")
     text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}{bound}"
+    if position == 1 and (start := _expected_start(serving)) is not None:
+        text += f"; starts in about {formatting.duration(start)}"
     if run.team_id in full:
         most = formatting.plural(quota("RUNNING_RUNS_PER_TEAM"), "run")
         text += f"; its team already trains {most}, its maximum: it starts after one of them"
@@ -385,6 +394,13 @@ def _able(needs: placement.ResourceRequest, candidates: Sequence[AvailableWorker
         for worker in candidates
         if worker.room.cluster is not None and worker.room.cluster.when_idle().holds(needs.actors)
     ]
+
+
+def _expected_start(serving: Sequence[AvailableWorker]) -> float | None:
+    """Seconds until one of these busy workers is expected to have a free slot; None if one has, or none is known."""
+    if any(candidate.places for candidate in serving):
+        return None
+    return min((candidate.free_in for candidate in serving if candidate.free_in is not None), default=None)
 
 
 def _slots(serving: Sequence[AvailableWorker]) -> str:

@@ -1,0 +1,27 @@
+"""What a configuration computes: equal for configurations whose differences have no effect."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from trainer.config.dotted import leaves
+from trainer.config.no_effect import settings_without_effect
+from trainer.config.run import RunConfig
+
+NAMING = ("name", "tags", "trackers")
+"""Settings that change no number of a run."""
+
+
+def computation_digest(config: RunConfig) -> str:
+    """The digest of the settings that have an effect, without the names of the run.
+
+    Two runs of the same digest are the same computation, whatever their configurations say: a group filter that keeps
+    all groups, for instance, is no filter.
+    """
+    data = config.model_dump(mode="json")
+    if not config.algorithm.filters_groups:
+        data["algorithm"]["group_filter"] = "none"
+    unused = {*settings_without_effect(data), *NAMING}
+    used = {name: value for name, value in leaves(data) if name not in unused}
+    return hashlib.sha256(json.dumps(used, sort_keys=True).encode()).hexdigest()[:16]
