@@ -90,6 +90,7 @@ INSTALLED_APPS = [
     "webapp.worker",
     "webapp.operations",
 ]
+CSRF_FAILURE_VIEW = "webapp.pages.error_pages.csrf_failure"
 MIDDLEWARE = [
     "webapp.operations.requests.observe",
     "webapp.core.middleware.nul.reject_nul",
@@ -100,7 +101,6 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "webapp.core.middleware.trailing_slash.drop_trailing_slash",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",

@@ -7,16 +7,24 @@ each thread would keep one of the pool, and go on failing with it once PostgreSQ
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.views import defaults
+from django.views.decorators.csrf import requires_csrf_token
 
 from webapp.core.database import connection_of_this_block
+from webapp.pages.near_addresses import nearest_address
 
 logger = logging.getLogger("echoscope.requests")
 
+MIN_KEPT, MAX_KEPT = 12, 10
+"""Characters from which on a posted text is worth to be copied, and number of such texts."""
+_SECRET = re.compile("csrf|password|token|secret|code", re.I)
+"""Names of fields whose contents are not repeated."""
 ErrorPage = Callable[[HttpRequest, Exception], HttpResponse]
 
 
@@ -37,4 +45,22 @@ def _releasing(page: ErrorPage, status: HTTPStatus) -> ErrorPage:
 
 bad_request = _releasing(defaults.bad_request, HTTPStatus.BAD_REQUEST)
 permission_denied = _releasing(defaults.permission_denied, HTTPStatus.FORBIDDEN)
-page_not_found = _releasing(defaults.page_not_found, HTTPStatus.NOT_FOUND)
+
+
+def _not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    address = nearest_address(request)
+    return redirect(address) if address else defaults.page_not_found(request, exception)
+
+
+page_not_found = _releasing(_not_found, HTTPStatus.NOT_FOUND)
+
+
+@requires_csrf_token
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Page for a form without a valid token: one that was open for too long, or that another site sent.
+
+    What was typed is shown to be copied. It is not offered to be sent: another site may have written it.
+    """
+    typed = [text for name, text in request.POST.items() if len(text) >= MIN_KEPT and not _SECRET.search(name)]
+    context = {"typed": typed[:MAX_KEPT], "cookies": not request.COOKIES}
+    return render(request, "csrf_failure.html", context, status=HTTPStatus.FORBIDDEN)

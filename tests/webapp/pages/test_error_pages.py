@@ -110,3 +110,46 @@ def test_an_error_page_that_fails_keeps_its_status_and_logs_the_cause(
     assert response.status_code == 404
     assert response.content.startswith(b"Not Found")
     assert any(record.exc_info and "the connection is lost" in str(record.exc_info[1]) for record in caplog.records)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("address", "target"),
+    [
+        ("/runs", "/"),
+        ("/runs/", "/"),
+        ("/studies/", "/studies"),
+        ("/studies).", "/studies"),
+        ("/compare/?runs=a,b", "/compare?runs=a,b"),
+        ("/runs/abc", "/runs/abc/"),
+        ("/runs/abc/curves/", "/runs/abc/curves"),
+        ("/t/abc/**", "/t/abc"),
+        ("/no/such/page/.", None),
+        ("/t/abc/?turn=2", "/t/abc?turn=2"),
+        ("/no/such/page/", None),
+        ("/t/none", None),
+    ],
+)
+def test_an_address_that_is_nearly_right_leads_to_its_page(people: People, address: str, target: str | None) -> None:
+    client = Client()
+    client.force_login(people.owner)
+    answer = client.get(address)
+    assert (answer.status_code, answer.get("Location")) == ((302, target) if target else (404, None))
+
+
+@pytest.mark.django_db
+def test_nothing_is_posted_to_an_address_that_is_nearly_right(people: People) -> None:
+    client = Client()
+    client.force_login(people.owner)
+    assert client.post("/t/abc/**").status_code == 404
+
+
+@pytest.mark.django_db
+def test_a_form_that_is_too_old_keeps_what_was_typed(people: People) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(people.owner)
+    answer = client.post("/runs/new", {"notes": "Does the lake freeze over?", "password": "correct horse battery"})
+    page = answer.content.decode()
+    assert (answer.status_code, "This form is too old" in page) == (403, True)
+    assert "Does the lake freeze over?" in page
+    assert "correct horse" not in page
