@@ -40,6 +40,7 @@ def test_an_invited_user_signs_up_and_creates_a_token(
     signed_in: Callable[..., Page], new_context: Callable[..., BrowserContext]
 ) -> None:
     admin, name = signed_in(), f"newcomer-{secrets.token_hex(3)}"
+    admin.locator(".nav .menu > summary").click()
     admin.get_by_role("link", name="Team", exact=True).click()
     admin.locator("#invitations select").select_option("viewer")
     admin.get_by_role("button", name="Invite", exact=True).click()
@@ -94,6 +95,7 @@ def test_a_run_is_made_public_watched_anonymously_and_made_private_again(
         pytest.fail("the live page of a stranger hears nothing")
     expect(stranger.get_by_role("link", name="Log in")).to_be_visible()
 
+    page.locator(".nav .menu > summary").click()
     page.get_by_role("link", name="Team", exact=True).click()
     page.get_by_role("button", name="Stop sharing For all readers").click()
     expect(page.get_by_text("This run is now visible to the team only")).to_be_visible()

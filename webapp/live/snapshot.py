@@ -111,7 +111,7 @@ def heading(run: Run) -> dict[str, Any]:
         },
         "phase": run.phase_facts,
         **_NOT_DRAWN,
-        "alarm": echo_trap.standing_alarm(run),
+        "alarm": run.alarm,
     }
 
 
@@ -131,7 +131,7 @@ _NOT_DRAWN: dict[str, Any] = {
 def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
     """Snapshot of the run at its present seq; without notices for visitors who are not `inside` the team."""
     with one_moment():
-        run = Run.objects.defer("log_tail", "summary").get(pk=run.pk)
+        run = Run.objects.with_alarm().defer("log_tail", "summary").get(pk=run.pk)
         finished = _newest_finished(run)
         return heading(run) | {
             "wall": _wall(run),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def get_run(user: User | AnonymousUser, slug: str) -> Run:
     """The run of that slug if the user may read it, with its team, author and worker. Raises Http404."""
-    run = Run.objects.visible_to(user).select_related("team", "author", "worker").filter(slug=slug).first()
+    run = Run.objects.visible_to(user).with_alarm().select_related("team", "author", "worker").filter(slug=slug).first()
     if run is None:
         raise Http404("There is no such run, or it belongs to a team you are not in.")
     return run

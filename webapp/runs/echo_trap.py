@@ -83,19 +83,11 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
 # -- for the snapshot -------------------------------------------------------------------------------------------------
 
 
-def standing_alarm(run: Run) -> dict[str, Any] | None:
-    """The snapshot's alarm: the newest change of state that no rewind took back. One query."""
-    alarms = run.alarms.filter(undone=False).order_by("-seq", "-pk")
-    return alarms.values("state", "message", "iteration").first()
-
-
 def history(run: Run) -> dict[str, Any]:
-    """The snapshot's alarm, alarms and rewinds. Two queries."""
+    """The snapshot's alarms and rewinds. Two queries."""
     newest = list(run.alarms.order_by("-seq", "-pk").values("state", "message", "iteration", "undone")[:ALARMS])
-    standing = next((alarm for alarm in newest if not alarm["undone"]), None)
     rewinds = run.rewinds.order_by("-seq").values("number", "from_iteration", "to_iteration", "changes")[:REWINDS]
     return {
-        "alarm": standing and {key: standing[key] for key in ("state", "message", "iteration")},
         "alarms": newest[::-1],
         "rewinds": list(rewinds)[::-1],
     }

@@ -53,8 +53,8 @@ export function showEchoTrap(state, drawn) {
   const trouble = level === "watch" || level === "trapped";
   const place = need(document, `[data-trap-place="${trouble ? "trouble" : "healthy"}"]`);
   if (panel.parentElement !== place) place.append(panel);
-  for (const link of panel.querySelectorAll("[data-trap-remedy]"))
-    /** @type {HTMLElement} */ (link).hidden = !trouble;
+  const remedy = /** @type {HTMLElement|null} */ (panel.querySelector("[data-trap-remedy]"));
+  if (remedy) remedy.hidden = !trouble;
   setText(need(panel, "[data-trap-word]"), WORDS[level]);
   setText(need(panel, "[data-trap-since]"), state.alarm ? `since iteration ${state.alarm.iteration}` : "");
   for (const text of /** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("[data-meaning]"))) {

@@ -277,6 +277,7 @@ export class LivePage {
   #showFollow() {
     const following = this.selection.mode === "follow";
     const button = need(document, "[data-follow]");
+    button.hidden = hasEnded(this.state) || this.state.state === "paused"; // nothing happens to be followed
     button.setAttribute("aria-pressed", String(following));
     setText(button, following ? "Following live" : "Follow live");
   }

@@ -16,7 +16,7 @@
   }
   function announce() {
     const button = document.querySelector("[data-theme-toggle]");
-    if (button) button.textContent = activeTheme() === "dark" ? "Light" : "Dark";
+    if (button) button.textContent = activeTheme() === "dark" ? "Light theme" : "Dark theme";
     for (const choice of document.querySelectorAll("[data-theme-choice] input")) {
       if (choice instanceof HTMLInputElement) choice.checked = choice.value === (root.dataset.theme ?? "");
     }

@@ -42,7 +42,7 @@ def test_every_place_states_the_same_condition(
 ) -> None:
     alarms(run, *states)
     other = Run.objects.get(pk=run.pk)
-    [listed] = Run.objects.with_condition().filter(pk=run.pk)
+    [listed] = Run.objects.with_alarm().filter(pk=run.pk)
     assert [each.condition and each.condition.text for each in (other, listed)] == [text, text]
     client: Client = who.owner
     pages = [

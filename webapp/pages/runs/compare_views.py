@@ -33,7 +33,7 @@ def requested_slugs(request: HttpRequest) -> list[str]:
 def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
     """The runs to compare, in the requested order, and a message for each one left out."""
     requested = requested_slugs(request)
-    visible = Run.objects.visible_to(request.user).with_condition().select_related("author", "team").defer("log_tail")
+    visible = Run.objects.visible_to(request.user).with_alarm().select_related("author", "team").defer("log_tail")
     by_slug = {run.slug: run for run in visible.filter(slug__in=requested[:100])}
     problems = [
         f"Run {slug[:40]!r} does not exist or belongs to a team you are not in. It was left out."
@@ -64,7 +64,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     environment = runs[0].environment if runs else ""
     everything = curves.sections({name for _, name in summaries}, curves.merged(summaries))
     overview, sections = curves.split_overview(everything, environment)
-    others = Run.objects.of_teams_of(request.user).with_condition().exclude(slug__in=slugs).order_by("-created_at")
+    others = Run.objects.of_teams_of(request.user).with_alarm().exclude(slug__in=slugs).order_by("-created_at")
     recent = list(others.defer("log_tail", "summary", *(("config",) if len(runs) > 1 else ()))[:MAX_RECENT])
     of = runs[0] if len(runs) == 1 else None
     suggested = run_groups.suggestions([*runs, *recent], compared.MAX_RUNS, of) if len(runs) < 2 else []

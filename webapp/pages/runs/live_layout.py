@@ -35,7 +35,10 @@ def intro(run: Run) -> str:
         (f"{run.parameters / unit:.0f}{letter}-parameter " for unit, letter in PLAYERS if run.parameters >= unit), ""
     )
     each = run.config.get("rollout", {}).get("group_size", 1)
-    doing = "is learning" if run.iterations or run.iteration else "plays" if run.recorded is None else "works on"
+    if run.iterations or run.iteration:
+        doing = "is learning" if run.state in Run.HELD else "learned"
+    else:
+        doing = "plays" if run.recorded is None else "works on"
     place = f" {run.environment}" if run.environment else " a task" if doing == "works on" else ""
     if run.config.get("kind") == "sft":
         return (

@@ -63,11 +63,11 @@ class RunQuerySet(models.QuerySet["Run"]):
             team__memberships__user_id=user.pk,
         )
 
-    def with_condition(self) -> RunQuerySet:
-        """Reads the alarm that stands with each run, for `Run.condition` without a query for each."""
+    def with_alarm(self) -> RunQuerySet:
+        """Reads the alarm that stands with each run, for `Run.alarm` and `Run.condition` without a query for each."""
         alarms = apps.get_model("runs", "Alarm").objects.filter(run=OuterRef("pk"), undone=False)
-        newest = alarms.order_by("-seq", "-pk").values(alarm=JSONObject(state="state", iteration="iteration"))[:1]
-        return self.annotate(standing_alarm=Subquery(newest))
+        newest = alarms.order_by("-seq", "-pk").values(alarm=JSONObject(state="state", message="message", iteration="iteration"))
+        return self.annotate(standing_alarm=Subquery(newest[:1]))
 
     def claimable(self, now: datetime) -> RunQuerySet:
         """Queued, or under a lease that has expired."""
@@ -274,12 +274,18 @@ class Run(models.Model):
         return self.Request(self.requested).label.lower() if self.requested else self.state
 
     @cached_property
+    def alarm(self) -> dict[str, Any] | None:
+        """The newest change of state that no rewind took back, as in the snapshot. One query unless `with_alarm`."""
+        if "standing_alarm" in self.__dict__:
+            annotated: dict[str, Any] | None = self.__dict__["standing_alarm"]
+            return annotated
+        alarms = self.alarms.filter(undone=False).order_by("-seq", "-pk")
+        return alarms.values("state", "message", "iteration").first()
+
+    @property
     def condition(self) -> Condition | None:
-        """Trouble of the policy that the Echo Trap detector names; None without. One query unless `with_condition`."""
-        if "standing_alarm" not in self.__dict__:
-            alarms = self.alarms.filter(undone=False).order_by("-seq", "-pk")
-            return condition_of(alarms.values("state", "iteration").first())
-        return condition_of(self.standing_alarm)
+        """Trouble of the policy that the Echo Trap detector names; None without."""
+        return condition_of(self.alarm)
 
     @property
     def recorded(self) -> dict[str, Any] | None:
