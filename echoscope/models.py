@@ -25,6 +25,7 @@ __all__ = [
     "Comment",
     "ComparedRun",
     "Comparison",
+    "Condition",
     "Delivery",
     "Difference",
     "Environment",
@@ -202,6 +203,8 @@ class Run(RunAnswer):
     state: str
     requested: str
     """Request that the worker has not applied yet."""
+    condition: Condition | None = None
+    """Trouble of the policy; null for none, or none known."""
     imported: bool
     """Trained elsewhere; its journal was sent or imported."""
     iterations: int
@@ -296,6 +299,14 @@ class Alarm(Answer):
     message: str
     evidence: dict[str, Any]
     time: datetime
+
+
+class Condition(Answer):
+    """Trouble of a policy that the Echo Trap detector names."""
+
+    state: str
+    since: int
+    """Iteration of the alarm that stands."""
 
 
 class Checkpoint(Answer):

@@ -110,7 +110,7 @@ class Listing:
 
     def runs(self, user: Any) -> QuerySet[Run]:
         """The matching runs of the user's teams, ordered."""
-        runs = Run.objects.of_teams_of(user)
+        runs = Run.objects.of_teams_of(user).with_alarm()
         if self.text:
             runs = runs.filter(
                 Q(title__icontains=self.text)

@@ -87,7 +87,7 @@ def _group_comparison(request: HttpRequest, listing: run_filters.Listing) -> tup
 def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
     """The part of the page that changes, and its digest, which it contains."""
     listing = run_filters.read(request.GET)
-    runs = listing.runs(request.user).with_alarm().select_related("author", "team").defer("log_tail", "summary")
+    runs = listing.runs(request.user).select_related("author", "team").defer("log_tail", "summary")
     page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
     cards = summaries.cards(list(page.object_list))
     context = {

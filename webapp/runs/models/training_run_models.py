@@ -280,7 +280,8 @@ class Run(models.Model):
             annotated: dict[str, Any] | None = self.__dict__["standing_alarm"]
             return annotated
         alarms = self.alarms.filter(undone=False).order_by("-seq", "-pk")
-        return alarms.values("state", "message", "iteration").first()
+        newest = alarms.values("state", "message", "iteration").first()
+        return dict(newest) if newest else None
 
     @property
     def condition(self) -> Condition | None:
