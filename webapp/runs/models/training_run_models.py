@@ -66,7 +66,9 @@ class RunQuerySet(models.QuerySet["Run"]):
     def with_alarm(self) -> RunQuerySet:
         """Reads the alarm that stands with each run, for `Run.alarm` and `Run.condition` without a query for each."""
         alarms = apps.get_model("runs", "Alarm").objects.filter(run=OuterRef("pk"), undone=False)
-        newest = alarms.order_by("-seq", "-pk").values(alarm=JSONObject(state="state", message="message", iteration="iteration"))
+        newest = alarms.order_by("-seq", "-pk").values(
+            alarm=JSONObject(state="state", message="message", iteration="iteration")
+        )
         return self.annotate(standing_alarm=Subquery(newest[:1]))
 
     def claimable(self, now: datetime) -> RunQuerySet:
