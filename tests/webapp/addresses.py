@@ -176,6 +176,8 @@ ADDRESSES: dict[str, Address] = {
     "run-curves": Address("reader", open=True, page=True),
     "run-curves-data": Address("reader", open=True),
     "run-curves-csv": Address("reader", open=True),
+    "run-echo": Address("reader", open=True),
+    "run-echo-svg": Address("reader", open=True),
     "run-evaluation": Address("reader", open=True, page=True),
     "run-configuration": Address("reader", open=True, page=True),
     "run-log-data": Address("reader"),

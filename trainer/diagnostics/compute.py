@@ -7,7 +7,7 @@ NaN or infinity.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import stdev
 
@@ -19,7 +19,7 @@ from trainer.algorithms.kl_estimators import MAX_LOG_RATIO
 from trainer.journal.events import GroupScore, Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
 from trainer.metrics.statistics import mean
-from trainer.metrics.text import ngrams
+from trainer.metrics.text import ngrams, template
 from trainer.rollout.trajectory import Trajectory
 
 Z_95 = 1.959963984540054
@@ -38,6 +38,7 @@ TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = 
         [trajectory.group for trajectory in played], [first_answer(trajectory) for trajectory in played]
     ),
     "diversity/thoughts_in_group": lambda played: thought_variety(played),
+    "diversity/commonest_thought": lambda played: commonest_thought(played),
 }
 """Metrics of a rollout's trajectories. A new one is a line here and a row in trainer/metrics/table.py."""
 
@@ -140,6 +141,16 @@ def thought_variety(played: Sequence[Trajectory]) -> float | None:
     """Variety of a group's thoughts in the first turn, as text (`distinct_in_group`); None without any thought."""
     thoughts = [trajectory.turns[0].thought.strip() if trajectory.turns else "" for trajectory in played]
     return distinct_in_group([trajectory.group for trajectory in played], thoughts) if any(thoughts) else None
+
+
+def commonest_thought(played: Sequence[Trajectory]) -> float | None:
+    """Share of the attempts that begin with the most frequent thought, numbers aside; None without any thought.
+
+    Absolute, unlike the variety within groups: near 0 where every puzzle gets a thought of its own, 1 in an echo.
+    """
+    thoughts = [template(trajectory.turns[0].thought) for trajectory in played if trajectory.turns]
+    counts = Counter(thought for thought in thoughts if thought)
+    return counts.most_common(1)[0][1] / counts.total() if counts else None
 
 
 def distinct(thoughts: Iterable[Sequence[int]], n: int) -> float | None:

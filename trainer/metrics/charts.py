@@ -52,6 +52,14 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A part of a whole through time: its share of each column, 0 to 1."""
+
+    label: str
+    shares: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Axes:
     """Both axes of a plot in a box: x from `first` to `last`, y from the first to the last tick."""
 
@@ -142,6 +150,59 @@ def plot(series: Iterable[Series], axes: Axes) -> str:
     grid = "".join(f'<path d="M0 {axes.y(tick):g}H{axes.width:g}"/>' for tick in axes.ticks)
     lines = "".join(f'<g class="line-{one.colour}">{drawn(one, axes)}</g>' for one in series)
     return f'<g class="grid">{grid}</g>{lines}'
+
+
+def stream(bands: Sequence[Band], box: tuple[float, float] = PLOT, colours: Sequence[str] = ()) -> str:
+    """Elements of a stack of bands, the first one at the bottom, each of class `line-N`; the rest of the box is free.
+
+    Args:
+        colours: of the bands, for a document; without them the page's style colours the classes.
+    """
+    width, height = box
+    columns = len(bands[0].shares) if bands else 0
+    axes = Axes(width, height, 0, max(columns, 1), (0.0, 1.0))
+    floor, parts = [0.0] * columns, []
+    for number, band in enumerate(bands):
+        top = [min(1.0, low + share) for low, share in zip(floor, band.shares, strict=True)]
+        upper = [(x, share) for at, share in enumerate(top) for x in (at, at + 1)]
+        lower = [(x, share) for at, share in enumerate(floor) for x in (at, at + 1)]
+        fill = f' fill="{colours[number % len(colours)]}"' if colours else ""
+        points = axes.line([*upper, *reversed(lower)])
+        parts.append(
+            f'<polygon class="line-{number + 1}"{fill} points="{points}"><title>{escape(band.label)}</title></polygon>'
+        )
+        floor = top
+    return "".join(parts)
+
+
+def stream_document(title: str, bands: Sequence[Band], ends: tuple[str, str], note: str = "") -> str:
+    """A stack of bands as a complete SVG document, with its legend.
+
+    Args:
+        ends: labels of the first and the last column.
+        note: a line under the title.
+    """
+    width, height, top = 960, 300, 64
+    bottom = top + height
+    texts = [
+        f'<text x="20" y="28" font-size="17" font-weight="600" fill="{_INK}">{escape(title)}</text>',
+        f'<text x="20" y="50" fill="{_SOFT}">{escape(note)}</text>',
+        f'<text x="20" y="{bottom + 18}" fill="{_SOFT}">{escape(ends[0])}</text>',
+        f'<text x="{width + 20}" y="{bottom + 18}" text-anchor="end" fill="{_SOFT}">{escape(ends[1])}</text>',
+    ]
+    for number, band in enumerate(bands):
+        y = bottom + 42 + 20 * number
+        texts.append(
+            f'<rect x="20" y="{y - 10}" width="12" height="12" rx="2" fill="{_colour(number)}"/>'
+            f'<text x="40" y="{y}" fill="{_INK}">{escape(band.label)}</text>'
+        )
+    whole = bottom + 40 + 20 * len(bands)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 40} {whole}" '
+        'font-family="system-ui,sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
+        f'<g transform="translate(20 {top})"><rect width="{width}" height="{height}" fill="#eef0f3"/>'
+        f"{stream(bands, (width, height), COLOURS)}</g>{''.join(texts)}</svg>\n"
+    )
 
 
 def spark(

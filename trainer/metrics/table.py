@@ -252,6 +252,14 @@ ITERATION: tuple[MetricSpec, ...] = (
         "Diversity of a group's thoughts on the same first state: 0 = all equal, 1 = all different.",
         "share",
     ),
+    spec(
+        "diversity/commonest_thought",
+        "Commonest first thought",
+        "exploration",
+        "Share of all attempts that begin with the same thought, numbers aside: 1 = an echo.",
+        "share",
+        "down",
+    ),
     *REASONING,
     spec(
         "claims/true_share",

@@ -14,6 +14,11 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
+def template(text: str) -> str:
+    """The text in lower case with single spaces and every number as “#”: equal for repetitions of one sentence."""
+    return " ".join(re.sub(r"[0-9]+", "#", text.lower()).split())
+
+
 def ngrams(items: Sequence[T], n: int) -> list[tuple[T, ...]]:
     """All n-grams, in order, with repetitions."""
     return [tuple(items[i : i + n]) for i in range(len(items) - n + 1)]

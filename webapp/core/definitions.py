@@ -37,6 +37,11 @@ DEFINITIONS = {
         "gradient norm", "The size of an update's gradient. Spikes often come before a collapse."
     ),
     "group": Definition("group", "Several attempts at the same task. Training compares them with each other."),
+    "echo-meter": Definition(
+        "Echo meter",
+        "Bands of the commonest first thoughts of an iteration's attempts, with numbers left out. Many thin bands and "
+        "free space are many different thoughts; one band that fills the picture is an echo.",
+    ),
     "iteration": Definition("iteration", "One rollout and the update that learns from it."),
     "kept": Definition(
         "kept", "A group that the update learns from, because its attempts earned clearly different rewards."

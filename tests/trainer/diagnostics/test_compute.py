@@ -116,6 +116,14 @@ def test_the_first_thoughts_of_a_group_are_compared_as_text() -> None:
     assert compute.rollout_metrics(same)["diversity/thoughts_in_group"] == 0.0
     mixed = [*same, thinking(0, "I take Phoenix."), thinking(1, "Two."), played(1)]
     assert compute.rollout_metrics(mixed)["diversity/thoughts_in_group"] == pytest.approx((1 / 2 + 1) / 2)
+    echo = [
+        thinking(0, "I am at 1,2. Down."),
+        thinking(1, "i am at  3,4. down."),
+        thinking(2, "Left."),
+        thinking(3, ""),
+    ]
+    assert compute.rollout_metrics(echo)["diversity/commonest_thought"] == pytest.approx(2 / 3)
+    assert "diversity/commonest_thought" not in compute.rollout_metrics([thinking(0, " ")])
     assert "diversity/thoughts_in_group" not in compute.rollout_metrics([thinking(0, ""), thinking(0, "")])
 
 

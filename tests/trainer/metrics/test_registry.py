@@ -34,6 +34,7 @@ STABLE = [
     "diversity/think_repetition",
     "diversity/actions_in_group",
     "diversity/thoughts_in_group",
+    "diversity/commonest_thought",
     "reasoning/mutual_information",
     "reasoning/conditional_entropy",
     "reasoning/retrieval_accuracy",

@@ -5,6 +5,7 @@ from django.urls import path, re_path
 from webapp.pages.runs import (
     compare_views,
     curve_views,
+    echo_views,
     edit_views,
     evaluation_views,
     explorer_views,
@@ -34,6 +35,8 @@ urlpatterns = [
     path("runs/<slug:slug>/curves", curve_views.run_curves, name="run-curves"),
     path("runs/<slug:slug>/curves.json", curve_views.run_curves_data, name="run-curves-data"),
     path("runs/<slug:slug>/curves.csv", curve_views.run_curves_csv, name="run-curves-csv"),
+    path("runs/<slug:slug>/echo", echo_views.run_echo, name="run-echo"),
+    path("runs/<slug:slug>/echo.svg", echo_views.run_echo_svg, name="run-echo-svg"),
     path("runs/<slug:slug>/evaluation", evaluation_views.run_evaluation, name="run-evaluation"),
     path("runs/<slug:slug>/configuration", run_views.run_configuration, name="run-configuration"),
     path("runs/<slug:slug>/log", log_views.run_log, name="run-log"),

@@ -1,0 +1,168 @@
+"""Echo meter: how many attempts of each iteration began with the same thought, through a run's training.
+
+A healthy policy thinks differently about different puzzles. In an Echo Trap most attempts repeat one sentence. Thoughts
+are compared as templates: in lower case, with every number as “#”.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.db import connection
+
+from trainer.metrics.charts import Band, stream
+from webapp.core import formatting
+from webapp.runs.models import Run
+from webapp.trajectories.models import Group
+
+MAX_ITERATIONS = 120
+"""Iterations that are counted, evenly spaced with the newest among them: bounds the turns that are read."""
+MAX_BANDS = 6
+"""Templates with a band of their own, those that were ever the most frequent."""
+PER_ITERATION = 12
+"""Most frequent templates that are read of each iteration."""
+MAX_LENGTH = 400
+"""Characters of a thought that are compared."""
+SHOWN_LENGTH = 90
+
+
+@dataclass(frozen=True)
+class IterationThoughts:
+    """First thoughts of an iteration's attempts.
+
+    Attributes:
+        attempts: number of attempts with a thought.
+        counts: template → attempts, of the most frequent templates, commonest first.
+        varied: number of equally frequent thoughts that would be as varied, 1 / Σ share² (inverse Simpson index).
+    """
+
+    iteration: int
+    attempts: int
+    counts: Mapping[str, int]
+    varied: float
+
+    @property
+    def commonest(self) -> tuple[str, int]:
+        """The most frequent template, and its attempts."""
+        return next(iter(self.counts.items()))
+
+    @property
+    def sentence(self) -> str:
+        """E.g. “127 of 128 attempts of iteration 240 wrote”, to be followed by the template."""
+        _, count = self.commonest
+        return f"{count:,} of {formatting.plural(self.attempts, 'attempt')} of iteration {self.iteration:,} thought"
+
+
+@dataclass(frozen=True)
+class EchoMeter:
+    """The counted iterations of a run, oldest first; never empty."""
+
+    iterations: Sequence[IterationThoughts]
+
+    @property
+    def first(self) -> IterationThoughts:
+        return self.iterations[0]
+
+    @property
+    def newest(self) -> IterationThoughts:
+        return self.iterations[-1]
+
+    @property
+    def thought(self) -> str:
+        """The commonest thought of the newest iteration, shortened."""
+        return formatting.beginning(self.newest.commonest[0], SHOWN_LENGTH)
+
+    @property
+    def variety(self) -> str:
+        """Absolute variety at the end, and at the beginning for comparison."""
+        now, then = (f"{each.varied:,.0f}" for each in (self.newest, self.first))
+        end = "" if self.newest is self.first else f" ({then} in iteration {self.first.iteration:,})"
+        return f"As varied as {formatting.plural(int(now.replace(',', '')), 'equally common thought')}{end}."
+
+    @cached_property
+    def templates(self) -> list[str]:
+        """Templates with a band of their own: the largest peaks first, so that the echo is at the bottom."""
+        peaks: Counter[str] = Counter()
+        for each in self.iterations:
+            for template, count in each.counts.items():
+                peaks[template] = max(peaks[template], round(1e6 * count / each.attempts))
+        return [template for template, peak in peaks.most_common(MAX_BANDS) if peak > 1e6 / self.newest.attempts]
+
+    @property
+    def bands(self) -> list[Band]:
+        """Share of the attempts by iteration for each template; what is left over is as many different thoughts."""
+        return [
+            Band(
+                formatting.beginning(template, SHOWN_LENGTH),
+                [each.counts.get(template, 0) / each.attempts for each in self.iterations],
+            )
+            for template in self.templates
+        ]
+
+    @property
+    def picture(self) -> str:
+        """Contents of the page's <svg>."""
+        return stream(self.bands)
+
+    @property
+    def description(self) -> str:
+        """The picture in words."""
+        (_, first), (_, last) = self.first.commonest, self.newest.commonest
+        before, after = first / self.first.attempts, last / self.newest.attempts
+        return (
+            f"Share of attempts with the commonest first thought: {formatting.percent(before)} in iteration "
+            f"{self.first.iteration:,}, {formatting.percent(after)} in iteration {self.newest.iteration:,}."
+        )
+
+
+def echo_meter(run: Run) -> EchoMeter | None:
+    """The meter of a run; None if no attempt of its training has a thought. Two queries."""
+    groups = Group.objects.filter(run=run, split="train", superseded=False)
+    numbers = list(groups.order_by("iteration").values_list("iteration", flat=True).distinct())
+    if not numbers:
+        return None
+    counted = list(_counted(run, evenly(numbers, MAX_ITERATIONS)))
+    return EchoMeter(counted) if counted else None
+
+
+def evenly(numbers: Sequence[int], most: int) -> list[int]:
+    """At most so many of the numbers, evenly spaced, with the first and the last one."""
+    if len(numbers) <= most:
+        return list(numbers)
+    last = len(numbers) - 1
+    return [numbers[round(place * last / (most - 1))] for place in range(most)]
+
+
+def _counted(run: Run, iterations: Sequence[int]) -> Iterator[IterationThoughts]:
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNTS, [MAX_LENGTH, run.pk, list(iterations), PER_ITERATION])
+        rows = cursor.fetchall()
+    for iteration in dict.fromkeys(row[0] for row in rows):
+        own = [row for row in rows if row[0] == iteration]
+        counts = {template: count for _, template, count, _, _ in own}
+        yield IterationThoughts(iteration, int(own[0][3]), counts, float(own[0][4]))
+
+
+_COUNTS = r"""
+WITH thoughts AS (
+    SELECT g.iteration, btrim(regexp_replace(regexp_replace(
+        lower(left(u.event->>'thought', %s)), '[0-9]+', '#', 'g'), '\s+', ' ', 'g')) AS template
+    FROM trajectories_group g
+    JOIN trajectories_trajectory t ON t.group_id = g.id AND NOT t.superseded
+    JOIN trajectories_turn u ON u.trajectory_id = t.id AND u.number = 0
+    WHERE g.run_id = %s AND g.split = 'train' AND NOT g.superseded AND g.iteration = ANY(%s)
+), counted AS (
+    SELECT iteration, template, count(*) AS attempts FROM thoughts WHERE template <> '' GROUP BY iteration, template
+), ranked AS (
+    SELECT iteration, template, attempts,
+        sum(attempts) OVER own AS total,
+        power(sum(attempts) OVER own, 2) / sum(attempts * attempts) OVER own AS varied,
+        row_number() OVER (PARTITION BY iteration ORDER BY attempts DESC, template) AS place
+    FROM counted WINDOW own AS (PARTITION BY iteration)
+)
+SELECT iteration, template, attempts, total, varied FROM ranked WHERE place <= %s ORDER BY iteration, place
+"""
+"""Templates of first thoughts with their attempts, by iteration."""
