@@ -19,6 +19,7 @@ from webapp.pages.run_page import run_page
 from webapp.pages.runs import live_layout
 from webapp.pages.runs.curves_page import curves_page
 from webapp.runs.access import get_run
+from webapp.runs.configuration import sections
 from webapp.runs.launch import variations
 from webapp.runs.launch.recovery import last_healthy_checkpoint, recovery
 from webapp.runs.models import Run
@@ -111,7 +112,13 @@ def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
         response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'
         return response
-    context = {"text": text, "has_journal": has_journal(run)}
+    shown = sections(run) if run.recorded is None else []
+    context = {
+        "text": text,
+        "has_journal": has_journal(run),
+        "sections": shown,
+        "changed": [setting for section in shown for setting in section.settings if setting.preset is not None],
+    }
     return run_page(request, run, "run-configuration", "runs/configuration.html", **context)
 
 
