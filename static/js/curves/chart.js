@@ -386,7 +386,14 @@ export class Chart {
     drawBands(plot, this.marks, (iteration) => this.place(iteration));
     for (const line of this.lines)
       if (line.level)
-        drawLevel(plot, css(line.color), line.points[line.points.length - 1][2], line.dash ?? [], scaleOf(line));
+        drawLevel(
+          plot,
+          css(line.color),
+          line.points[line.points.length - 1][2],
+          line.dash ?? [],
+          scaleOf(line),
+          line.label,
+        );
     for (const line of this.lines) if (line.spread) drawSpread(plot, css(line.color), line.spread, scaleOf(line));
   }
 

@@ -71,14 +71,15 @@ export function drawCheckpoints(plot, marks, place) {
 }
 
 /**
- * A horizontal line over the whole axis.
+ * A horizontal line over the whole axis, named at its right end.
  * @param {any} plot
  * @param {string} color
  * @param {number} value
  * @param {number[]} dash
  * @param {string} scale key of the vertical axis
+ * @param {string} label
  */
-export function drawLevel(plot, color, value, dash, scale) {
+export function drawLevel(plot, color, value, dash, scale, label) {
   const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
   const { left, top, width, height } = plot.bbox;
   const y = plot.valToPos(value, scale, true);
@@ -91,6 +92,13 @@ export function drawLevel(plot, color, value, dash, scale) {
   context.moveTo(left, y);
   context.lineTo(left + width, y);
   context.stroke();
+  const size = 11 * devicePixelRatio;
+  context.font = `${size}px system-ui, sans-serif`;
+  context.fillStyle = color;
+  context.textAlign = "right";
+  const below = y - top < 1.5 * size; // no room above a line at the top
+  context.textBaseline = below ? "top" : "bottom";
+  context.fillText(label, left + width - 0.4 * size, y + (below ? 0.25 : -0.2) * size);
   context.restore();
 }
 
