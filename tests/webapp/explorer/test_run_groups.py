@@ -8,6 +8,7 @@ import pytest
 
 from tests.webapp.conftest import People
 from tests.webapp.explorer.test_compare import another
+from tests.webapp.explorer.test_comparison_headline import evaluated
 from tests.webapp.page_requests import Visitors, who
 from webapp.explorer.run_groups import group_key, suggestions
 from webapp.runs.models import Run
@@ -44,8 +45,11 @@ def test_repetitions_other_algorithms_and_the_latest_two_are_suggested(people: P
 
 def test_the_page_links_to_suggestions_and_offers_means_over_seeds(people: People, run: Run, who: Visitors) -> None:
     second = changed(another(people, run), seed=7)
+    suggested = f"/compare?runs={run.slug},{second.slug}"
+    assert suggested not in who.viewer.get("/compare").content.decode(), "there are no results to compare yet"
+    evaluated(run, 50), evaluated(second, 60)
     page = who.viewer.get("/compare").content.decode()
-    assert f"/compare?runs={run.slug},{second.slug}" in page
+    assert suggested in page
     assert "data-average" not in page
     run.metrics.create(name="reward/mean", iteration=1, value=1, tokens=1, seconds=1)
     assert "data-average" in who.viewer.get(f"/compare?runs={run.slug},{second.slug}").content.decode()

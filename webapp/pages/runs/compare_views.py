@@ -14,9 +14,10 @@ from django.views.decorators.http import require_GET
 from webapp.core import formatting
 from webapp.explorer import compare as compared
 from webapp.explorer import run_groups
+from webapp.explorer.comparison_headline import headline
 from webapp.pages.curve_data import curves_response
 from webapp.runs import curves
-from webapp.runs.models import Run
+from webapp.runs.models import Evaluation, Run
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.board_text import board_text
 
@@ -48,6 +49,12 @@ def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
     return runs[: compared.MAX_RUNS], problems
 
 
+def _evaluated(runs: list[Run]) -> list[Run]:
+    """The runs that have results to compare. One query."""
+    evaluated = set(Evaluation.objects.filter(run__in=runs).values_list("run_id", flat=True))
+    return [run for run in runs if run.pk in evaluated]
+
+
 @account_optional
 @require_GET
 @never_cache
@@ -67,7 +74,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     others = Run.objects.of_teams_of(request.user).with_alarm().exclude(slug__in=slugs).order_by("-created_at")
     recent = list(others.defer("log_tail", "summary", *(("config",) if len(runs) > 1 else ()))[:MAX_RECENT])
     of = runs[0] if len(runs) == 1 else None
-    suggested = run_groups.suggestions([*runs, *recent], compared.MAX_RUNS, of) if len(runs) < 2 else []
+    suggested = run_groups.suggestions([*runs, *_evaluated(recent)], compared.MAX_RUNS, of) if len(runs) < 2 else []
     context = {
         "page": "compare",
         "sides": sides,
@@ -76,6 +83,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "without": {slug: ",".join(other for other in slugs if other != slug) for slug in slugs},
         "data_address": f"{reverse('compare-curves-data')}?{urlencode({'runs': ','.join(slugs)})}",
         "sources": [side.source for side in sides],
+        "headline": headline(sides),
         "unequal": compared.unequal_words(sides),
         "overview": overview,
         "sections": sections,

@@ -1,0 +1,32 @@
+"""The first sentence of a comparison: which of two runs is better, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webapp.core import formatting
+from webapp.explorer.compare import Side, unequal_words
+from webapp.explorer.success_difference import Rate, difference
+from webapp.runs.models import Evaluation
+
+
+def headline(sides: Sequence[Side]) -> str:
+    """Which of two evaluated runs has the higher success, with the 95% interval of the difference.
+
+    Of runs in different environments only that their success cannot be compared; empty if there is nothing to say.
+    """
+    environments = dict.fromkeys(side.run.environment for side in sides)
+    if len(environments) > 1:
+        return f"Different environments ({', '.join(environments)}): success in one says nothing about the others."
+    results = [side.result for side in sides if side.result]
+    if len(sides) != 2 or len(results) != 2 or results[0].suite != results[1].suite or unequal_words(sides):
+        return ""
+    change = difference(*map(_rate, results))
+    low, high = formatting.points(change.low), formatting.points(change.high)
+    interval = f"{formatting.points(change.value)} points for B, 95% interval {low} to {high}"
+    better = {1: "B is better", -1: "A is better", 0: "No clear difference"}[change.direction]
+    return f"{better}: {interval}."
+
+
+def _rate(result: Evaluation) -> Rate:
+    return Rate(result.success, result.success_low, result.success_high)
