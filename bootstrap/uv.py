@@ -14,21 +14,24 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from bootstrap import progress
-from bootstrap.progress import LOG, ROOT, SetupError, Step, step
+from bootstrap.progress import LOG, ROOT, Line, SetupError, step
 
 REQUIREMENT = "uv==0.13.9"
 MINIMUM = (0, 13)
 FOLDER = ROOT / "build" / "uv"
 PIP = ROOT / "build" / "pip" / "bin" / "pip"
-FROM_PIP = {  # option of pip: variable of uv, and what separates several values
-    "index-url": ("UV_DEFAULT_INDEX", " "),
-    "extra-index-url": ("UV_INDEX", " "),
-    "find-links": ("UV_FIND_LINKS", ","),
-    "trusted-host": ("UV_INSECURE_HOST", " "),
-    "cert": ("SSL_CERT_FILE", " "),
-    "proxy": ("ALL_PROXY", " "),
+FROM_PIP = {  # option of pip: variable of uv
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY",
 }
 LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 """All indexes are equal, which is safe because versions are pinned; the system's certificates; no other Python."""
@@ -69,17 +72,23 @@ def ensure() -> None:
     if _path():
         return
     with step("Fetching uv, which installs the packages") as line:
+        env = {**os.environ, **PIP_VARIABLES}
         if not _pip():
-            venv = [sys.executable, "-m", "venv", "--clear", str(PIP.parents[1])]
-            _checked(*progress.run(venv, line, env=PIP_VARIABLES))
+            _checked([sys.executable, "-m", "venv", "--clear", str(PIP.parents[1])], line, env)
         words = ("install", "--no-compile", "--disable-pip-version-check", "--upgrade", "--target", str(FOLDER))
-        _checked(*progress.run([*_pip(), *words, REQUIREMENT], line, env=PIP_VARIABLES))
+        _checked([*_pip(), *words, REQUIREMENT], line, env)
         _path.cache_clear()
 
 
-def run(line: Step, *words: str) -> str:
+def run(line: Line, *words: str) -> str:
     """Run uv and return its last lines of output. Raises SetupError with an explanation."""
-    return _checked(*progress.run(argv(*words), line, env=variables()))
+    return _checked(argv(*words), line, environment())
+
+
+def call(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run uv, fetched first if it is missing, with options of subprocess.run."""
+    ensure()
+    return subprocess.run(argv(*words), **{"env": environment(), "text": True, **options})
 
 
 def argv(*words: str) -> list[str]:
@@ -87,13 +96,20 @@ def argv(*words: str) -> list[str]:
     return [_path() or "uv", *words, *(["--no-index"] if words[0] == "pip" and "no-index" in _pip_options() else [])]
 
 
-def variables() -> dict[str, str]:
-    """Environment variables of uv for pip's configuration and its ways, except those that are set already."""
-    found = dict(LIKE_PIP)
-    for option in FROM_PIP.keys() & _pip_options():
-        variable, separator = FROM_PIP[option]
-        found[variable] = separator.join(_pip_options()[option].split())
-    return {name: value for name, value in found.items() if name not in os.environ}
+def environment() -> dict[str, str]:
+    """Environment variables for uv: this process's, and where they say nothing, pip's configuration and uv's ways."""
+    options = _pip_options()
+    found = {FROM_PIP[option]: " ".join(options[option].split()) for option in FROM_PIP.keys() & options}
+    if links := found.get("UV_FIND_LINKS"):
+        found["UV_FIND_LINKS"] = links.replace(" ", ",")
+    return {**LIKE_PIP, **found, **os.environ}
+
+
+def is_installed(python: Path, *requirements: str) -> bool:
+    """Whether an environment has all of the requirements (arguments of `uv pip install`). Takes some 0.1 s."""
+    ensure()
+    argv = [_path() or "uv", "pip", "install", "--dry-run", "--offline", "--python", str(python), *requirements]
+    return "Would make no changes" in subprocess.run(argv, capture_output=True, text=True).stderr
 
 
 @functools.cache
@@ -131,7 +147,8 @@ def explain(output: str) -> str:
     return "\n".join([message, *("  " + line for line in output.splitlines()[-8:])])
 
 
-def _checked(code: int, output: str) -> str:
+def _checked(argv: Sequence[str], line: Line, env: Mapping[str, str]) -> str:
+    code, output = progress.run(argv, line, env)
     if code:
         raise SetupError(explain(output))
     return output

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from bootstrap.browser import find
 from tests.patience import MILLISECONDS
+from tests.suite.browser import find
 
 ARGUMENTS = [
     "--no-sandbox",

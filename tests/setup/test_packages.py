@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import locks, machine, node, packages, uv
+from bootstrap import commands, locks, machine, node, packages, uv
 from bootstrap.torch_build import VERSION
 from tests.local_http import serving
 from tests.setup.checkouts import UNREACHABLE, Checkout, Index
@@ -187,14 +187,52 @@ def test_packages_of_adapters_have_an_environment_with_those_for_tests(checkout:
 def test_ray_is_installed_where_a_run_can_use_several_gpus(
     gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "gpus").mkdir()
     for number in range(gpus):
-        (tmp_path / "gpus" / f"0000:0{number}:00.0").mkdir(parents=True)
+        (tmp_path / "gpus" / f"0000:0{number}:00.0").mkdir()
     installed: list[str] = []
     monkeypatch.setattr(machine, "GPUS", tmp_path / "gpus")
     monkeypatch.setitem(packages.ENVIRONMENTS, "run", (tmp_path / ".venv", ["run"]))
-    monkeypatch.setattr(packages, "install", lambda folder, requirements: installed.extend(requirements))
+    monkeypatch.setattr(packages, "install", lambda folder, requirements, cuda: installed.extend(requirements))
     packages.ensure("run")
     assert ("ray" in installed) is (gpus > 1)
+
+
+def test_gpus_that_the_driver_does_not_list_are_those_of_nvidia_smi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "GPUS", tmp_path / "absent")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.nvidia_gpus() == 0
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: RTX (UUID: GPU-1)'\necho 'GPU 1: RTX (UUID: GPU-2)'\n")
+    program.chmod(0o755)
+    assert machine.nvidia_gpus() == 2
+
+
+@pytest.mark.parametrize(
+    ("present", "to_run", "to_test"),
+    [
+        ({}, False, False),
+        ({"uplot": "2"}, False, False),
+        ({"uplot": "1"}, True, False),
+        ({"uplot": "1", "typescript": "3"}, True, False),
+        ({"uplot": "1", "typescript": "4"}, True, True),
+    ],
+)
+def test_packages_of_npm_are_fetched_unless_the_locked_versions_are_there(
+    present: dict[str, str], to_run: bool, to_test: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = {"": {}, "uplot": {"version": "1"}, "typescript": {"version": "4", "dev": True}}
+    locked["typescript-for-aix"] = {"version": "4", "dev": True, "optional": True}
+    monkeypatch.setattr(node, "ROOT", tmp_path)
+    monkeypatch.setattr(node, "MODULES", tmp_path / "node_modules")
+    (tmp_path / "package-lock.json").write_text(json.dumps({"packages": locked}))
+    assert not node.is_installed(with_tools=False), "there is no node_modules"
+    (tmp_path / "node_modules").mkdir()
+    packages = {name: {"version": version} for name, version in present.items()}
+    (tmp_path / "node_modules" / ".package-lock.json").write_text(json.dumps({"packages": packages}))
+    assert (node.is_installed(with_tools=False), node.is_installed(with_tools=True)) == (to_run, to_test)
 
 
 def test_vllm_is_refused_where_it_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,19 +249,19 @@ def test_pips_configuration_reaches_uv_and_its_variables_come_first(
         "extra-index-url = https://two.example/simple https://three.example/simple\n"
         "[install]\ntrusted-host = one.example\n"
     )
-    for name in (*uv.LIKE_PIP, *(variable for variable, _ in uv.FROM_PIP.values())):
+    for name in (*uv.LIKE_PIP, *uv.FROM_PIP.values()):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_FIND_LINKS", "/d /e")
     monkeypatch.setenv("SSL_CERT_FILE", "/chosen.pem")
     uv._pip_options.cache_clear()
     try:
-        variables = uv.variables()
+        variables = uv.environment()
         assert variables["UV_DEFAULT_INDEX"] == "https://one.example/simple"
         assert variables["UV_INDEX"] == "https://two.example/simple https://three.example/simple"
         assert variables["UV_FIND_LINKS"] == "/d,/e"
         assert variables["UV_INSECURE_HOST"] == "one.example"
-        assert "SSL_CERT_FILE" not in variables, "uv's own variable is kept"
+        assert variables["SSL_CERT_FILE"] == "/chosen.pem", "uv's own variable is kept"
         assert uv.argv("pip", "install")[-1] == "--no-index"
     finally:
         uv._pip_options.cache_clear()
@@ -275,13 +313,29 @@ class TestLockFiles:
     def test_a_package_without_a_wheel_for_a_platform_is_named(
         self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(locks, "LOCKED", {"run": [], "vllm": []})
+        monkeypatch.setattr(locks, "LOCKED", {"run": "", "vllm": ""})
         monkeypatch.setattr(locks, "PYTHONS", ("3.11", "3.12"))
         assert locks.check_platforms() == 0
         index.add("fast", "1", tag="cp311-cp311-manylinux_2_28_x86_64")
         (tmp_path / "run.txt").write_text("agent==1\nfast==1\n")
         with pytest.raises(locks.SetupError, match=r"Python 3\.12: (.|\n)*fast"):
             locks.check_platforms()
+
+    def test_locked_versions_are_kept_until_an_upgrade(
+        self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        index.add("agent", "2")
+        (tmp_path / "pyproject.toml").write_text(
+            '[project]\nname = "toy"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["agent"]\n'
+        )
+        (tmp_path / "requirements").mkdir()
+        (tmp_path / "requirements" / "uv.toml").touch()
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(locks, "LOCKED", {"run": "--universal --python-version 3.11"})
+        monkeypatch.setattr(commands, "ROOT", tmp_path)
+        for command, version in (("lock", "1"), ("upgrade", "2"), ("lock", "2")):
+            assert commands.run(commands.COMMANDS, [command]) == 0
+            assert locks.versions("run") == [f"agent=={version}"]
 
     def test_source_only_packages_are_those_of_the_lock_file(self) -> None:
         lines = (packages.LOCKS / "adapters.txt").read_text().splitlines()

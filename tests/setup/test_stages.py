@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap.stages import Stages
+from tests.suite.stages import Stages
 
 
 @pytest.mark.parametrize("side_by_side", [True, False])

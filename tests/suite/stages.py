@@ -24,28 +24,23 @@ class Stages:
         self._rows.append((name, seconds, result))
 
     def run(self, programs: Mapping[str, Sequence[str]], *, side_by_side: bool) -> int:
-        """Run programs by their names, and show the output of each in the order given.
+        """Run programs by their names, all at once or in turn, and show the output of each in the order given.
 
         Ctrl-C reaches the programs as well, so it ends all of them.
-
-        Args:
-            programs: argument lists.
-            side_by_side: start all of them at once; otherwise one after the other.
 
         Returns:
             0, or the exit code of the last program that failed.
         """
         code = 0
         self._logs.mkdir(parents=True, exist_ok=True)
-        for name in programs:
-            self._log(name).write_bytes(b"")
-        with ThreadPoolExecutor() as pool:
-            early = programs if side_by_side else {}
-            started = {name: pool.submit(self._run, name, argv) for name, argv in early.items()}
-            for name, argv in programs.items():
+        with ThreadPoolExecutor(max(1, len(programs)) if side_by_side else 1) as pool:
+            logs = {name: self._logs / f"{name}.txt" for name in programs}
+            for log in logs.values():
+                log.write_bytes(b"")
+            runs = {name: pool.submit(self._run, argv, logs[name]) for name, argv in programs.items()}
+            for name, run in runs.items():
                 print(f"\n$ {name}", flush=True)
-                run = started.get(name) or pool.submit(self._run, name, argv)
-                with self._log(name).open(encoding="utf-8", errors="replace") as output:
+                with logs[name].open(encoding="utf-8", errors="replace") as output:
                     ended = False
                     while not ended:
                         ended = bool(wait([run], INTERVAL).done)  # before reading, so that nothing is missed
@@ -55,14 +50,12 @@ class Stages:
                 code = failed or code
         return code
 
-    def _run(self, name: str, argv: Sequence[str]) -> tuple[int, float]:
+    @staticmethod
+    def _run(argv: Sequence[str], log: Path) -> tuple[int, float]:
         started, env = time.monotonic(), {**os.environ, "PYTHONUNBUFFERED": "1"}
-        with self._log(name).open("wb") as log:
-            code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env).returncode
+        with log.open("wb") as output:
+            code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env).returncode
         return code, time.monotonic() - started
-
-    def _log(self, name: str) -> Path:
-        return self._logs / f"{name}.txt"
 
     def show(self) -> None:
         """Print the table. Stages that run side by side add up to more than the total."""
