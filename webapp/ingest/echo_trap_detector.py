@@ -74,12 +74,10 @@ class JudgedBatch:
 
 
 def do_judge(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None:
-    """Judge what these events, which have been written, complete. In the ingest's transaction, under the run's lock.
+    """Judge what these events of another trainer, which have been written, complete.
 
-    Returns None if nothing was judged, as for every run of our own trainer.
+    Takes part in the ingest's transaction, under the run's lock. Returns None if nothing was judged.
     """
-    if run.recorded is None:
-        return None
     metrics = [event for event in events if isinstance(event, journal.Metrics)]
     closing = [event for event in events if isinstance(event, journal.Metrics | journal.RunFinished)]
     started = events[0] if isinstance(events[0], journal.RunStarted) else None

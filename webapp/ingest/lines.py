@@ -1,10 +1,15 @@
-"""Lines of a journal as the ingest handles them."""
+"""Lines of journals as the site stores them."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from trainer.journal.events import AnyEvent, Notice
+from trainer.journal.reader import parse_line
+from webapp.ingest import limits
+
+NUL = b"\\u0000"
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,44 @@ class JournalLine:
     left_out: str = ""
 
 
+def read_line(raw: bytes, number: int) -> JournalLine:
+    """A line without NUL characters and with long texts cut; a placeholder for one that is too large in any case.
+
+    Limits apply to our own trainer, too: environments, tools and policies write into its lines.
+
+    Raises:
+        JournalError, UnicodeDecodeError: the line is no event, or has what cannot be cut.
+    """
+    try:
+        limits.check_length(number, len(raw))
+        event, text = parse_line(raw, number), raw.decode().rstrip("\n")
+        if NUL in raw:
+            event, text = _without_nul(text, number)
+        shorter = limits.fitted(event)
+    except limits.LineLeftOut as error:
+        return leave_out(number, len(raw), str(error))
+    if shorter is not event:
+        event, text = shorter, shorter.model_dump_json(exclude_none=True)
+    return JournalLine(event, text, len(raw))
+
+
 def leave_out(number: int, size: int, problem: str) -> JournalLine:
     """Placeholder for an invalid line."""
     event = Notice(seq=number, level="error", message=f"An event was left out: {problem}.")
     return JournalLine(event, event.model_dump_json(exclude_none=True), size, problem)
+
+
+def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
+    """Replace NUL characters, which PostgreSQL does not store in text, by their symbol."""
+
+    def clean(value: object) -> object:
+        if isinstance(value, str):
+            return value.replace("\0", "␀")
+        if isinstance(value, list):
+            return [clean(item) for item in value]
+        if isinstance(value, dict):
+            return {clean(key): clean(item) for key, item in value.items()}
+        return value
+
+    cleaned = json.dumps(clean(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
+    return parse_line(cleaned, number), cleaned

@@ -9,17 +9,19 @@ import hashlib
 import json
 import logging
 import os
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from django.db import DataError, IntegrityError, connection, transaction
 
-from trainer.journal.events import AnyEvent, RunStarted, TrajectoryTokens
+from trainer.journal.events import RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
-from webapp.ingest import limits, writer
+from webapp.ingest import writer
 from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge
-from webapp.ingest.lines import JournalLine, leave_out
+from webapp.ingest.lines import JournalLine, leave_out, read_line
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
 from webapp.runs.untrusted_folder import UntrustedFolder
@@ -30,7 +32,6 @@ BATCH_BYTES = 256 * 1024
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Longest line that is searched for its end; those of more than limits.MAX_LINE_BYTES are left out."""
 MAX_REASONS = 20
-NUL = b"\\u0000"
 
 
 class JournalMismatch(Exception):
@@ -114,8 +115,7 @@ class JournalTailer:
                 self.offset, self._tail, self._verified = run.journal_offset, run.journal_tail, None
                 data = self._read()
             taken, problem = self._apply(run, data, max_lines)
-        self.offset += sum(line.size for line in taken)
-        self._tail = run.journal_tail
+        self.offset, self._tail = run.journal_offset, run.journal_tail
         self._bad = data if problem and not taken else None
         self.left_out = [*self.left_out, *(line.left_out for line in taken if line.left_out)][:MAX_REASONS]
         return len(taken)
@@ -181,17 +181,17 @@ class JournalTailer:
 
     def _apply(self, run: Run, data: bytes, max_lines: int) -> tuple[list[JournalLine], str]:
         lines, problem = self._parse(data, run.seq, max_lines)
-        lines, refused = writer.validate(run, lines, leave_out if self.skip_bad_lines else None)
-        problem = refused or problem
+        lines, inconsistency = writer.validate(run, lines, skip_bad_lines=self.skip_bad_lines)
+        problem = inconsistency or problem
         if lines:
             slugs = writer.write(run, lines)
-            judged = do_judge(run, [line.event for line in lines])
+            judged = None if run.recorded is None else do_judge(run, [line.event for line in lines])
             first, last = lines[0].event.seq, lines[-1].event.seq
             EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs, judged))
             run.seq = last
-            taken = sum(line.size for line in lines)
-            run.journal_offset += taken
-            run.journal_tail = fingerprint(data[taken - lines[-1].size : taken])
+            end = sum(line.size for line in lines)
+            run.journal_offset += end
+            run.journal_tail = fingerprint(data[end - lines[-1].size : end])
         message = self._advice(run, problem) if problem else ""
         if lines or message != run.journal_error:
             if message:
@@ -205,13 +205,11 @@ class JournalTailer:
         """At most `max_lines` lines, up to the first unreadable one or the next start of an attempt."""
         lines: list[JournalLine] = []
         self._batch = []
-        for number, raw in enumerate(_split(data)[:max_lines], seq + 1):
+        for number, raw in enumerate(islice(BytesIO(data), max_lines), seq + 1):
             try:
                 if raw in self._refused:
                     raise JournalError(f"line {number} {self._refused[raw]}")
-                line = _parse_line(raw, number)
-            except limits.LineLeftOut as error:
-                line = leave_out(number, len(raw), str(error))
+                line = read_line(raw, number)
             except (JournalError, UnicodeDecodeError) as error:
                 if not self.skip_bad_lines or _is_event_of_another_line(raw, number):
                     return lines, str(error)
@@ -242,19 +240,6 @@ def _commit_without_waiting() -> None:
         cursor.execute("SET LOCAL synchronous_commit TO off")
 
 
-def _parse_line(raw: bytes, number: int) -> JournalLine:
-    """The line as the site stores it: without NUL characters, and with long texts cut. Raises JournalError."""
-    limits.check_length(number, len(raw))
-    event = parse_line(raw, number)
-    text = raw.decode().rstrip("\n")
-    if NUL in raw:
-        event, text = _without_nul(text, number)
-    shorter = limits.fitted(event)
-    if shorter is not event:
-        event, text = shorter, shorter.model_dump_json(exclude_none=True)
-    return JournalLine(event, text, len(raw))
-
-
 def _is_event_of_another_line(raw: bytes, number: int) -> bool:
     """Whether lines are missing before it; skipping it would then skip everything that follows."""
     try:
@@ -262,26 +247,6 @@ def _is_event_of_another_line(raw: bytes, number: int) -> bool:
     except (ValueError, AttributeError, RecursionError):
         return False
     return isinstance(seq, int) and seq != number
-
-
-def _split(data: bytes) -> list[bytes]:
-    return [line + b"\n" for line in data.split(b"\n")[:-1]]
-
-
-def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
-    """Replace NUL characters, which PostgreSQL does not store in text, by their symbol."""
-
-    def clean(value: object) -> object:
-        if isinstance(value, str):
-            return value.replace("\0", "␀")
-        if isinstance(value, list):
-            return [clean(item) for item in value]
-        if isinstance(value, dict):
-            return {clean(key): clean(item) for key, item in value.items()}
-        return value
-
-    cleaned = json.dumps(clean(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
-    return parse_line(cleaned, number), cleaned
 
 
 def frame(lines: list[JournalLine], slugs: dict[int, list[str]], judged: JudgedBatch | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from webapp.annotations.queries import is_annotated
 from webapp.core import ids
 from webapp.core.database import delete_in_chunks, lift_statement_timeout
 from webapp.ingest import log_text
-from webapp.ingest.lines import JournalLine
+from webapp.ingest.lines import JournalLine, leave_out
 from webapp.ingest.turn_totals import turn_totals
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
@@ -60,12 +60,10 @@ def moment(time: float) -> datetime:
     return datetime.fromtimestamp(time, tz=UTC)
 
 
-def validate(
-    run: Run, lines: list[JournalLine], leave_out: Callable[[int, int, str], JournalLine] | None
-) -> tuple[list[JournalLine], str]:
-    """The lines up to the first inconsistent one: an unannounced trajectory, a repeated turn.
+def validate(run: Run, lines: list[JournalLine], *, skip_bad_lines: bool) -> tuple[list[JournalLine], str]:
+    """The lines up to the first inconsistent one (an unannounced trajectory, a repeated turn), and its problem.
 
-    With `leave_out`, its placeholders replace such lines.
+    With `skip_bad_lines`, placeholders replace such lines.
     """
     if not lines:
         return [], ""
@@ -91,7 +89,7 @@ def validate(
     for line in lines:
         if problem := _inconsistency(line.event, states):
             problem = f"line {line.event.seq} {problem}"
-            if leave_out is None:
+            if not skip_bad_lines:
                 return accepted, problem
             line = leave_out(line.event.seq, line.size, problem)
         accepted.append(line)
