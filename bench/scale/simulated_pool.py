@@ -78,8 +78,8 @@ def simulated_pool(settings: RunConfig) -> Iterator[SimulatedPool]:
     files, cluster = PolicyFiles.of(policy), settings.cluster
     with TemporaryDirectory() as folder:
         connection = ClusterConnection(cluster, lambda: False, print, files.size)
-        bundles = connection.bundles(cluster.rollout_actors, cluster.rollout_cpus, 0.0, "cpu")
-        connection.reserve(bundles)
+        bundles = connection.placement.bundles(cluster.rollout_actors, cluster.rollout_cpus, 0.0, "cpu")
+        connection.placement.reserve(bundles)
         written: dict[str, Any] = {"emit": Journal(Path(folder)).write, "notify": print}
         try:
             pool = SimulatedPool(

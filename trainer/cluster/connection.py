@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster, and the share of it that a run reserves."""
+"""Connection of a run to a Ray cluster. Where its actors are placed there: actor_placement.py."""
 
 from __future__ import annotations
 
@@ -8,43 +8,22 @@ import shutil
 import signal
 import socket
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ray
 from ray.exceptions import AuthenticationError, RayError, RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from trainer.cluster.actor_placement import ActorPlacement
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.local_cluster import QUIET, is_start_failure, object_store_bytes, start_local_cluster
-from trainer.cluster.node_names import ID_LENGTH, node_names
 from trainer.config.resources import RAY_ADDRESS_VARIABLE, ClusterConfig
 from trainer.memory.available import available_memory
-from trainer.rollout.runner import Interrupted
 
-Bundle = Mapping[str, float]
-"""Resources of one actor, by Ray's names: CPU, GPU."""
-
-_POLL_SECONDS = 1.0
-_SMALLER = (
-    "Ask for less (cluster.rollout_actors, cluster.learners and the CPUs and GPUs of each), or add nodes and resume "
-    "the run; cluster.start_timeout sets how long it waits"
-)
 _MEMORY_SECONDS = 60.0
 _PROBE_SECONDS = 10.0
 """How long an address may take to accept a connection. Ray itself would try for minutes."""
-
-
-def total(bundles: Sequence[Bundle]) -> dict[str, float]:
-    """Sum of resources by name, without those that are 0."""
-    sums: dict[str, float] = {}
-    for bundle in bundles:
-        for name, amount in bundle.items():
-            sums[name] = sums.get(name, 0.0) + amount
-    return {name: amount for name, amount in sums.items() if amount}
 
 
 def cause_of(error: RayTaskError) -> Exception:
@@ -59,24 +38,12 @@ def first_line(error: Exception) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-def resources_as_text(resources: Mapping[str, float]) -> str:
-    """As in "4 CPUs and 1 GPU"."""
-    names = {"CPU": "CPUs", "GPU": "GPUs"}
-    parts = [
-        f"{resources[name]:g} {name if resources[name] == 1 else names.get(name, name)}"
-        for name in sorted(resources)
-        if name in names
-    ]
-    return " and ".join(parts) or "nothing"
-
-
 class ClusterConnection:
     """A run's connection to Ray; without an address, to a cluster that is started on this machine and ends with it.
 
     Args:
         config: addresses, sizes and time limits.
-        stop: polled while waiting; True ends the wait.
-        notify: receives messages for the user.
+        stop, notify: see `ActorPlacement`.
         policy_bytes: of the weights, for the object store of a cluster of its own.
     Raises:
         ClusterError: no cluster answers at the address, or its versions differ from this process's.
@@ -85,13 +52,11 @@ class ClusterConnection:
     def __init__(
         self, config: ClusterConfig, stop: Callable[[], bool], notify: Callable[[str], None], policy_bytes: int
     ) -> None:
-        self.config, self.stop, self.notify = config, stop, notify
+        self.config = config
+        self.placement = ActorPlacement(config.start_timeout, stop, notify)
         self.address = config.address or os.environ.get(RAY_ADDRESS_VARIABLE, "")
         self._owned = not ray.is_initialized()
         self._folder: str | None = None
-        self._group: PlacementGroup | None = None
-        self._bundle_of: list[int] = []
-        """By actor: its bundle in the placement group, which two may share."""
         if self._owned:
             self._connect(policy_bytes)
 
@@ -142,77 +107,10 @@ class ClusterConnection:
             f"cluster.address or {RAY_ADDRESS_VARIABLE}, or leave both empty for a cluster on this machine"
         )
 
-    def bundles(
-        self, actors: int, cpus: float, gpus: float | None, device: str, *, paired: bool = False
-    ) -> list[Bundle]:
-        """Resources of each of a number of actors.
-
-        Args:
-            gpus: of each; None: one, where the cluster has any and `device`, the setting of the policy, allows it.
-            paired: None means half of one, because another actor has the other half.
-        """
-        if gpus is None:
-            whole = device != "cpu" and ray.cluster_resources().get("GPU", 0.0) > 0
-            gpus = (0.5 if paired else 1.0) if whole else 0.0
-        return [{"CPU": cpus} | ({"GPU": gpus} if gpus else {})] * actors
-
     @staticmethod
     def put(value: Any) -> Any:
         """Put an object into the object store. Returns its reference."""
         return ray.put(value)
-
-    def reserve(self, actors: Sequence[Bundle], pairs: int = 0) -> None:
-        """Reserve resources for all actors of the run at once, waiting until they are free.
-
-        Args:
-            actors: resources of each.
-            pairs: so many of the first actors share a bundle, and with it the GPU, with as many of the last ones.
-        Raises:
-            ClusterError: the cluster has not enough of them within `cluster.start_timeout`.
-            Interrupted: the run was asked to stop.
-        """
-        unpaired = len(actors) - pairs
-        partners = actors[unpaired:]
-        self._bundle_of = [*range(unpaired), *range(pairs)]
-        bundles = [total([actor, *partners[n : n + 1]]) for n, actor in enumerate(actors[:unpaired])]
-        self._group = placement_group(bundles, strategy="PACK")
-        began, notified = time.monotonic(), False
-        while not self._group.wait(_POLL_SECONDS):
-            if self.stop():
-                raise Interrupted
-            if time.monotonic() - began > self.config.start_timeout:
-                raise ClusterError(f"{self._shortage(bundles)}. {_SMALLER}")
-            if not notified:
-                notified = True
-                self.notify(f"Waiting for the Ray cluster: {self._shortage(bundles)}.")
-
-    def _shortage(self, bundles: Sequence[Bundle]) -> str:
-        return (
-            f"the run needs {resources_as_text(total(bundles))}, the cluster has "
-            f"{resources_as_text(ray.cluster_resources())}, of which {resources_as_text(ray.available_resources())} "
-            "are free"
-        )
-
-    def place(self, actor: int) -> PlacementGroupSchedulingStrategy:
-        """Scheduling strategy of one of the actors that resources were reserved for."""
-        assert self._group is not None, "reserve() comes first"
-        return PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=self._bundle_of[actor])
-
-    def nodes(self, first: int, actors: Sequence[Bundle]) -> Counter[str]:
-        """Numbers of actors without a GPU by the id of their node, of these ones, from actor number `first` on."""
-        nodes = self._nodes()
-        return Counter(nodes[first + number] for number, bundle in enumerate(actors) if not bundle.get("GPU"))
-
-    def places(self) -> list[str]:
-        """Name of the node of each actor; of a node that has left the cluster, its id."""
-        names = node_names(ray.nodes())
-        return [names.get(node, node[:ID_LENGTH]) for node in self._nodes()]
-
-    def _nodes(self) -> list[str]:
-        """Id of the node of each actor."""
-        assert self._group is not None, "reserve() comes first"
-        place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
-        return [place[bundle] for bundle in self._bundle_of]
 
     def free_memory(self, nodes: Iterable[str]) -> dict[str, tuple[int, int]]:
         """(free, total) bytes of nodes by id; without those that do not tell."""
@@ -238,9 +136,7 @@ class ClusterConnection:
     def close(self) -> None:
         """Return what was reserved; a cluster of its own ends."""
         if ray.is_initialized():
-            if self._group is not None:
-                remove_placement_group(self._group)
-                self._group = None
+            self.placement.release()
             if self._owned:
                 ray.shutdown()
         if self._folder is not None:

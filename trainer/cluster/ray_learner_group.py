@@ -13,7 +13,8 @@ from ray.exceptions import RayActorError, RayTaskError
 from torch import Tensor
 
 from trainer.cluster.actor_description import ActorDescription, check_versions
-from trainer.cluster.connection import Bundle, ClusterConnection, cause_of, first_line
+from trainer.cluster.actor_placement import Bundle
+from trainer.cluster.connection import ClusterConnection, cause_of, first_line
 from trainer.cluster.errors import ClusterError, LearnerLostError
 from trainer.cluster.learner_actor import LearnerActor, LearnerReport, UpdateResult
 from trainer.cluster.transfer import PackedWeights
@@ -80,7 +81,7 @@ class RayLearnerGroup:
                 num_gpus=bundle.get("GPU", 0),
                 max_concurrency=_THREADS,
                 max_restarts=0,
-                scheduling_strategy=connection.place(first + rank),
+                scheduling_strategy=connection.placement.strategy(first + rank),
             ).remote(settings, rank, len(bundles))
             for rank, bundle in enumerate(bundles)
         ]

@@ -11,7 +11,8 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from trainer.cluster.actor_description import ActorDescription, check_versions
-from trainer.cluster.connection import Bundle, ClusterConnection, cause_of, first_line
+from trainer.cluster.actor_placement import Bundle
+from trainer.cluster.connection import ClusterConnection, cause_of, first_line
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.ledger import EventLedger
 from trainer.cluster.pool_state import OpenRequest, PoolMember, PoolUsage
@@ -157,7 +158,7 @@ class RayRolloutPool:
             num_gpus=bundle.get("GPU", 0),
             max_concurrency=_THREADS,
             max_restarts=0,
-            scheduling_strategy=self.connection.place(self.first + number),
+            scheduling_strategy=self.connection.placement.strategy(self.first + number),
         ).remote(self._settings)
         starting = handle.prepare.remote(self._files, self._weights)
         return PoolMember(number, handle, starting, self._weights, attempt)

@@ -28,11 +28,12 @@ def main(learners: int, gpus: int) -> None:
     ray.init(address="local", num_cpus=2 * learners, num_gpus=gpus, include_dashboard=False, log_to_driver=False)
     config = RunConfig().with_processes(learners).cluster
     connection = ClusterConnection(config, lambda: False, lambda message: None, policy_bytes=1)
-    bundles = connection.bundles(2 * learners, 1.0, None, "auto", paired=True)
-    connection.reserve(bundles, pairs=learners)
+    placement = connection.placement
+    bundles = placement.bundles(2 * learners, 1.0, None, "auto", paired=True)
+    placement.reserve(bundles, pairs=learners)
     kind: Any = ray.remote(Actor)
     actors = [
-        kind.options(num_cpus=1, num_gpus=bundle["GPU"], scheduling_strategy=connection.place(number)).remote()
+        kind.options(num_cpus=1, num_gpus=bundle["GPU"], scheduling_strategy=placement.strategy(number)).remote()
         for number, bundle in enumerate(bundles)
     ]
     sys.stdout.write(json.dumps(ray.get([actor.gpus.remote() for actor in actors])) + "\n")

@@ -10,7 +10,7 @@ from ray.exceptions import AuthenticationError
 
 from trainer.cluster import connection as connection_module
 from trainer.cluster.actor_description import ActorDescription, check_versions
-from trainer.cluster.connection import ClusterConnection, resources_as_text, total
+from trainer.cluster.connection import ClusterConnection
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.local_cluster import is_start_failure
 from trainer.config.run import RunConfig
@@ -111,9 +111,3 @@ def test_other_versions_on_a_node_are_named_with_the_node(library):
     assert f"learner 1 on gpu7, process 12 has {library} 0.1" in str(caught.value)
     assert "install the same versions on all nodes" in str(caught.value)
     assert same.versions["python"] == platform.python_version()
-
-
-def test_resources_are_summed_and_named():
-    assert total([{"CPU": 1.0, "GPU": 1.0}, {"CPU": 0.5, "GPU": 0.0}]) == {"CPU": 1.5, "GPU": 1.0}
-    assert resources_as_text({"CPU": 2, "GPU": 1, "memory": 5}) == "2 CPUs and 1 GPU"
-    assert resources_as_text({}) == "nothing"

@@ -15,7 +15,8 @@ from trainer.policy import shapes
 from trainer.policy.load import ModelError, Policy, load
 
 if TYPE_CHECKING:
-    from trainer.cluster.connection import Bundle, ClusterConnection
+    from trainer.cluster.actor_placement import Bundle
+    from trainer.cluster.connection import ClusterConnection
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,14 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
     connection = ClusterConnection(cluster, session.stop, session.warn, files.size)
     session.on_close(connection.close)
     ranks, pairs = cluster.ranks(config.kind), cluster.pairs(config.kind)
-    of_kind = partial(connection.bundles, device=device, paired=pairs > 0)
+    of_kind = partial(connection.placement.bundles, device=device, paired=pairs > 0)
     learners = of_kind(ranks, cluster.learner_cpus, cluster.learner_gpus)
     rollouts = of_kind(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus)
-    connection.reserve([*learners, *rollouts], pairs)
+    connection.placement.reserve([*learners, *rollouts], pairs)
     if connection.address:
-        places, count = connection.places(), len(learners)
+        places, count = connection.placement.actor_nodes(), len(learners)
         session.inform(f"Placed on the Ray cluster: {placement_as_text(places[:count], places[count:])}.")
-    learn_at, play_at = connection.nodes(0, learners), connection.nodes(len(learners), rollouts)
+    learn_at, play_at = connection.placement.nodes(0, learners), connection.placement.nodes(len(learners), rollouts)
     memory = connection.free_memory(learn_at | play_at)
     plan = check_nodes(config, shapes.read(policy.model.config.to_dict()), learn_at, play_at, memory)
     if plan.warning:
