@@ -15,7 +15,7 @@ from trainer.config.run import RunConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.stop_text import StopText
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
-from trainer.engines.vllm.remote import ServerSampler
+from trainer.engines.vllm.server_sampler import ServerSampler
 from trainer.engines.vllm.vllm_client import ServerError
 from trainer.journal.events import Turn
 from trainer.rollout.runner import GroupPlan, RolloutRequest, RolloutRunner

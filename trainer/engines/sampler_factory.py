@@ -31,7 +31,7 @@ def _vllm(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -
 
 
 def _server(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
-    from trainer.engines.vllm.remote import ServerSampler
+    from trainer.engines.vllm.server_sampler import ServerSampler
 
     return ServerSampler(config, policy, eos_id, folder)
 

@@ -1,24 +1,19 @@
-"""Sampling with remote vLLM servers: rows are distributed over them, weights reach them through a shared folder."""
+"""Sampling with remote vLLM servers, over which rows are distributed. Their weights come from weight_push.py."""
 
 from __future__ import annotations
 
 import math
-import os
-import secrets
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from trainer.config.engine import WEIGHTS_VARIABLE
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
 from trainer.engines.vllm.vllm_engine import logprobs_mode
-from trainer.engines.vllm.weight_files import write_weights
+from trainer.engines.vllm.weight_push import WeightPush
 from trainer.policy import lora_adapters
 from trainer.policy.load import Policy
 from trainer.seeds import derive
@@ -34,15 +29,12 @@ class ServerSampler:
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
         self.config, self.policy, self.end_ids = config, policy, frozenset([eos_id])
         self.closed = False
-        chosen = config.engine.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
-        parent = chosen or (str(folder / "weights") if folder else tempfile.gettempdir())
-        self.folder = Path(parent).resolve() / secrets.token_hex(4)
         self.servers = [
             VllmServer(url, config.engine.server_timeout, lambda: self.closed) for url in config.engine.urls
         ]
         for server in self.servers:
             server.connect(policy.context, logprobs_mode(config.rollout))
-        self.version = 0
+        self._weights = WeightPush(config.engine.weights_dir, folder, self.servers)
         self._stale = True
 
     def session(
@@ -60,24 +52,14 @@ class ServerSampler:
     def wake_up(self) -> None:
         if not self._stale:
             return
-        old = self.folder / str(self.version)
-        self.version += 1
-        new = self.folder / str(self.version)
-        write_weights(lora_adapters.merged(self.policy.model), new)
-        with ThreadPoolExecutor(len(self.servers)) as pool:
-            list(
-                pool.map(
-                    lambda server: server.load_weights(str(new), f"{self.folder.name}-{self.version}"), self.servers
-                )
-            )
-        shutil.rmtree(old, ignore_errors=True)
+        self._weights.push(lora_adapters.merged(self.policy.model))
         self._stale = False
 
     def close(self) -> None:
         self.closed = True
         for server in self.servers:
             server.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._weights.close()
 
 
 class ServerSession:

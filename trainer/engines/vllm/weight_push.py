@@ -1,0 +1,53 @@
+"""Weights pushed to remote vLLM servers, through a folder that all of them read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from torch import Tensor
+
+from trainer.config.engine import WEIGHTS_VARIABLE
+from trainer.engines.vllm.vllm_client import VllmServer
+from trainer.engines.vllm.weight_files import write_weights
+
+
+class WeightPush:
+    """Pushes each version of a policy's weights to all servers.
+
+    Args:
+        weights_dir: the setting `engine.weights_dir`; empty: the environment variable, else the run's folder.
+        run_folder: of the run, if it has one.
+        servers: connected ones.
+    """
+
+    def __init__(self, weights_dir: str, run_folder: Path | None, servers: Sequence[VllmServer]) -> None:
+        parent = weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
+        parent = parent or (str(run_folder / "weights") if run_folder else tempfile.gettempdir())
+        self.folder = Path(parent).resolve() / secrets.token_hex(4)
+        self.servers = servers
+        self.version = 0
+
+    def push(self, weights: Mapping[str, Tensor]) -> None:
+        """Let all servers load the weights, and delete the files of the version before.
+
+        Raises:
+            ServerError: a server stays unavailable, or takes no weights.
+        """
+        old = self.folder / str(self.version)
+        self.version += 1
+        new = self.folder / str(self.version)
+        write_weights(weights, new)
+        name = f"{self.folder.name}-{self.version}"
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            list(pool.map(lambda server: server.load_weights(str(new), name), self.servers))
+        shutil.rmtree(old, ignore_errors=True)
+
+    def close(self) -> None:
+        """Delete all files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
