@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import fair_share, order
-from webapp.runs.queue.order import ALIVE
+from webapp.runs.queue.dead_workers import live_workers
 from webapp.teams.models import Team
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -58,7 +58,7 @@ class QueueCollector(Collector):
         workers = GaugeMetricFamily(
             "echoscope_workers", "Workers by whether they sent a recent heartbeat.", labels=["is"]
         )
-        alive = Worker.objects.filter(last_seen_at__gte=now - ALIVE).count()
+        alive = live_workers(now).count()
         workers.add_metric(["alive"], alive)
         workers.add_metric(["silent"], Worker.objects.count() - alive)
         yield workers

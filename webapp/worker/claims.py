@@ -15,6 +15,7 @@ from webapp.core import ids
 from webapp.runs import actions
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import fair_share, model_availability, order, placement, run_quotas
+from webapp.runs.queue.dead_workers import is_alive
 from webapp.runs.untrusted_folder import UntrustedFolder
 
 logger = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def _is_reserved_for(run: Run, worker: Worker, capacity: placement.WorkerCapacit
     Without the reservation, small runs would starve one that needs many GPUs at once. For a run with Ray actors, it is
     the worker's cluster that waits.
     """
-    if run.promised is not None and run.promised.last_seen_at > now - order.ALIVE and not run.promised.stopping:
+    if run.promised is not None and is_alive(run.promised, now) and not run.promised.stopping:
         return run.promised_id == worker.pk
     if now - order.waited_since(run) < RESERVATION_TIMEOUT or not placement.lacks_gpus_only(run.needs, capacity):
         return False

@@ -17,9 +17,9 @@ from django.db import connection
 from trainer.models import store
 from webapp.core.database import DATABASE_UNAVAILABLE, clock_offset, database_now
 from webapp.runs import actions, object_storage
-from webapp.runs.models import Worker
 from webapp.runs.queue import device_classes
-from webapp.runs.queue.order import ALIVE, CLOCK_TOLERANCE
+from webapp.runs.queue.dead_workers import live_workers
+from webapp.runs.queue.order import CLOCK_TOLERANCE
 from webapp.worker import liveness, ray_cluster, run_limits, trainer_environment
 from webapp.worker.downloads import models_folder
 from webapp.worker.downloads.download_thread import ModelDownloads
@@ -140,7 +140,7 @@ class Heartbeat:
         own = self.description["data_folder"]
         if not own or object_storage.configured_storage() is not None:
             return
-        alive = Worker.objects.filter(last_seen_at__gte=database_now() - ALIVE)
+        alive = live_workers(database_now())
         apart = dict(alive.exclude(data_folder__in=("", own)).values_list("name", "host"))
         if new := sorted(apart.keys() - self._apart):
             logger.warning(

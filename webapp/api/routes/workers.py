@@ -13,7 +13,7 @@ from webapp.api.errors import refused
 from webapp.api.schemas.worker_schemas import ClusterOut, GpuOut, WorkerOut
 from webapp.core.database import database_now
 from webapp.runs.models import Run, Worker
-from webapp.runs.queue.order import ALIVE
+from webapp.runs.queue.dead_workers import is_alive
 
 router = Router(tags=["catalogue"])
 
@@ -37,7 +37,7 @@ def list_workers(request: HttpRequest) -> list[WorkerOut]:
             slots=worker.slots,
             gpus=[_gpu(gpu, worker.held) for gpu in worker.gpus],
             cluster=ClusterOut(**worker.cluster) if worker.cluster else None,
-            alive=now - worker.last_seen_at < ALIVE,
+            alive=is_alive(worker, now),
             stopping=worker.stopping,
             started_at=worker.started_at,
             last_seen_at=worker.last_seen_at,

@@ -23,7 +23,7 @@ from webapp.runs.model_cards import cards as model_cards
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import device_classes, fair_share, order, run_quotas
 from webapp.runs.queue.capacity import Capacity, capacity
-from webapp.runs.queue.order import ALIVE
+from webapp.runs.queue.dead_workers import is_alive
 from webapp.teams.access import signed_in
 from webapp.worker.usage import SAMPLES
 
@@ -266,10 +266,9 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
     for run in visible_runs:
         run.progress = formatting.progress(run.phase_facts, run.length, run.state)  # type: ignore[attr-defined]
         run.words = formatting.phase_text(run.phase_facts, run.length) or "starting"  # type: ignore[attr-defined]
-    silent = (now - worker.last_seen_at).total_seconds()
-    alive = silent < ALIVE.total_seconds()
+    silence = formatting.duration((now - worker.last_seen_at).total_seconds())
     gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
-    return WorkerCard(worker, alive, visible_runs, len(runs) - len(visible_runs), formatting.duration(silent), gpus)
+    return WorkerCard(worker, is_alive(worker, now), visible_runs, len(runs) - len(visible_runs), silence, gpus)
 
 
 def _mark_apart(cards: Sequence[WorkerCard]) -> None:

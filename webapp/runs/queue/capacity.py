@@ -13,7 +13,7 @@ from webapp.core import formatting
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import device_classes, fair_share
 from webapp.runs.queue import order as line
-from webapp.runs.queue.order import ALIVE
+from webapp.runs.queue.dead_workers import is_alive, live_workers
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Capacity:
 
 def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:
     """Capacity of those workers, with their `held` runs prefetched."""
-    alive = [worker for worker in workers if now - worker.last_seen_at < ALIVE and not worker.stopping]
+    alive = [worker for worker in workers if is_alive(worker, now) and not worker.stopping]
     count: Counter[str] = Counter()
     free: Counter[str] = Counter()
     for worker in alive:
@@ -59,7 +59,7 @@ def _holds(worker: Worker) -> int:
 def capacity_now(now: datetime) -> Capacity:
     """Capacity at this moment. One query."""
     held = Count("runs", filter=Q(runs__state__in=Run.HELD))
-    return capacity(list(Worker.objects.filter(last_seen_at__gt=now - ALIVE).annotate(holds=held)), now)
+    return capacity(list(live_workers(now).annotate(holds=held)), now)
 
 
 def present_wait(current: Capacity) -> str:

@@ -28,11 +28,10 @@ from webapp.runs.queue import (
     placement,
     run_quotas,
 )
+from webapp.runs.queue.dead_workers import live_workers
 from webapp.runs.queue.fair_share import DeviceShares
 
 AGEING = timedelta(hours=2)
-ALIVE = timedelta(seconds=30)
-"""A worker without a heartbeat for longer counts as lost."""
 CLOCK_TOLERANCE = 2.0
 """Seconds by which a worker's clock may differ from the database's before the workers page warns."""
 
@@ -194,7 +193,7 @@ def workers(now: datetime) -> list[AvailableWorker]:
     held = Run.objects.filter(state__in=Run.HELD).only(
         "worker_id", "reserved", "memory", "memory_without_gpu", "state", "config", "eta_seconds"
     )
-    alive = Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False)
+    alive = live_workers(now).filter(stopping=False)
     available = []
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
         runs: list[Run] = worker.held
@@ -206,8 +205,8 @@ def workers(now: datetime) -> list[AvailableWorker]:
 
 def known_classes(now: datetime) -> set[str]:
     """The device classes that live workers serve. One query."""
-    alive = Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False)
-    return {name for queues in alive.values_list("queues", flat=True) for name in queues}
+    served = live_workers(now).filter(stopping=False).values_list("queues", flat=True)
+    return {name for queues in served for name in queues}
 
 
 def continues_here(run: Run, data_folder: str) -> bool:

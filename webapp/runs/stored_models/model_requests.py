@@ -17,7 +17,7 @@ from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded, quota
 from webapp.runs.actions import RequestRefused
 from webapp.runs.models import Run, StoredModel, Worker
-from webapp.runs.queue.order import ALIVE
+from webapp.runs.queue.dead_workers import live_workers
 from webapp.teams.access import READ_ONLY, memberships_of
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Membership, User
@@ -34,7 +34,7 @@ class UnknownModel(LookupError):
 def live_stores(now: datetime) -> dict[str, list[Worker]]:
     """Return the live workers by the identity of their models folder, by name. One query."""
     stores: dict[str, list[Worker]] = defaultdict(list)
-    for worker in Worker.objects.filter(last_seen_at__gt=now - ALIVE, stopping=False).order_by("name"):
+    for worker in live_workers(now).filter(stopping=False).order_by("name"):
         if worker.model_store:
             stores[worker.model_store].append(worker)
     return dict(stores)
