@@ -57,12 +57,6 @@ class LineLeftOut(JournalError):
     """A line that is replaced by a notice in any case: no later one depends on it."""
 
 
-def check_length(number: int, size: int) -> None:
-    """Raise LineLeftOut for a line of more than MAX_LINE_BYTES bytes."""
-    if size > MAX_LINE_BYTES:
-        raise LineLeftOut(f"line {number} has {size:,} bytes, and at most {MAX_LINE_BYTES:,} are read")
-
-
 def fitted(event: journal.AnyEvent) -> journal.AnyEvent:
     """The event with long texts cut; itself if there are none. Raises LimitExceeded or LineLeftOut, naming the line."""
     where = f"line {event.seq}"

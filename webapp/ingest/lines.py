@@ -34,17 +34,19 @@ def read_line(raw: bytes, number: int) -> JournalLine:
     Raises:
         JournalError, UnicodeDecodeError: the line is no event, or has what cannot be cut.
     """
+    size, most = len(raw), limits.MAX_LINE_BYTES
+    if size > most:
+        return leave_out(number, size, f"line {number} has {size:,} bytes, and at most {most:,} are read")
     try:
-        limits.check_length(number, len(raw))
         event, text = parse_line(raw, number), raw.decode().rstrip("\n")
         if NUL in raw:
             event, text = _without_nul(text, number)
         shorter = limits.fitted(event)
     except limits.LineLeftOut as error:
-        return leave_out(number, len(raw), str(error))
+        return leave_out(number, size, str(error))
     if shorter is not event:
         event, text = shorter, shorter.model_dump_json(exclude_none=True)
-    return JournalLine(event, text, len(raw))
+    return JournalLine(event, text, size)
 
 
 def leave_out(number: int, size: int, problem: str) -> JournalLine:
