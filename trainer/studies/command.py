@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from trainer.config.run import RunConfig
-from trainer.studies import grid, page, results
+from trainer.studies import cell_journal, grid, page
 from trainer.studies.catalogue import STUDIES
 from trainer.studies.cell_settings import configuration
 from trainer.studies.grid import Cell
@@ -165,7 +165,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         return False
     for folder in sorted({study_folder(cell) for cell in others}):
         machine = _with_machine(machine, _recorded(folder)[0])
-    outcomes = [results.read(cell) for cell in cells]
+    outcomes = [cell_journal.read(cell) for cell in cells]
     record = page.StudyRecord(
         scale=plan.scale,
         command=plan.command,

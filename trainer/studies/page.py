@@ -15,8 +15,8 @@ from trainer.studies.cell_settings import environment_title
 from trainer.studies.grid import Cell
 from trainer.studies.limits import limits
 from trainer.studies.method import ArmConfig, differing_settings, shared_settings
+from trainer.studies.outcomes import Outcome, puzzle_note
 from trainer.studies.paper import REPORTED, other_estimators
-from trainer.studies.results import Outcome, puzzle_note
 from trainer.studies.significance import MIN_SEEDS
 from trainer.studies.study import SUCCESS, Arm, Scale, Study
 from trainer.studies.tables import NONE, of_seeds, p_value, spread, table

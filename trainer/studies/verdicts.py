@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from trainer.studies import significance
-from trainer.studies.results import WINDOW, EvaluationResult, Outcome
+from trainer.studies.outcomes import WINDOW, EvaluationResult, Outcome
 from trainer.studies.significance import LEVEL, MIN_SEEDS, NOTHING_SHARED, Difference, Shared, Survival
 from trainer.studies.study import Finding, Study
 

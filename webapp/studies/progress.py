@@ -13,6 +13,7 @@ from django.db.models import Prefetch, Q
 from django.utils import timezone
 
 from trainer.metrics import registry
+from trainer.studies.outcomes import window_of
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs import curves
 from webapp.runs.actions import RequestRefused, do_request
@@ -23,7 +24,7 @@ from webapp.studies.actions import do_add_arms
 from webapp.studies.models import Study, StudyArm
 from webapp.studies.optimizer import ArmRecord, Better
 from webapp.studies.study_plan import PlannedArm, PlannedCell, StudyRefused, number_type, trial_cells
-from webapp.studies.study_spec import MAX_TRIALS, WINDOW, CatalogueSpec, GridSpec, SearchSpec, read_spec
+from webapp.studies.study_spec import MAX_TRIALS, CatalogueSpec, GridSpec, SearchSpec, read_spec
 from webapp.teams.access import may_write
 
 logger = logging.getLogger(__name__)
@@ -95,11 +96,6 @@ def value_at(points: Sequence[curves.Point], iteration: int | None, window: int)
     """Mean of the last `window` points up to an iteration (None: up to the end); None without any."""
     values = [point.value for point in points if iteration is None or point.iteration <= iteration][-window:]
     return fmean(values) if values else None
-
-
-def window_of(metric: str) -> int:
-    """Points whose mean is the value of a metric: evaluations are few, and each plays many puzzles."""
-    return 1 if metric.startswith("eval/") else WINDOW
 
 
 def better_of(metric: str) -> Better:

@@ -10,7 +10,7 @@ from statistics import fmean
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Q
 
-from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
+from trainer.studies.outcomes import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
 from trainer.studies.study import SUCCESS
 from webapp.runs import curves
 from webapp.runs.models import Alarm, Evaluation, Run

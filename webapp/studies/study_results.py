@@ -14,8 +14,8 @@ from trainer.metrics import registry
 from trainer.studies import catalogue, cell_settings
 from trainer.studies.limits import limits
 from trainer.studies.method import ArmConfig, across_environments, shared_settings
+from trainer.studies.outcomes import UPDATE, Outcome, puzzle_note, window_of
 from trainer.studies.paper import REPORTED, Reported, other_estimators
-from trainer.studies.results import UPDATE, Outcome, puzzle_note
 from trainer.studies.study import SUCCESS, Arm, Finding
 from trainer.studies.study import Study as Plan
 from trainer.studies.tables import of_seeds, spread
@@ -24,7 +24,7 @@ from webapp.explorer.compare import Difference, DifferenceGroup, differences
 from webapp.runs.curves import Point, value_words
 from webapp.runs.models import Run
 from webapp.studies.models import Study, StudyArm, StudyRun
-from webapp.studies.progress import better_of, value_at, window_of
+from webapp.studies.progress import better_of, value_at
 from webapp.studies.study_outcomes import CellResult, read_cells, with_puzzles
 from webapp.studies.study_plan import short_label, shown_value
 from webapp.studies.study_spec import CatalogueSpec, SearchSpec, Spec, read_spec

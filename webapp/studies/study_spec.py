@@ -14,8 +14,6 @@ MAX_AXES = 6
 MAX_VALUES = 50
 MAX_TRIALS = 500
 MAX_PARALLEL = 50
-WINDOW = 5
-"""Iterations whose mean counts as the value of a metric at their end, as for collapses (trainer/studies/results.py)."""
 DEFAULT_METRIC = "success/rate"
 DEFAULT_SEEDS = 3
 """Of a grid, and of a study that is not in the catalogue."""

@@ -12,8 +12,8 @@ from trainer.studies.cell_settings import configuration
 from trainer.studies.grid import cells
 from trainer.studies.limits import POCKET, limits
 from trainer.studies.method import ArmConfig, across_environments, differing_settings, shared_settings
+from trainer.studies.outcomes import EvaluationResult, Outcome
 from trainer.studies.paper import REPORTED, other_estimators
-from trainer.studies.results import EvaluationResult, Outcome
 
 
 def configs(name, scale="pocket"):

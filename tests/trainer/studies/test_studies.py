@@ -21,7 +21,7 @@ from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.rollout.prompts import opening_message
-from trainer.studies import command, grid, page, results, tables
+from trainer.studies import cell_journal, command, grid, page, tables
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
 from trainer.studies.paper import REPORTED
@@ -118,7 +118,7 @@ def test_a_stopped_cell_resumes_in_a_separate_process(tmp_path, pocket_folder):
     assert messages == []
     assert grid.run(cells, 1, never, messages.append, grid.run_in_subprocess) is True
     assert len(messages) == 1
-    outcome = results.read(cell)
+    outcome = cell_journal.read(cell)
     assert sorted(outcome.curves["success/rate"]) == [1, 2, 3]
     assert [evaluation.iteration for evaluation in outcome.evaluations["Bandit"]] == [0, 3]
     starts = [event for event in reader.read(journal) if isinstance(event, events.RunStarted)]

@@ -11,7 +11,7 @@ import pytest
 from tests.tiers import nightly_but
 from trainer.studies import page, significance
 from trainer.studies.catalogue import STUDIES, find
-from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
+from trainer.studies.outcomes import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
 from trainer.studies.study import Claim, Finding
 from trainer.studies.verdicts import UNSETTLED, verdicts
 

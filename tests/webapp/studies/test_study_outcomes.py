@@ -13,10 +13,10 @@ from tests.webapp.pages.runs.test_worker_views import worker
 from tests.webapp.studies.played import runs_of
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from trainer.studies import results
+from trainer.studies import cell_journal
 from trainer.studies.catalogue import STUDIES
 from trainer.studies.grid import Cell
-from trainer.studies.results import GPU_MEMORY, OWN_GPU_MEMORY, UPDATE
+from trainer.studies.outcomes import GPU_MEMORY, OWN_GPU_MEMORY, UPDATE
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.actions import do_release_run
 from webapp.runs.models import Run
@@ -75,7 +75,7 @@ def test_outcomes_equal_those_of_the_journal(people: People) -> None:
     assert here.run.pk == run.pk
     config = RunConfig.model_validate(run.config)
     arm = STUDIES["figure-9"].arms[0]
-    there = results.read(Cell(here.environment, arm, here.seed, config, run.folder))
+    there = cell_journal.read(Cell(here.environment, arm, here.seed, config, run.folder))
     for name in ("success/rate", UPDATE):
         assert here.outcome.curves[name] == there.curves[name]
     assert here.outcome.evaluations == there.evaluations
@@ -139,7 +139,7 @@ def test_a_collapse_that_a_rewind_took_back_was_detected_all_the_same(people: Pe
     JournalTailer(Run.objects.get(pk=run.pk)).drain()
     here = next(cell for cell in read_cells(members_of(study), [UPDATE]) if cell.run.pk == run.pk)
     arm = next(arm for arm in STUDIES["echo-trap"].arms if arm.name == "rewind")
-    there = results.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))
+    there = cell_journal.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))
     assert here.outcome.trapped == there.trapped == 3
     assert here.outcome.collapse is None
     assert here.outcome.timed_in == (f"run {run.pk}",), "no worker is known"

@@ -1,64 +1,17 @@
-"""Results of cells from their journals: collapses, rewinds, puzzles, costs."""
+"""Outcomes of cells from their journals: rewinds, repeated attempts, puzzles, costs."""
+
+from __future__ import annotations
 
 import shutil
 from contextlib import closing
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trainer.journal import events
 from trainer.journal.writer import Journal
-from trainer.studies import grid, page, results
+from trainer.studies import cell_journal, grid, page
 from trainer.studies.catalogue import find
-from trainer.studies.results import collapse
-
-
-@pytest.mark.parametrize(
-    "success, at",
-    [
-        ([0.5] * 20, None),
-        ([0.0] * 20, None),
-        ([0.05] * 10 + [0.0] * 10, None),
-        ([0.6] * 10 + [0.0] * 10, 13),
-        ([0.6] * 10 + [0.0] * 10 + [0.6] * 10, None),
-        ([0.6] * 10 + [0.0] * 3, None),
-        ([], None),
-    ],
-)
-def test_a_collapse_is_a_lasting_fall_below_half_of_the_best(success, at):
-    assert collapse(success) == at
-
-
-@given(st.lists(st.floats(0, 1), max_size=60), st.floats(0.5, 1))
-def test_a_collapse_lies_within_the_run_and_only_after_a_success(success, factor):
-    at = collapse(success)
-    assert at is None or (5 < at + 4 <= len(success) and max(success) >= 0.1)
-
-
-def simulated(course, groups, size, rng):
-    """Success of each iteration: groups of equally hard attempts, puzzles of very different difficulty."""
-    difficulty = [rng.beta(3 * rate, 3 * (1 - rate), groups) for rate in course]
-    return [float(rng.binomial(size, rates).mean()) / size for rates in difficulty]
-
-
-@pytest.mark.parametrize("rate", [0.08, 0.12, 0.2])
-@pytest.mark.parametrize("iterations", [40, 200])
-def test_flat_runs_are_rarely_called_collapsed(rate, iterations):
-    rng = np.random.default_rng([int(100 * rate), iterations])
-    runs = [collapse(simulated([rate] * iterations, 8, 16, rng)) for _ in range(150)]
-    assert sum(at is not None for at in runs) / len(runs) < 0.06
-    fallen = [rate] * (iterations // 2) + [rate / 8] * (iterations - iterations // 2)
-    runs = [collapse(simulated(fallen, 8, 16, rng)) for _ in range(50)]
-    assert sum(at is not None for at in runs) / len(runs) > 0.5
-
-
-def test_the_first_iterations_alone_are_no_best():
-    """One good iteration at the start is a fifth of a window, not a mean of its own."""
-    assert collapse([0.45] + [0.06] * 39) is None
-    assert collapse([0.9, 0.9] + [0.01] * 3 + [0.02] * 35) == 7, "two of five are"
 
 
 def evaluation(iteration, success, suite="Bandit"):
@@ -131,7 +84,7 @@ def recorded(tmp_path):
 
 def test_a_rewind_takes_success_back_and_not_what_was_detected_and_spent(recorded):
     trapped = events.Alarm(iteration=3, state="trapped", message="gone")
-    read = results.read(
+    read = cell_journal.read(
         recorded(
             start(1, 0, -1),
             *(metrics(n, 0.5, time_update=2.0, update_steps=4.0) for n in (1, 2, 3)),
@@ -154,7 +107,7 @@ def test_a_rewind_takes_success_back_and_not_what_was_detected_and_spent(recorde
 
 
 def test_the_last_evaluation_holds_the_result_of_each_puzzle(recorded):
-    read = results.read(
+    read = cell_journal.read(
         recorded(
             start(1, 0, -1),
             *played(0, "Bandit", [False, False]),
@@ -178,17 +131,17 @@ def test_a_cell_remembers_the_sessions_in_which_it_ran(tmp_path, monkeypatch):
         with closing(Journal(cell.folder)) as journal:
             journal.write(start(1, 0, -1))
         grid._add_cost(cell.folder, 2.0, 1024)
-    here = results.read(cells[0]).timed_in
-    assert here == results.read(cells[1]).timed_in
+    here = cell_journal.read(cells[0]).timed_in
+    assert here == cell_journal.read(cells[1]).timed_in
     monkeypatch.setattr(grid, "SESSION", "later")
     grid._add_cost(cells[0].folder, 3.0, 2048)
-    read = results.read(cells[0])
+    read = cell_journal.read(cells[0])
     assert read.timed_in == (*here, "later")
     assert (read.seconds, read.megabytes) == (5.0, 2.0)
     moved = replace(cells[1], folder=tmp_path / "other" / "sokoban" / "think" / "seed-0")
     shutil.copytree(cells[1].folder, moved.folder)
-    assert results.read(moved).timed_in[0] == str((tmp_path / "other").resolve())
-    assert results.read(moved).timed_in != here
+    assert cell_journal.read(moved).timed_in[0] == str((tmp_path / "other").resolve())
+    assert cell_journal.read(moved).timed_in != here
 
 
 def test_costs_recorded_before_sessions_were_are_read(tmp_path):
@@ -202,7 +155,7 @@ def test_the_last_attempt_at_an_iteration_counts(tmp_path):
     alarm = events.Alarm(iteration=2, state="trapped", message="gone")
     journal.write(start(1, 0, -1), evaluation(0, 0.5), metrics(1, 0.1), metrics(2, 0.2), evaluation(2, 0.9), alarm)
     journal.write(start(2, 1, 0), metrics(2, 0.3), metrics(3, 0.4), evaluation(3, 0.75))
-    read = results.read(cell)
+    read = cell_journal.read(cell)
     assert read.curves["success/rate"] == {1: 0.1, 2: 0.3, 3: 0.4}
     assert [(result.iteration, result.success) for result in read.evaluations["Bandit"]] == [(0, 0.5), (3, 0.75)]
     assert read.trapped is None

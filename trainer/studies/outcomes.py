@@ -1,4 +1,4 @@
-"""Results of cells from their journals: curves, final success, collapses, costs.
+"""What one run of a study yielded: curves, final success, a collapse, costs. Computed from its metrics alone.
 
 A collapse is defined by success alone, equally for all arms: the mean of five iterations falls below half of its best
 and stays there, by more than the noise of single iterations explains.
@@ -11,11 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
-
-from trainer.journal import events, reader
-from trainer.journal.protocol import JOURNAL_FILE
-from trainer.studies.grid import Cell, read_cost
-from trainer.studies.reuse import study_folder
 
 GPU_MEMORY, OWN_GPU_MEMORY = "system/gpu_memory_bytes", "system/gpu_reserved_bytes"
 """Used on the run's GPUs by all processes, and the peak that its own process reserved."""
@@ -70,8 +65,8 @@ class Outcome:
         return results[-1] if results else None
 
     def last(self, name: str) -> float | None:
-        """Mean of a metric over the last iterations."""
-        values = list(self.curves.get(name, {}).values())[-WINDOW:]
+        """The value of a metric at the present end of the run."""
+        values = [value for _, value in sorted(self.curves.get(name, {}).items())][-window_of(name) :]
         return fmean(values) if values else None
 
     @property
@@ -108,6 +103,11 @@ class Outcome:
         return next((iteration for iteration, state in self.alarms if state == "trapped"), None)
 
 
+def window_of(metric: str) -> int:
+    """Iterations whose mean is the value of a metric: evaluations are few, and each plays many puzzles."""
+    return 1 if metric.startswith("eval/") else WINDOW
+
+
 def collapse(success: Sequence[float]) -> int | None:
     """1-based iteration from which the mean of five stays below half of its best; None if it never does.
 
@@ -132,90 +132,6 @@ def collapse(success: Sequence[float]) -> int | None:
 def _noise(success: Sequence[float]) -> float:
     """Standard deviation of single iterations around a course that changes slowly."""
     return math.sqrt(fmean((later - earlier) ** 2 for earlier, later in pairwise(success)) / 2)
-
-
-def read(cell: Cell) -> Outcome:
-    """Read a cell's journal; of an iteration played twice, after a resume or a rewind, the last one counts."""
-    outcome = Outcome(cell.environment, cell.arm.name, cell.seed, suite=cell.config.environment.name)
-    reading = _Reading(outcome)
-    for event in reader.read(cell.folder / JOURNAL_FILE):
-        reading.add(event)
-    outcome.alarms = [(alarm.iteration, alarm.state) for alarm in reading.alarms]
-    cost = read_cost(cell.folder)
-    outcome.seconds, outcome.megabytes = cost.seconds, cost.megabytes
-    outcome.timed_in = (str(study_folder(cell).resolve()), *cost.sessions)
-    return outcome
-
-
-@dataclass
-class _Reading:
-    """A journal read so far."""
-
-    outcome: Outcome
-    alarms: list[events.Alarm] = field(default_factory=list)
-    undone: set[int] = field(default_factory=set)
-    """Sequence numbers of alarms that a rewind took back, which later attempts do not repeat."""
-    rewinding: bool = False
-    places: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Trajectory of the evaluation in progress → suite and number of its puzzle."""
-    played: dict[tuple[str, int], dict[str, bool]] = field(default_factory=dict)
-
-    def add(self, event: events.AnyEvent) -> None:
-        outcome = self.outcome
-        match event:
-            case events.RunStarted():
-                self._drop_superseded(event)
-            case events.Metrics():
-                outcome.iterations = max(outcome.iterations, event.iteration)
-                for name, value in event.values.items():
-                    outcome.curves.setdefault(name, {})[event.iteration] = value
-            case events.GroupStarted(split="eval"):
-                place = (event.suite or outcome.suite, event.group)
-                self.places |= dict.fromkeys(event.members, place)
-            case events.TrajectoryFinished() if event.trajectory in self.places:
-                place = self.places[event.trajectory]
-                self.played.setdefault(place, {})[event.trajectory] = bool(event.success)
-            case events.Evaluation():
-                result = EvaluationResult(
-                    event.iteration,
-                    event.prompts,
-                    event.success,
-                    event.success_low,
-                    event.success_high,
-                    self._take_puzzles(event.suite),
-                )
-                outcome.evaluations.setdefault(event.suite, []).append(result)
-            case events.Alarm():
-                self.alarms.append(event)
-            case events.Rewound():
-                outcome.rewinds += 1
-                self.rewinding = True
-                self.undone |= {alarm.seq for alarm in self.alarms if alarm.iteration > event.to_iteration}
-
-    def _take_puzzles(self, suite: str) -> tuple[float, ...]:
-        """Shares of successes in the evaluation of a suite that just ended."""
-        places = sorted(place for place in self.played if place[0] == suite)
-        self.places = {name: place for name, place in self.places.items() if place[0] != suite}
-        return tuple(fmean(self.played.pop(place).values()) for place in places)
-
-    def _drop_superseded(self, start: events.RunStarted) -> None:
-        """Drop the results that the new attempt supersedes."""
-        outcome = self.outcome
-        for name, curve in outcome.curves.items():
-            superseded = {iteration: value for iteration, value in curve.items() if iteration > start.from_iteration}
-            if self.rewinding:
-                outcome.taken_back[name] = outcome.taken_back.get(name, 0.0) + sum(superseded.values())
-            for iteration in superseded:
-                del curve[iteration]
-        self.rewinding = False
-        for suite, evaluations in outcome.evaluations.items():
-            outcome.evaluations[suite] = [
-                evaluation for evaluation in evaluations if evaluation.iteration <= start.evaluated_iteration
-            ]
-        self.alarms = [
-            alarm for alarm in self.alarms if alarm.iteration <= start.from_iteration or alarm.seq in self.undone
-        ]
-        self.places, self.played = {}, {}
 
 
 def puzzle_note(outcomes: Iterable[Outcome]) -> str:
