@@ -68,6 +68,14 @@ class MetricSpec:
             return f"{number}%"
         return f"{number} {self.unit}" if self.unit else number
 
+    def reading(self, value: float) -> str:
+        """The value below a title that states its unit; small values in scientific notation."""
+        if self.unit != "share" and value and abs(value) < 0.5 * 10.0**-self.decimals:
+            text = f"{value:.1e}"
+        else:
+            text = self.text(value).removesuffix(f" {self.unit}" if self.unit and self.unit != "share" else "\0")
+        return text.replace("-", "−")
+
 
 def bytes_text(count: float) -> str:
     """A number of bytes as text, e.g. "1.5 GiB"."""

@@ -15,12 +15,12 @@ from trainer.config.run import RunConfig
 from trainer.studies import cell_journal, grid, page
 from trainer.studies.catalogue import STUDIES
 from trainer.studies.cell_settings import configuration
+from trainer.studies.document import markdown
 from trainer.studies.grid import Cell
 from trainer.studies.machine import describe
 from trainer.studies.reuse import reuse, reused, study_folder
 from trainer.studies.study import SCALES, Scale, Study
 from trainer.studies.tables import table
-from trainer.studies.verdicts import verdicts
 
 RECORD = "study.json"
 SMOKE_SECONDS = 1.0  # of a cell: two tiny iterations
@@ -176,7 +176,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         seeds={each: study.seed_count(plan.scale, each, plan.seeds) for each in study.environments},
         date=date.today().isoformat(),
     )
-    text = page.write(study, cells, outcomes, verdicts(study, outcomes), record)
+    text = markdown(page.write(study, cells, outcomes, record), f"{study.name}.svg")
     picture = page.draw(study, outcomes, plan.scale)
     for folder in (plan.out, *([plan.docs] if plan.docs else [])):
         folder.mkdir(parents=True, exist_ok=True)

@@ -67,11 +67,11 @@ def _by_arm(values: Mapping[str, str]) -> str:
 
 
 def differing_settings(configs: Sequence[ArmConfig]) -> dict[str, dict[str, str]]:
-    """Arm → the settings in which arms differ in some environment, each with the arm's value there."""
-    settings = [(one.environment, one.arm, dict(leaves(one.config.model_dump(mode="json")))) for one in configs]
+    """Name of an arm → the settings in which arms differ in some environment, each with the arm's value there."""
+    settings = [(one.environment, one.name, dict(leaves(one.config.model_dump(mode="json")))) for one in configs]
     names = dict.fromkeys(name for _, _, own in settings for name in own if name != "name")
     environments = dict.fromkeys(environment for environment, _, _ in settings)
-    found: dict[str, dict[str, str]] = {one.arm: {} for one in configs}
+    found: dict[str, dict[str, str]] = {one.name: {} for one in configs}
     for name in names:
         values = {
             environment: {arm: _text(own, name) for place, arm, own in settings if place == environment}
@@ -87,7 +87,17 @@ def differing_settings(configs: Sequence[ArmConfig]) -> dict[str, dict[str, str]
 
 def _text(settings: Mapping[str, Any], name: str) -> str:
     """The value of a setting, empty if there is none of that name."""
-    return str(settings[name]) if name in settings else ""
+    match settings.get(name, ""):
+        case bool(value):
+            return "on" if value else "off"
+        case None | []:
+            return "none"
+        case list(values):
+            return ", ".join(map(str, values))
+        case float(value):
+            return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        case value:
+            return str(value)
 
 
 # -- rows of the method ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Tables of the results of a study in Markdown."""
+"""Texts in the tables of studies, and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ def of_seeds(iterations: Sequence[int | None]) -> str:
         return NONE
     present = [str(value) for value in iterations if value is not None]
     return f"{len(present)} of {len(iterations)}{': ' + ', '.join(present) if present else ''}"
+
+
+def share(value: float) -> str:
+    """A share, 0 to 1, in per cent."""
+    return f"{100 * value:.1f} %"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration, in minutes if it is longer than a few of them."""
+    return f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:,.0f} min"
 
 
 def spread(shares: Sequence[float]) -> str:

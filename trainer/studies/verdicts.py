@@ -7,7 +7,7 @@ Holm's correction. Otherwise it is inconclusive, and the figures say how many se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
@@ -23,15 +23,32 @@ _TIMED_APART = "timed in different sessions or on different devices"
 
 @dataclass(frozen=True)
 class FindingVerdict:
-    """Verdict on a finding in one environment, the figures behind it, and its p values (None: not tested)."""
+    """Verdict on a finding in one environment, the figures behind it, and its p values (None: not tested).
+
+    Attributes:
+        complete: seeds that were compared, of the arm with fewer of them.
+        planned: seeds that were planned of each arm.
+        corrected: p value after Holm's correction for all claims of the study that were tested.
+    """
 
     finding: str
     environment: str
     word: str
     figures: str
+    complete: int
+    planned: int
     p: float | None = None
     corrected: float | None = None
-    """After Holm's correction for all claims of the study that were tested."""
+
+    @property
+    def firm(self) -> bool:
+        """Whether all planned seeds are in: looking earlier makes chance findings more likely."""
+        return self.complete >= self.planned
+
+    @property
+    def words(self) -> str:
+        """The verdict, marked while seeds are missing."""
+        return self.word if self.firm or self.word == UNSETTLED else f"{self.word} (provisional)"
 
 
 @dataclass(frozen=True)
@@ -46,35 +63,62 @@ class Evidence:
     """How many seeds could settle it, by the largest p value with which the claim would hold."""
 
 
-def verdicts(study: Study, outcomes: Iterable[Outcome]) -> list[FindingVerdict]:
-    """Test every finding of the study in every environment that it is about."""
+@dataclass(frozen=True)
+class _Claim:
+    """A finding in one environment, the complete seeds behind it, and their evidence."""
+
+    finding: Finding
+    environment: str
+    complete: int
+    evidence: Evidence
+
+
+def verdicts(
+    study: Study, outcomes: Iterable[Outcome], planned: Mapping[str, int] | None = None
+) -> list[FindingVerdict]:
+    """Test every finding of the study in every environment that it is about.
+
+    Args:
+        outcomes: of complete runs.
+        planned: seeds of each arm by environment; default: those that there are.
+    """
     results = list(outcomes)
-    named: list[tuple[Finding, str, Evidence]] = []
-    for finding in study.findings:
-        for environment in finding.environments or study.environments:
-            arm = [o for o in results if (o.environment, o.arm) == (environment, finding.arm)]
-            other = [o for o in results if (o.environment, o.arm) == (environment, finding.other)]
-            named.append((finding, environment, _CLAIMS[finding.claim](finding, arm, other)))
-    tested = [at for at, (_, _, evidence) in enumerate(named) if evidence.p is not None]
-    p_values = [p for _, _, evidence in named if (p := evidence.p) is not None]
+    claims = [
+        _claim(finding, environment, results)
+        for finding in study.findings
+        for environment in finding.environments or study.environments
+    ]
+    tested = [at for at, claim in enumerate(claims) if claim.evidence.p is not None]
+    p_values = [p for claim in claims if (p := claim.evidence.p) is not None]
     corrected = dict(zip(tested, significance.holm(p_values), strict=True))
     others = {at: p_values[:rank] + p_values[rank + 1 :] for rank, at in enumerate(tested)}
+    seeds = planned or {}
     return [
-        _verdict(finding, environment, evidence, corrected.get(at), others.get(at, []))
-        for at, (finding, environment, evidence) in enumerate(named)
+        _verdict(claim, seeds.get(claim.environment, claim.complete), corrected.get(at), others.get(at, []))
+        for at, claim in enumerate(claims)
     ]
 
 
-def _verdict(
-    finding: Finding, environment: str, evidence: Evidence, corrected: float | None, others: Sequence[float]
-) -> FindingVerdict:
+def _claim(finding: Finding, environment: str, outcomes: Sequence[Outcome]) -> _Claim:
+    arm, other = (
+        [outcome for outcome in outcomes if (outcome.environment, outcome.arm) == (environment, name)]
+        for name in (finding.arm, finding.other)
+    )
+    complete = min(len(arm), len(other)) if finding.other else len(arm)
+    return _Claim(finding, environment, complete, _CLAIMS[finding.claim](finding, arm, other))
+
+
+def _verdict(claim: _Claim, planned: int, corrected: float | None, others: Sequence[float]) -> FindingVerdict:
     """The verdict, where `others` are the p values of the page's other tested claims."""
+    evidence = claim.evidence
     word, figures = UNSETTLED, evidence.figures
     if corrected is not None and corrected <= LEVEL:
         word = "yes" if evidence.supports else evidence.opposite
     elif corrected is not None and (needed := evidence.needed(significance.level_beside(others))):
         figures = f"{figures}; {needed}"
-    return FindingVerdict(finding.words, environment, word, figures, evidence.p, corrected)
+    return FindingVerdict(
+        claim.finding.words, claim.environment, word, figures, claim.complete, planned, evidence.p, corrected
+    )
 
 
 def _needed(value: float, spread: float, arms: int, shared: float = 0.0) -> Callable[[float], str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from trainer.metrics.charts import Series
 from trainer.metrics.spec import MetricSpec
 from webapp.runs import curves
-from webapp.runs.curves import Curves, Point, described, value_words
+from webapp.runs.curves import Curves, Point, described
 from webapp.runs.metric_charts import MetricChart
 from webapp.runs.models import Run
 
@@ -39,7 +39,7 @@ def chart_of(spec: MetricSpec, runs: Sequence[Run], found: Curves) -> MetricChar
             low, high = (dict(_values(found.get((run.pk, spec.name + end), ()))) for end in ("_low", "_high"))
             band = [(at, low[at], high[at]) for at in low if at in high]
             lines.append(Series(run.title, _values(points), len(lines) + 1, band=band))
-            texts.append([value_words(spec, point.value) for point in points])
+            texts.append([spec.reading(point.value) for point in points])
     return MetricChart(spec.title, spec, lines, texts)
 
 

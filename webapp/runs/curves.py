@@ -231,20 +231,20 @@ class ChartSpec:
 
     @property
     def last_words(self) -> str:
-        return "" if self.summary is None else value_words(self.spec, self.summary.last)
+        return "" if self.summary is None else self.spec.reading(self.summary.last)
 
     @property
     def best(self) -> tuple[str, int] | None:
         """Best value as text, and its iteration; None for a constant metric."""
         best = None if self.constant else self.summary and self.summary.best(self.spec.better)
-        return (value_words(self.spec, best[0]), best[1]) if best else None
+        return (self.spec.reading(best[0]), best[1]) if best else None
 
     @property
     def range_words(self) -> str:
         """Range of the values as text."""
         if self.summary is None:
             return ""
-        low, high = (value_words(self.spec, end) for end in (self.summary.lowest, self.summary.highest))
+        low, high = (self.spec.reading(end) for end in (self.summary.lowest, self.summary.highest))
         return f"constant at {low}" if self.constant else low if low == high else f"{low} to {high}"
 
     @property
@@ -281,15 +281,6 @@ def described(name: str) -> MetricSpec:
         return registry.spec_of(name)
     except KeyError:
         return MetricSpec(name, name, cast(Section, OTHER), "A metric of another version of Echoscope.")
-
-
-def value_words(spec: MetricSpec, value: float) -> str:
-    """The value as text; small values in scientific notation."""
-    if spec.unit != "share" and value and abs(value) < 0.5 * 10.0**-spec.decimals:
-        text = f"{value:.1e}"
-    else:
-        text = spec.text(value).removesuffix(f" {spec.unit}" if spec.unit and spec.unit != "share" else "\0")
-    return text.replace("-", "−")
 
 
 def merged(summaries: Mapping[tuple[int, str], Summary]) -> dict[str, Summary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,13 +11,19 @@ from typing import TYPE_CHECKING
 from django.db.models import Q
 from django.urls import reverse
 
+from trainer.studies.document import Document, markdown
+from trainer.studies.results import StudyResults
+from trainer.studies.study_document import study_document
+from webapp.core import formatting
 from webapp.runs.models import Run
 from webapp.studies.access import counted
 from webapp.studies.arm_charts import charts_of, picture
 from webapp.studies.models import Study, StudyRun
-from webapp.studies.study_export import FORMATS, Address, as_csv, markdown
-from webapp.studies.study_outcomes import CellResult, members_of
-from webapp.studies.study_results import StudyResults, results_of
+from webapp.studies.study_export import FORMATS, as_csv
+from webapp.studies.study_outcomes import members_of
+from webapp.studies.study_plan import short_label
+from webapp.studies.study_results import arm_configs, results_of
+from webapp.studies.study_spec import SearchSpec, read_spec
 from webapp.teams.models import User
 
 if TYPE_CHECKING:
@@ -32,8 +39,39 @@ class SeenStudy:
     hidden: int
     readable: set[int]
 
-    def results(self) -> StudyResults:
-        return results_of(self.study, self.members, self.hidden)
+    def results(self, absolute: Callable[[str], str] = str) -> StudyResults:
+        """Results with the addresses of the runs that the reader may open, made complete by `absolute`."""
+
+        def address(member: StudyRun) -> str:
+            return absolute(reverse("run", args=[member.run.slug])) if member.run_id in self.readable else ""
+
+        return results_of(self.study, self.members, address)
+
+    def document(self, results: StudyResults) -> Document:
+        """The study as a document. One query."""
+        return study_document(
+            self.study.title,
+            results,
+            arm_configs(self.members),
+            lead=[f"{self.study.get_state_display()}: {self.counts_words}."],
+            picture="Curves of the arms, mean ± standard deviation",
+            label=short_label,
+        )
+
+    @property
+    def counts_words(self) -> str:
+        """The size with the states of runs, e.g. “18 runs: 4 finished, 2 running, 12 queued”."""
+        spec = read_spec(self.study.spec)
+        planned = spec.trials * spec.seeds if isinstance(spec, SearchSpec) else len(self.members)
+        counts = Counter(formatting.STATES[member.run.shown_state].lower() for member in self.members)
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
+        return formatting.plural(planned, "run") + (f": {states}" if states else "")
+
+    @property
+    def active(self) -> bool:
+        """Whether results may still change."""
+        idle = (*Run.ENDED, Run.State.PAUSED)
+        return self.study.state == Study.State.RUNNING or any(member.run.state not in idle for member in self.members)
 
     @property
     def digest(self) -> str:
@@ -42,14 +80,6 @@ class SeenStudy:
         runs = [(one.run_id, one.run.seq, one.run.state, one.run.requested, one.run.title) for one in self.members]
         stopped = [(one.arm_id, bool(one.arm.stopped)) for one in self.members]
         return hashlib.sha256(repr((facts, runs, stopped)).encode()).hexdigest()[:20]
-
-    def addresses(self, absolute: Callable[[str], str]) -> Address:
-        """Function to the absolute address of a run, or "" where the reader may not open it."""
-
-        def address(cell: CellResult) -> str:
-            return absolute(reverse("run", args=[cell.run.slug])) if cell.run.pk in self.readable else ""
-
-        return address
 
 
 def seen_by(user: User | AnonymousUser, study: Study) -> SeenStudy:
@@ -64,12 +94,12 @@ def seen_by(user: User | AnonymousUser, study: Study) -> SeenStudy:
 
 def exported(seen: SeenStudy, kind: str, absolute: Callable[[str], str]) -> str:
     """The study in one of FORMATS, with the runs that its reader sees."""
-    results, address = seen.results(), seen.addresses(absolute)
+    results = seen.results(absolute)
     match kind:
         case "markdown":
-            return markdown(results, address, f"study-{seen.study.slug}.svg")
+            return markdown(seen.document(results), f"study-{seen.study.slug}.svg")
         case "svg":
-            return picture(results, charts_of(results))
+            return picture(seen.study.title, charts_of(results))
         case "csv":
-            return as_csv(results, address)
+            return as_csv(results.rows, {member.run_id: member for member in seen.members})
     raise ValueError(f"a study is exported as {', '.join(FORMATS)}, not {kind!r}")

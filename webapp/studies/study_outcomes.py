@@ -1,10 +1,9 @@
-"""Runs of a study as the outcomes that the trainer's verdicts judge, read from the tables."""
+"""Outcomes of a study's runs, read from the tables."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from django.contrib.postgres.aggregates import ArrayAgg
@@ -14,40 +13,12 @@ from trainer.studies.outcomes import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResul
 from trainer.studies.study import SUCCESS
 from webapp.runs import curves
 from webapp.runs.models import Alarm, Evaluation, Run
-from webapp.studies.models import Study, StudyArm, StudyRun
+from webapp.studies.models import Study, StudyRun
 from webapp.trajectories.models import Trajectory
 
 MEMORY = "system/memory_bytes"
 CLOCK = "reward/mean"
 """A metric logged in every training iteration: its last point holds the seconds used by the run."""
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """A run of a study with its arm and its results so far."""
-
-    arm: StudyArm
-    run: Run
-    environment: str
-    seed: int
-    outcome: Outcome
-
-    @property
-    def complete(self) -> bool:
-        """Whether it ended as planned: its results will not change, and verdicts count them."""
-        return self.run.state == Run.State.FINISHED
-
-    @property
-    def success(self) -> float | None:
-        """Success in its last evaluation on its own environment."""
-        last = self.outcome.final()
-        return None if last is None else last.success
-
-    @property
-    def before(self) -> float | None:
-        """Success before training."""
-        found = self.outcome.evaluations.get(self.outcome.suite)
-        return found[0].success if found and found[0].iteration == 0 else None
 
 
 def members_of(study: Study, condition: Q | None = None) -> list[StudyRun]:
@@ -58,8 +29,8 @@ def members_of(study: Study, condition: Q | None = None) -> list[StudyRun]:
     return list(members.defer("run__log_tail", "run__config").order_by("pk"))
 
 
-def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list[CellResult]:
-    """Results so far of these runs, with every point of success and of `metrics`. Four queries."""
+def read_outcomes(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list[Outcome]:
+    """Outcomes so far of these runs, with every point of success and of `metrics`. Four queries."""
     keys = [member.run_id for member in members]
     names = list(dict.fromkeys((SUCCESS, *metrics)))
     points = curves.raw(keys, names) if keys else {}
@@ -72,7 +43,7 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
     found_alarms = Alarm.objects.filter(run__in=keys).order_by("seq", "pk")  # also those that a rewind took back
     for key, iteration, state in found_alarms.values_list("run_id", "iteration", "state"):
         alarms[key].append((iteration, state))
-    cells = []
+    outcomes = []
     for member in members:
         run, key = member.run, member.run_id
         clock, memory = (found.get((key, name)) for name in (CLOCK, MEMORY))
@@ -96,21 +67,21 @@ def read_cells(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list
         for name in (GPU_MEMORY, OWN_GPU_MEMORY):
             if gpu := found.get((key, name)):
                 outcome.curves[name] = {gpu.highest_at: gpu.highest}
-        cells.append(CellResult(member.arm, run, member.environment, member.seed, outcome))
-    return cells
+        outcomes.append(outcome)
+    return outcomes
 
 
-def with_puzzles(cells: Sequence[CellResult]) -> list[Outcome]:
-    """Outcomes of these runs, whose last evaluation of each suite has the result of each puzzle. One query."""
+def add_puzzles(outcomes: Mapping[int, Outcome]) -> None:
+    """Add the result of each puzzle to the last evaluation of each suite, by primary key of the run. One query."""
     last = {
-        (cell.run.pk, suite): results[-1]
-        for cell in cells
-        for suite, results in cell.outcome.evaluations.items()
+        (key, suite): results[-1]
+        for key, outcome in outcomes.items()
+        for suite, results in outcome.evaluations.items()
         if results
     }
     rows = (
         Trajectory.objects.filter(
-            run__in={key for key, _ in last},
+            run__in=outcomes,
             split="eval",
             iteration__in={result.iteration for result in last.values()},
             superseded=False,
@@ -126,18 +97,7 @@ def with_puzzles(cells: Sequence[CellResult]) -> list[Outcome]:
     for key, iteration, suite, numbers, statuses in rows:
         result = last.get((key, suite))
         if result is not None and result.iteration == iteration:
-            last[key, suite] = replace(result, puzzles=_shares(numbers, statuses))
-    return [
-        replace(
-            cell.outcome,
-            evaluations={
-                suite: [*results[:-1], last[cell.run.pk, suite]]
-                for suite, results in cell.outcome.evaluations.items()
-                if results
-            },
-        )
-        for cell in cells
-    ]
+            result.puzzles = _shares(numbers, statuses)
 
 
 def _shares(numbers: Sequence[int], statuses: Sequence[str]) -> tuple[float, ...]:

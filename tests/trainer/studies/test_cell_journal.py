@@ -10,7 +10,7 @@ import pytest
 
 from trainer.journal import events
 from trainer.journal.writer import Journal
-from trainer.studies import cell_journal, grid, page
+from trainer.studies import cell_journal, grid
 from trainer.studies.catalogue import find
 
 
@@ -102,8 +102,6 @@ def test_a_rewind_takes_success_back_and_not_what_was_detected_and_spent(recorde
     assert read.rewinds == 1
     assert read.update_seconds == pytest.approx(3 * 2.0 + 2 * 1.0)
     assert read.steps == pytest.approx(3 * 4 + 2 * 1)
-    row = page._outcomes_table(find("table-4"), [read]).splitlines()[2]
-    assert "| 1 of 1: 3 (1 rewind) | 14 | 8 s |" in row
 
 
 def test_the_last_evaluation_holds_the_result_of_each_puzzle(recorded):

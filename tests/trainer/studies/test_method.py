@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from trainer.studies import page
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
+from trainer.studies.document import markdown
 from trainer.studies.grid import cells
 from trainer.studies.limits import POCKET, limits
 from trainer.studies.method import ArmConfig, across_environments, differing_settings, shared_settings
@@ -62,11 +61,11 @@ def test_a_row_of_many_arms_only_states_that_they_differ():
 
 def test_arms_differ_in_settings_of_every_environment():
     own = differing_settings(configs("appendix-d"))
-    assert own["all weights"]["optimizer.policy_lr"] == "0.0002; FrozenLake: 0.0004"
-    assert own["LoRA"]["optimizer.policy_lr"] == "0.002; FrozenLake: 0.004"
-    assert own["LoRA"]["lora.rank"] == "64"
-    assert "environment.name" not in own["LoRA"]
-    assert "optimizer.lr_schedule" not in own["LoRA"], "it differs between environments alone"
+    assert own["full"]["optimizer.policy_lr"] == "0.0002; FrozenLake: 0.0004"
+    assert own["lora"]["optimizer.policy_lr"] == "0.002; FrozenLake: 0.004"
+    assert own["lora"]["lora.rank"] == "64"
+    assert "environment.name" not in own["lora"]
+    assert "optimizer.lr_schedule" not in own["lora"], "it differs between environments alone"
 
 
 def test_one_value_stands_for_equal_environments():
@@ -100,7 +99,7 @@ def test_a_page_states_estimators_settings_and_limits(tmp_path):
     final = EvaluationResult(40, 2, 0.5, 0, 1, (1.0, 0.0))
     outcomes = [Outcome("sokoban", "think", 0, evaluations={"Sokoban": [final]}, suite="Sokoban")]
     record = page.StudyRecord("pocket", "study table-4", "a machine", 1.0, 0, 1, {"sokoban": 1}, "2026-01-01")
-    text = page.write(study, grid, outcomes, [], record)
+    text = markdown(page.write(study, grid, outcomes, record))
     assert POCKET["table-4"] in text
     assert "| updates per rollout | 1; Sokoban: 2 |" in text
     assert "the paper's figures are of PPO." in text
@@ -109,7 +108,7 @@ def test_a_page_states_estimators_settings_and_limits(tmp_path):
     unknown = [
         Outcome("sokoban", "think", 0, evaluations={"Sokoban": [EvaluationResult(40, 2, 0.5, 0, 1)]}, suite="Sokoban")
     ]
-    assert "hold for them only" in page.write(study, grid, unknown, [], record)
+    assert "hold for them only" in markdown(page.write(study, grid, unknown, record))
 
 
 def test_limits_of_the_pocket_policy_are_not_those_of_the_paper():
@@ -117,35 +116,6 @@ def test_limits_of_the_pocket_policy_are_not_those_of_the_paper():
     assert limits("table-4", "pocket") == POCKET["table-4"]
     assert limits("table-4", "paper") == ""
     assert limits("figure-9", "pocket") == ""
-
-
-def test_the_memory_of_the_table_is_that_of_the_finding():
-    """MiB of the learner as the mean over seeds: of the GPU, where the host's would be 900."""
-    outcomes = [
-        Outcome(
-            "sokoban",
-            "full",
-            seed,
-            curves={
-                "system/gpu_memory_bytes": {1: 2e10},
-                "system/gpu_reserved_bytes": {1: mib * 2**19, 2: mib * 2**20},
-            },
-            megabytes=900.0,
-        )
-        for seed, mib in enumerate((100, 200, 600))
-    ]
-    table = page._outcomes_table(find("appendix-d"), outcomes)
-    assert "| peak MiB |" in table.splitlines()[0]
-    assert "| 300 |" in table.splitlines()[2]
-    on_the_cpu = [
-        replace(outcome, curves=outcome.curves | {"system/gpu_reserved_bytes": {1: 0}}) for outcome in outcomes
-    ]
-    row = page._outcomes_table(find("appendix-d"), on_the_cpu).splitlines()[2]
-    assert [cell.strip() for cell in row.split("|")][11] == "900", "a machine with a GPU that the run did not use"
-    for outcome in outcomes:
-        del outcome.curves["system/gpu_reserved_bytes"]  # recorded by an older version
-    row = page._outcomes_table(find("appendix-d"), outcomes).splitlines()[2]
-    assert [cell.strip() for cell in row.split("|")][11] == "–", "other runs may have used the same GPU"
 
 
 def test_the_question_about_actions_states_the_turns_that_the_arms_have():

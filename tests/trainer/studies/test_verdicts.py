@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tiers import nightly_but
-from trainer.studies import page, significance
+from trainer.studies import significance
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.outcomes import GPU_MEMORY, OWN_GPU_MEMORY, EvaluationResult, Outcome
 from trainer.studies.study import Claim, Finding
@@ -304,11 +304,3 @@ def test_equal_costs_are_rarely_called_less(claim, seeds):
         ]
         wrong += word(claim, *runs) != UNSETTLED
     assert wrong / 600 <= 0.077, "5 % and three standard errors of this simulation"
-
-
-def test_the_page_prints_intervals_and_p_values():
-    study = find("figure-9")
-    runs = [outcome(arm, n, s + n / 50) for arm, s in (("starpo", 0.4), ("starpo_s", 0.5)) for n in THREE]
-    table = page._findings_table(verdicts(study, runs))
-    assert "| p | p, corrected |" in table
-    assert "+10.0 points (" in table

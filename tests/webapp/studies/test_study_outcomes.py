@@ -17,11 +17,12 @@ from trainer.studies import cell_journal
 from trainer.studies.catalogue import STUDIES
 from trainer.studies.grid import Cell
 from trainer.studies.outcomes import GPU_MEMORY, OWN_GPU_MEMORY, UPDATE
+from trainer.studies.results import RunRow
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.actions import do_release_run
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
-from webapp.studies.study_outcomes import members_of, read_cells, with_puzzles
+from webapp.studies.study_outcomes import add_puzzles, members_of, read_outcomes
 from webapp.studies.study_plan import planned
 from webapp.studies.study_results import results_of
 from webapp.studies.study_spec import CatalogueSpec
@@ -71,23 +72,24 @@ def test_outcomes_equal_those_of_the_journal(people: People) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     journal_builder.write(run.folder, *played(run.environment))
     JournalTailer(Run.objects.get(pk=run.pk)).drain()
-    (here, *_) = read_cells(members_of(study), [UPDATE])
-    assert here.run.pk == run.pk
+    (here, *_) = read_outcomes(members_of(study), [UPDATE])
     config = RunConfig.model_validate(run.config)
     arm = STUDIES["figure-9"].arms[0]
     there = cell_journal.read(Cell(here.environment, arm, here.seed, config, run.folder))
+    assert (here.environment, here.arm, here.seed) == (there.environment, there.arm, there.seed)
     for name in ("success/rate", UPDATE):
-        assert here.outcome.curves[name] == there.curves[name]
-    assert here.outcome.evaluations == there.evaluations
-    assert here.outcome.alarms == there.alarms == [(12, "trapped")]
-    assert (here.outcome.suite, here.outcome.iterations) == (there.suite, there.iterations)
-    assert here.outcome.collapse == there.collapse
+        assert here.curves[name] == there.curves[name]
+    assert here.evaluations == there.evaluations
+    assert here.alarms == there.alarms == [(12, "trapped")]
+    assert (here.suite, here.iterations) == (there.suite, there.iterations)
+    assert here.collapse == there.collapse
     assert there.collapse is not None, "the journal holds a collapse"
-    assert here.outcome.trapped == there.trapped
-    assert here.outcome.update_seconds == there.update_seconds == pytest.approx(19 * 1.5)
-    assert here.outcome.learner_megabytes == there.learner_megabytes == 1024
-    assert here.outcome.final() == there.final()
-    assert (here.success, here.before, here.outcome.seconds) == (0.125, 0.25, 38.0)
+    assert here.trapped == there.trapped
+    assert here.update_seconds == there.update_seconds == pytest.approx(19 * 1.5)
+    assert here.learner_megabytes == there.learner_megabytes == 1024
+    assert here.final() == there.final()
+    row = RunRow(here)
+    assert (row.success, row.before, here.seconds) == (0.125, 0.25, 38.0)
 
 
 def test_runs_are_timed_together_if_the_same_workers_computed_both(people: People) -> None:
@@ -99,7 +101,9 @@ def test_runs_are_timed_together_if_the_same_workers_computed_both(people: Peopl
         held = do_claim_run(run.pk, by, timezone.now())
         assert held is not None
         assert do_release_run(held, Run.State.FINISHED)
-    timed_in = {cell.run.pk: cell.outcome.timed_in for cell in read_cells(members_of(study))}
+    members = members_of(study)
+    outcomes = read_outcomes(members)
+    timed_in = {member.run_id: outcome.timed_in for member, outcome in zip(members, outcomes, strict=True)}
     assert timed_in[first.pk] == timed_in[second.pk]
     assert len({timed_in[run.pk] for run in (second, third, unclaimed)}) == 3
 
@@ -137,15 +141,13 @@ def test_a_collapse_that_a_rewind_took_back_was_detected_all_the_same(people: Pe
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     journal_builder.write(run.folder, *rewound(run.environment))
     JournalTailer(Run.objects.get(pk=run.pk)).drain()
-    here = next(cell for cell in read_cells(members_of(study), [UPDATE]) if cell.run.pk == run.pk)
+    members = [member for member in members_of(study) if member.run_id == run.pk]
+    (here,) = read_outcomes(members, [UPDATE])
     arm = next(arm for arm in STUDIES["echo-trap"].arms if arm.name == "rewind")
     there = cell_journal.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))
-    assert here.outcome.trapped == there.trapped == 3
-    assert here.outcome.collapse is None
-    assert here.outcome.timed_in == (f"run {run.pk}",), "no worker is known"
-    (known,) = with_puzzles([here])
-    assert known.final() == there.final()
-    assert [evaluation.puzzles for evaluation in known.evaluations[run.environment]] == [(1.0, 0.0, 1.0, 1.0)]
-    last = here.outcome.final()
-    assert last is not None
-    assert last.puzzles == (), "the outcome itself is left as it was"
+    assert here.trapped == there.trapped == 3
+    assert here.collapse is None
+    assert here.timed_in == (f"run {run.pk}",), "no worker is known"
+    add_puzzles({run.pk: here})
+    assert here.final() == there.final()
+    assert [evaluation.puzzles for evaluation in here.evaluations[run.environment]] == [(1.0, 0.0, 1.0, 1.0)]

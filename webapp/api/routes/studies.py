@@ -14,6 +14,8 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field, ValidationError
 
 from trainer.config.files import as_messages
+from trainer.studies.results import ArmResult, RunRow
+from trainer.studies.study import SUCCESS
 from webapp.api import cursors
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
@@ -40,13 +42,13 @@ from webapp.api.schemas.study_schemas import (
 from webapp.core.database import database_now
 from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.relevance import has_gpus
+from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.studies.actions import do_control_study, do_create_study, do_share_study
 from webapp.studies.models import Study, StudyRun
 from webapp.studies.seen_study import SeenStudy, exported, seen_by
 from webapp.studies.study_export import FORMATS
 from webapp.studies.study_plan import StudyRefused, launchable
-from webapp.studies.study_results import ArmResult
 from webapp.studies.study_spec import Spec, read_spec
 from webapp.teams.access import require_writer, role_in_team
 
@@ -235,13 +237,12 @@ def _study(request: HttpRequest, study: Study, runs: dict[str, int]) -> dict[str
 def _detail(request: HttpRequest, study: Study) -> StudyDetail:
     seen = seen_by(caller(request).user, study)
     results = seen.results()
-    counts = Counter(cell.run.state for cell in results.cells)
     return StudyDetail.model_validate(
-        _study(request, study, dict(counts))
+        _study(request, study, dict(Counter(member.run.state for member in seen.members)))
         | {
             "plan": _plan(request, study),
-            "metric": results.metric,
-            "arms": _arms(seen, results.rows),
+            "metric": results.metric or SUCCESS,
+            "arms": _arms(seen, results.arms),
             "verdicts": [
                 StudyVerdictOut(
                     claim=one.finding,
@@ -272,29 +273,32 @@ def _plan(request: HttpRequest, study: Study) -> dict[str, Any]:
     return {name: value for name, value in plan.items() if name not in ("config", "overrides")}
 
 
-def _arms(seen: SeenStudy, rows: Sequence[ArmResult]) -> list[StudyArmOut]:
+def _arms(seen: SeenStudy, arms: Sequence[ArmResult]) -> list[StudyArmOut]:
+    runs = {member.run_id: member.run for member in seen.members}
+    changes = dict(seen.study.arms.values_list("name", "changes"))
     return [
         StudyArmOut(
-            name=row.arm.name,
-            title=row.arm.title,
-            environment=row.environment,
-            changes=row.arm.changes,
-            success=row.mean,
-            deviation=row.deviation,
-            value=row.value,
-            complete=row.complete,
-            stopped=row.arm.stopped,
-            runs=[
-                StudyRunOut(
-                    slug=cell.run.slug if cell.run.pk in seen.readable else None,
-                    seed=cell.seed,
-                    state=cast(State, cell.run.state),
-                    iteration=cell.run.iteration,
-                    iterations=cell.run.iterations,
-                    success=cell.success,
-                )
-                for cell in row.cells
-            ],
+            name=arm.arm.name,
+            title=arm.arm.title,
+            environment=arm.environment,
+            changes=changes[arm.arm.name],
+            success=arm.mean,
+            deviation=arm.deviation,
+            value=arm.value,
+            complete=arm.complete,
+            stopped=arm.stopped,
+            runs=[_run(row, runs[row.key]) for row in arm.rows],
         )
-        for row in rows
+        for arm in arms
     ]
+
+
+def _run(row: RunRow, run: Run) -> StudyRunOut:
+    return StudyRunOut(
+        slug=run.slug if row.link else None,
+        seed=row.outcome.seed,
+        state=cast(State, run.state),
+        iteration=run.iteration,
+        iterations=run.iterations,
+        success=row.success,
+    )

@@ -15,7 +15,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from trainer.studies.tables import p_value, spread
 from webapp.core.quotas import QuotaExceeded
 from webapp.core.soft_delete import UNDO_TIME
 from webapp.pages.link_previews import study_preview
@@ -27,8 +26,6 @@ from webapp.studies.actions import ACTIONS, do_control_study, do_share_study
 from webapp.studies.arm_charts import charts_of
 from webapp.studies.models import Study
 from webapp.studies.seen_study import SeenStudy, seen_by
-from webapp.studies.study_export import verdict_words
-from webapp.studies.study_spec import CatalogueSpec, SearchSpec
 from webapp.teams.access import role_in_team, writable_teams
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
@@ -95,25 +92,16 @@ def study(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _results(seen: SeenStudy) -> dict[str, Any]:
     results = seen.results()
-    arms, groups = results.setting_groups()
-    several = len(results.plan.environments) > 1
+    document = seen.document(results)
     return {
         "page": "studies",
         "study": seen.study,
-        "results": results,
-        "digest": seen.digest,
+        "seen": seen,
         "refresh": REFRESH_SECONDS,
-        "readable": seen.readable,
+        "question": document.lead[0] if results.plan.question else "",
         "charts": charts_of(results),
-        "rows": [(row, spread(row.successes)) for row in results.rows],
-        "several_environments": several,
-        "search": isinstance(results.spec, SearchSpec),
-        "of_paper": isinstance(results.spec, CatalogueSpec),
-        "verdicts": [(one, verdict_words(one), p_value(one.corrected)) for one in results.verdicts],
-        "suite_rows": results.suite_rows() if results.suites else [],
-        "setting_arms": arms,
-        "setting_groups": groups,
-        "paper_rows": results.paper_rows(),
+        # figures of the arms lead to each run
+        "sections": [section for section in document.sections if section.name != "runs"],
         "compare": ",".join(one.run.slug for one in seen.members[:10] if one.run_id in seen.readable),
     }
 

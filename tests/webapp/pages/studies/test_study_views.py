@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 
@@ -17,6 +18,7 @@ from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import Study
 from webapp.studies.progress import do_advance
+from webapp.studies.seen_study import seen_by
 from webapp.studies.study_plan import planned
 from webapp.studies.study_spec import CatalogueSpec
 
@@ -238,7 +240,14 @@ def test_exports_hold_the_page_the_charts_and_the_runs(study: Study, who: Visito
         finish(run, 0.5 + number / 100)
     text = who.owner.get(f"/studies/{study.slug}/export/markdown").content.decode()
     assert text.startswith(f"# {study.title}\n")
-    for heading in ("## Results", "## Verdicts", "## Figures of the paper", "## Settings", "## Runs"):
+    for heading in (
+        "## Results",
+        "## Verdicts",
+        "## Figures of the paper",
+        "## Method",
+        "## Settings in which",
+        "## Runs",
+    ):
         assert heading in text
     assert "verdicts on success hold for them only." in text
     assert "| final success | Sokoban | StarPO-S | 20.3 % |" in text
@@ -305,3 +314,17 @@ def test_a_page_of_many_runs_takes_as_many_queries_as_one_of_few(
             page(who.owner, one)
         counts.append(len(found))
     assert counts[0] == counts[1]
+
+
+def test_page_and_markdown_hold_the_same_figures(study: Study, who: Visitors, people: People) -> None:
+    for number, run in enumerate(runs_of(study)[:-1]):
+        finish(run, 0.5 + number / 100)
+    seen = seen_by(people.owner, study)
+    shown = words(html.unescape(page(who.owner, study)))
+    exported = who.owner.get(f"/studies/{study.slug}/export/markdown").content.decode().replace("\\", "")
+    for section in seen.document(seen.results()).sections:
+        texts = {piece.text for row in section.rows for cell in row for piece in cell}
+        texts |= {column.title for column in section.columns} | set(section.notes)
+        assert {text for text in texts if text not in exported} == set()
+        if section.name != "runs":
+            assert {text for text in texts if text not in shown} == set()

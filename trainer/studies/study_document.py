@@ -1,0 +1,283 @@
+"""The document of a study: what its results, verdicts and settings say, for the command's file and the site's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from trainer.metrics.registry import spec_of
+from trainer.studies.cell_settings import environment_title
+from trainer.studies.document import Cell, Column, Document, Piece, Section, cell
+from trainer.studies.limits import limits
+from trainer.studies.method import ArmConfig, differing_settings, shared_settings
+from trainer.studies.outcomes import Outcome
+from trainer.studies.paper import other_estimators
+from trainer.studies.results import ArmResult, RunRow, StudyResults
+from trainer.studies.study import Scale
+from trainer.studies.tables import NONE, of_seeds, p_value, seconds_text, share, spread
+
+MAX_ARM_COLUMNS = 8
+"""Arms that are columns of the table of settings; more of them are its rows."""
+_SCALE_WORDS: dict[Scale, str] = {
+    "smoke": "This is a smoke test: it shows only that the study runs.",
+    "pocket": "The paper's policy has half a billion parameters and is trained for 200 iterations; here a pocket "
+    "policy, with at most a million parameters, starts from a warm-up on a solver's play, or in the bandit on arms "
+    "pulled at random. Shapes can be compared, numbers cannot.",
+    "paper": "Settings are those of the paper as far as it states them (sources are in docs/settings.md).",
+}
+_RESULTS_NOTE = (
+    "Success is that of the last evaluation of each run on the fixed prompts, as the mean over seeds ± standard "
+    "deviation. Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
+    "iteration at which the Echo Trap detector reported a collapse. A rewind takes iterations back: they count for "
+    "what was detected and for steps and time, not for success. Steps are those of the optimiser. Time is that of a "
+    "whole run; memory is the peak of the learner: what it reserved on the GPU where there is one, else what its "
+    "process used. Steps, time and memory are means over seeds."
+)
+_INCOMPLETE_NOTE = "Figures of runs that are not complete are in italics."
+_VERDICTS_NOTE = (
+    "Figures are followed by their 95 % intervals. “Yes” and “no” need at least three seeds of each arm and a "
+    "two-sided p value of at most 0.05 after Holm's correction for all tested claims of this page; everything else is "
+    "inconclusive. Seeds that could settle a claim suppose that the p values of the other claims stay as they are. "
+    "They are planned for a chance of 80 % if the difference is as large as measured; for a collapse they are the "
+    "fewest with which the exact test can reach its level, if all seeds of one arm collapse before those of the other."
+)
+_PROVISIONAL_NOTE = (
+    "A verdict is provisional until all planned seeds are complete: looking earlier makes chance findings more likely."
+)
+
+
+def study_document(
+    title: str,
+    results: StudyResults,
+    configs: Sequence[ArmConfig],
+    *,
+    lead: Sequence[str] = (),
+    picture: str = "Curves of the arms",
+    facts: Mapping[str, Piece] | None = None,
+    note: str = "",
+    label: Callable[[str], str] = lambda name: "",
+) -> Document:
+    """Everything that is known about a study.
+
+    Args:
+        configs: settings of each arm in each environment.
+        lead: further paragraphs below the question.
+        picture: what the charts show.
+        facts: about how it was run, before the settings that all arms share.
+        note: what else readers of the results have to know.
+        label: of a setting by its dotted name; empty if it has none.
+    """
+    plan, scale = results.plan, results.scale
+    about = [plan.question, _SCALE_WORDS[scale] if scale else "", limits(plan.name, scale) if scale else ""]
+    sections = [
+        _arms(results, note),
+        _suites(results),
+        _verdicts(results),
+        _paper(results, configs),
+        _method(facts or {}, configs),
+        _settings(configs, label),
+        _runs(results.rows, results),
+    ]
+    return Document(
+        title,
+        [text for text in (" ".join(filter(None, about)), *lead) if text],
+        picture,
+        [section for section in sections if section.rows],
+    )
+
+
+# -- arms -------------------------------------------------------------------------------------------------------------
+
+
+def _arms(results: StudyResults, note: str) -> Section:
+    incomplete = any(not row.complete and row.success is not None for row in results.rows)
+    columns = [
+        Column("Environment"),
+        Column("Trial" if results.ranked else "Arm", "row header"),
+        Column("Before", "figure"),
+        Column("After", "figure"),
+        Column("By seed", "figures"),
+        Column("Complete", "figure"),
+        Column("Collapsed"),
+        Column("Detected"),
+        Column("Time of a run", "figure"),
+    ]
+    rows = [_arm(arm) for arm in results.arms]
+    for column, text in _where_known(results):
+        texts = [text(arm) for arm in results.arms]
+        if any(text != NONE for text in texts):
+            columns.append(column)
+            rows = [[*row, cell(text)] for row, text in zip(rows, texts, strict=True)]
+    notes = " ".join(filter(None, [_RESULTS_NOTE, _INCOMPLETE_NOTE if incomplete else "", note]))
+    title = "Trials, best first" if results.ranked else "Results"
+    return Section("arms", title, columns, rows, notes=[notes])
+
+
+def _arm(arm: ArmResult) -> list[Cell]:
+    named = [Piece(arm.arm.title, colour=arm.colour)]
+    if arm.stopped:
+        named.append(Piece("stopped early", note=arm.stopped, mark="tag"))
+    begun = arm.begun
+    return [
+        cell(environment_title(arm.environment)),
+        named,
+        cell(NONE if arm.before is None else share(arm.before)),
+        [Piece(spread(arm.successes), mark="strong")],
+        [_seed(row) for row in arm.rows] or cell(NONE),
+        cell(f"{arm.complete} of {len(arm.rows)}"),
+        cell(of_seeds([outcome.collapse for outcome in begun])),
+        cell(of_seeds([outcome.trapped for outcome in begun]) + _rewinds(begun)),
+        cell(NONE if arm.seconds is None else seconds_text(arm.seconds)),
+    ]
+
+
+def _seed(row: RunRow) -> Piece:
+    """The success of a run, or its state while it has none."""
+    text = row.state.lower() if row.success is None else f"{100 * row.success:.1f}"
+    note = f"Seed {row.outcome.seed}, iteration {row.outcome.iterations}"
+    if row.iterations:
+        note += f" of {row.iterations}"
+    return Piece(text, row.link, note, mark="" if row.complete else "incomplete")
+
+
+def _rewinds(outcomes: Sequence[Outcome]) -> str:
+    """How often the runs of an arm went back to a checkpoint, in parentheses."""
+    count = sum(outcome.rewinds for outcome in outcomes)
+    return f" ({count} rewind{'s' if count > 1 else ''})" if count else ""
+
+
+def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResult], str]]]:
+    """Further columns, which are left out where no arm has a value."""
+
+    def number(value: float | None, form: str) -> str:
+        return NONE if value is None else form.format(value)
+
+    columns: list[tuple[Column, Callable[[ArmResult], str]]] = [
+        (Column("Steps", "figure"), lambda arm: number(arm.steps, "{:,.0f}")),
+        (Column("Updates", "figure"), lambda arm: number(arm.update_seconds, "{:,.0f} s")),
+        (Column("Peak MiB", "figure"), lambda arm: number(arm.learner_megabytes, "{:,.0f}")),
+    ]
+    if results.metric:
+        metric = spec_of(results.metric)
+        column = Column(metric.title, "figure", results.metric)
+        columns.append((column, lambda arm: NONE if arm.value is None else metric.reading(arm.value)))
+    paper = (Column("Paper"), lambda arm: "; ".join(f"{one.what}: {one.value}" for one in arm.reported) or NONE)
+    return [*columns, paper]
+
+
+def _suites(results: StudyResults) -> Section:
+    suites = results.plan.all_suites
+    rows: list[list[Cell]] = []
+    for arm in results.plan.arms if suites else ():
+        own = [row.outcome for row in results.rows if row.outcome.arm == arm.name]
+        finals = ([found.success for outcome in own if (found := outcome.final(suite))] for suite in suites)
+        rows.append([cell(arm.title), *(cell(spread(values)) for values in finals)])
+    columns = [Column("Arm", "row header"), *(Column(suite, "figure") for suite in suites)]
+    return Section("suites", "Other suites", columns, rows, "Success, without further training.")
+
+
+# -- verdicts and the paper -------------------------------------------------------------------------------------------
+
+
+def _verdicts(results: StudyResults) -> Section:
+    columns = [
+        Column("Claim", "row header"),
+        Column("Environment"),
+        Column("Here", "verdict"),
+        Column("Figures"),
+        Column("p", "figure"),
+        Column("p, corrected", "figure"),
+        Column("Complete", "figure"),
+    ]
+    rows = [
+        [
+            cell(text)
+            for text in (
+                verdict.finding,
+                environment_title(verdict.environment),
+                verdict.words,
+                verdict.figures,
+                p_value(verdict.p),
+                p_value(verdict.corrected),
+                f"{verdict.complete} of {verdict.planned} seed{'s' if verdict.planned != 1 else ''}",
+            )
+        ]
+        for verdict in results.verdicts
+    ]
+    provisional = "" if all(verdict.firm for verdict in results.verdicts) else _PROVISIONAL_NOTE
+    notes = [" ".join(filter(None, [_VERDICTS_NOTE, provisional])), results.puzzle_note]
+    return Section("verdicts", "Verdicts", columns, rows, notes=[note for note in notes if note])
+
+
+def _paper(results: StudyResults, configs: Sequence[ArmConfig]) -> Section:
+    titles = {arm.name: arm.title for arm in results.plan.arms}
+    columns = [Column("Quantity", "row header"), Column("Environment"), Column("Arm"), Column("Paper")]
+    rows = [
+        [
+            cell(reported.what),
+            cell(environment_title(reported.environment) if reported.environment else NONE),
+            cell(titles.get(reported.arm, NONE)),
+            cell(reported.value),
+        ]
+        for reported in results.reported
+    ]
+    note = other_estimators(results.plan.name, configs)
+    return Section("paper", "Figures of the paper", columns, rows, notes=[note] if note else [])
+
+
+# -- settings and runs ------------------------------------------------------------------------------------------------
+
+
+def _method(facts: Mapping[str, Piece], configs: Sequence[ArmConfig]) -> Section:
+    rows: list[list[Cell]] = [[cell(name), [value]] for name, value in facts.items()]
+    rows += [[cell(name), cell(value)] for name, value in shared_settings(configs).items()]
+    return Section("method", "Method", [Column("", "row header"), Column("")], rows)
+
+
+def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> Section:
+    """The settings in which the arms differ: one in each row, or one in each column if there are many arms."""
+    arms, titles = differing_settings(configs), {one.name: one.arm for one in configs}
+    names = list(dict.fromkeys(name for own in arms.values() for name in own))
+    title = "Settings in which the arms differ"
+    if len(arms) > MAX_ARM_COLUMNS:
+        columns = [Column("Arm", "row header"), *(Column(label(name), code=name) for name in names)]
+        rows = [[cell(titles[arm]), *(cell(own.get(name, NONE)) for name in names)] for arm, own in arms.items()]
+        return Section("settings", title, columns, rows if names else [])
+    columns = [Column("Setting", "row header"), *(Column(titles[arm]) for arm in arms)]
+    by_setting: list[list[Cell]] = []
+    for name in names:
+        values = [own.get(name, NONE) for own in arms.values()]
+        common = max(values, key=values.count)
+        several = 2 * values.count(common) > len(values)
+        by_setting.append(
+            [
+                [Piece(label(name), code=name)],
+                *([Piece(value, mark="unusual" if several and value != common else "")] for value in values),
+            ]
+        )
+    return Section("settings", title, columns, by_setting)
+
+
+def _runs(rows: Sequence[RunRow], results: StudyResults) -> Section:
+    """The runs with their addresses, where they have names of their own."""
+    titles = {arm.name: arm.title for arm in results.plan.arms}
+    columns = [
+        Column("Run", "row header"),
+        Column("Arm"),
+        Column("Environment"),
+        Column("Seed", "figure"),
+        Column("State"),
+        Column("Success", "figure"),
+    ]
+    lines: list[list[Cell]] = [
+        [
+            [Piece(row.title, row.link)],
+            cell(titles.get(row.outcome.arm, row.outcome.arm)),
+            cell(environment_title(row.outcome.environment)),
+            cell(str(row.outcome.seed)),
+            cell(row.state),
+            cell(NONE if row.success is None else share(row.success)),
+        ]
+        for row in rows
+        if row.title
+    ]
+    return Section("runs", "Runs", columns, lines)
