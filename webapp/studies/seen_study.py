@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from django.db.models import Q
 from django.urls import reverse
 
-from trainer.studies.document import Document, markdown
+from trainer.studies.document import Document
 from trainer.studies.results import StudyResults
 from trainer.studies.study_document import study_document
 from webapp.core import formatting
 from webapp.runs.models import Run
 from webapp.studies.access import counted
-from webapp.studies.arm_charts import charts_of, picture
 from webapp.studies.models import Study, StudyRun
-from webapp.studies.study_export import FORMATS, as_csv
 from webapp.studies.study_outcomes import members_of
 from webapp.studies.study_plan import short_label
 from webapp.studies.study_results import arm_configs, results_of
@@ -90,16 +88,3 @@ def seen_by(user: User | AnonymousUser, study: Study) -> SeenStudy:
     of_study = Q(study_run__arm__study=study)
     readable = set(Run.objects.visible_to(user).filter(of_study).values_list("pk", flat=True))
     return SeenStudy(study, members, hidden, readable)
-
-
-def exported(seen: SeenStudy, kind: str, absolute: Callable[[str], str]) -> str:
-    """The study in one of FORMATS, with the runs that its reader sees."""
-    results = seen.results(absolute)
-    match kind:
-        case "markdown":
-            return markdown(seen.document(results), f"study-{seen.study.slug}.svg")
-        case "svg":
-            return picture(seen.study.title, charts_of(results))
-        case "csv":
-            return as_csv(results.rows, {member.run_id: member for member in seen.members})
-    raise ValueError(f"a study is exported as {', '.join(FORMATS)}, not {kind!r}")

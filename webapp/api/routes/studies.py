@@ -46,8 +46,8 @@ from webapp.runs.models import Run
 from webapp.runs.queue.capacity import capacity_now
 from webapp.studies.actions import do_control_study, do_create_study, do_share_study
 from webapp.studies.models import Study, StudyRun
-from webapp.studies.seen_study import SeenStudy, exported, seen_by
-from webapp.studies.study_export import FORMATS
+from webapp.studies.seen_study import SeenStudy, seen_by
+from webapp.studies.study_export import FORMATS, exported
 from webapp.studies.study_plan import StudyRefused, launchable
 from webapp.studies.study_spec import Spec, read_spec
 from webapp.teams.access import require_writer, role_in_team

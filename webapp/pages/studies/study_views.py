@@ -1,4 +1,4 @@
-"""List of studies, a study with its results so far, requests to all of its runs, and who may read it."""
+"""List of studies, a study with its results so far, requests to all of its runs, who may read it, its exports."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -26,6 +27,7 @@ from webapp.studies.actions import ACTIONS, do_control_study, do_share_study
 from webapp.studies.arm_charts import charts_of
 from webapp.studies.models import Study
 from webapp.studies.seen_study import SeenStudy, seen_by
+from webapp.studies.study_export import FORMATS, exported
 from webapp.teams.access import role_in_team, writable_teams
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
@@ -135,3 +137,19 @@ def study_visibility(request: HttpRequest, slug: str) -> HttpResponse:
     runs = f" So {'are' if count > 1 else 'is'} {count} of its runs." if count else ""
     messages.success(request, VISIBILITY_MESSAGES[visibility] + runs)
     return redirect("study", slug)
+
+
+@account_optional
+@require_GET
+@never_cache
+def study_export(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
+    """`markdown`, `svg` or `csv`, with the runs that the reader may see."""
+    study = get_study(request.user, slug)
+    if kind not in FORMATS:
+        raise Http404(f"Unknown format of a study. Available: {', '.join(FORMATS)}.")
+    text = exported(seen_by(request.user, study), kind, request.build_absolute_uri)
+    media, ending = FORMATS[kind]
+    response = HttpResponse(text, content_type=f"{media}; charset=utf-8")
+    name = f"study-{slug}.{ending}"
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    return response
