@@ -116,4 +116,4 @@ def _with_code(text: str, code: str) -> Iterable[str]:
 
 def _plain(text: str) -> str:
     """Text in one line in which nothing is markup."""
-    return re.sub(r"([\\`*\[\]<>])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*\[\]]|<(?=[A-Za-z/!?]))", r"\\\1", " ".join(text.split()))

@@ -11,14 +11,17 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from webapp.core import formatting, ids
+from webapp.core import formatting
 from webapp.core.names import one_line
 from webapp.core.quotas import QuotaExceeded
 from webapp.core.soft_delete import UNDO_TIME
+from webapp.runs.access import require_may_prefer
 from webapp.runs.actions import RequestRefused, do_request, do_update_run
-from webapp.runs.launch.creation import KEY_LENGTH, RunRequest, SchedulingOptions, do_create_runs, free_name
+from webapp.runs.launch.creation import KEY_LENGTH, SchedulingOptions, free_name
+from webapp.runs.launch.planning import do_launch, plan_launch
 from webapp.runs.models import Run
 from webapp.studies.models import MAX_TITLE_LENGTH, Study, StudyArm, StudyRun
+from webapp.studies.study_launch import request_of
 from webapp.studies.study_plan import PlannedArm, PlannedCell, StudyPlan
 from webapp.studies.study_spec import Spec
 from webapp.teams.audit import record
@@ -43,9 +46,10 @@ def do_create_study(
 ) -> Study:
     """Create a study with the runs that it begins with, all or none; a search launches its trials from the clock.
 
-    With the author's `launch_key` of an earlier call, that study is returned. Raises QuotaExceeded.
+    With the author's `launch_key` of an earlier call, that study is returned. Raises as do_launch.
     """
     scheduling = scheduling or SchedulingOptions()
+    require_may_prefer(author, team.pk, scheduling.priority)
     key = launch_key[:KEY_LENGTH]
     earlier = Study.objects.filter(author=author, launch_key=key)
     if key and (found := earlier.first()):
@@ -84,7 +88,7 @@ def _record(action: AuditAction, study: Study, **details: Any) -> None:
 def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: Sequence[PlannedCell]) -> list[StudyArm]:
     """Create arms after those that the study has, and queue their runs. `cells` count the new arms from 0.
 
-    Raises QuotaExceeded.
+    Raises as do_launch.
     """
     if not arms:
         return []
@@ -99,15 +103,15 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
         )
         for at, arm in enumerate(arms)
     )
-    key = ids.token()
-    runs = do_create_runs(
+    request = request_of(
         study.team,
-        author,
-        [RunRequest(cell.config, cell.preset, f"{key}.{at}") for at, cell in enumerate(cells)],
-        scheduling=scheduling_of(study),
+        cells[0].config,
+        cells,
+        scheduling_of(study),
         visibility=Run.Visibility(study.scheduling.get(RUNS_VISIBILITY, Run.Visibility.TEAM)),
         group=study.title,
     )
+    runs = do_launch(plan_launch(request, Run.objects.of_teams_of(author)), author)
     StudyRun.objects.bulk_create(
         StudyRun(arm=rows[cell.arm], run=run, environment=cell.environment, seed=cell.seed)
         for cell, run in zip(cells, runs, strict=True)

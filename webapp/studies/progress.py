@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import cast
 
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Prefetch, Q
 from django.utils import timezone
@@ -17,7 +18,6 @@ from trainer.studies.outcomes import window_of
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs import curves
 from webapp.runs.actions import RequestRefused, do_request
-from webapp.runs.inputs import allowed_inputs
 from webapp.runs.models import Run
 from webapp.studies import optimizer
 from webapp.studies.actions import do_add_arms
@@ -213,16 +213,11 @@ def _launch_trials(study: Study, spec: SearchSpec, arms: list[StudyArm]) -> bool
         problem = "The author of this study may not launch runs in its team any more: it launches no further trials."
     else:
         try:
-            planned = _next_trials(spec, arms, count)
-            readable = Run.objects.of_teams_of(study.author)
-            refused = allowed_inputs.problems(planned[0][1][0].config, readable)
-            if refused:
-                raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in refused.items()))
-            for arm, cells in planned:  # one by one: a queue with room for some of them takes these
-                with transaction.atomic():
+            for arm, cells in _next_trials(spec, arms, count):
+                with transaction.atomic():  # one by one: a queue with room for some of them takes these
                     do_add_arms(study, study.author, [arm], [replace(cell, arm=0) for cell in cells])
                 launched = True
-        except (StudyRefused, QuotaExceeded) as refusal:
+        except (StudyRefused, RequestRefused, QuotaExceeded, PermissionDenied) as refusal:
             problem = f"No further trials at the moment: {refusal}"
     if study.problem != problem:
         study.problem = problem

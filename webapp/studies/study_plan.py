@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from django.db.models import QuerySet
 from pydantic import ValidationError
 
 import envs
@@ -90,43 +89,6 @@ def planned(spec: Spec) -> StudyPlan:
             "seeds", f"lead to {plan.runs:,} runs, and a study may have at most {most}: choose fewer values or seeds"
         )
     return plan
-
-
-def launchable(spec: Spec, readable: QuerySet[Run], *, gpus: bool) -> StudyPlan:
-    """The plan, if this site may run it now. Raises StudyRefused.
-
-    Args:
-        readable: runs that its author may read as a member of their teams.
-        gpus: whether a worker with a GPU is online, without which plans that need one are refused.
-    """
-    plan = planned(spec)
-    if needs_gpu(plan) and not gpus:
-        field = "scale" if isinstance(spec, CatalogueSpec) else "preset"
-        raise StudyRefused(field, "needs an NVIDIA GPU, and no worker with one is online: start one, or choose another")
-    if refused := problems(plan, readable):
-        raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in refused.items()))
-    return plan
-
-
-def problems(plan: StudyPlan, readable: QuerySet[Run]) -> dict[str, str]:
-    """Dotted setting → reason why the site may not run an arm of the plan.
-
-    Args:
-        readable: runs that its author may read.
-    """
-    found = {} if plan.common is None else allowed_inputs.problems(plan.common, readable)
-    seen: set[tuple[int, str]] = set()
-    for cell in plan.cells:
-        if (cell.arm, cell.environment) not in seen:
-            seen.add((cell.arm, cell.environment))
-            found = allowed_inputs.problems(cell.config, readable) | found
-    return found
-
-
-def needs_gpu(plan: StudyPlan) -> bool:
-    """Whether a run of the plan trains only on an NVIDIA GPU."""
-    configs = [cell.config for cell in plan.cells] if plan.common is None else [plan.common]
-    return any(config.policy.device == "cuda" for config in configs)
 
 
 def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:

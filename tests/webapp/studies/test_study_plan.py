@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pytest_django import Settings
 
 from trainer.config.files import load_preset
-from webapp.studies.study_plan import StudyRefused, needs_gpu, number_type, planned
+from webapp.studies.study_plan import StudyRefused, number_type, planned
 from webapp.studies.study_spec import CatalogueSpec, GridSpec, SearchSpec, read_spec
 
 CONFIG = load_preset("bandit-starpo_s-pocket").model_dump(mode="json")
@@ -40,8 +40,6 @@ def test_a_study_of_the_catalogue_has_the_cells_of_the_trainers_grid() -> None:
     ]
     assert plan.runs == len(plan.cells) == 12
     assert plan.title == "Figure 9: StarPO against StarPO-S (pocket)"
-    assert not needs_gpu(plan)
-    assert needs_gpu(planned(CatalogueSpec(study="figure-9", scale="paper", seeds=1)))
 
 
 def test_a_study_of_the_catalogue_has_its_own_seeds_by_default() -> None:

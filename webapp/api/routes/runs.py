@@ -134,10 +134,8 @@ def launch_once(
     return do_once(requester.user, operation, key, identity, lambda: do_launch(launch, requester.user)[0])
 
 
-def priority_of(requester: Caller, team_id: int, name: str | None) -> Run.Priority:
-    """The priority of that name, by default normal. Raises PermissionDenied if the caller may not use it."""
-    if name is None:
-        return Run.Priority.NORMAL
+def _priority_of(requester: Caller, team_id: int, name: str) -> Run.Priority:
+    """The priority of that name. Raises PermissionDenied if the caller may not use it."""
     priority = Run.Priority[name.upper()]
     require_may_prefer(requester.user, team_id, priority)
     return priority
@@ -210,7 +208,7 @@ def update_run(request: HttpRequest, slug: RunSlug, payload: RunPatch) -> RunDet
     visibility = None if payload.visibility is None else Run.Visibility(payload.visibility)
     if visibility is not None and visibility != run.visibility:
         require_may_set(requester.user, run, visibility)
-    priority = None if payload.priority is None else priority_of(requester, run.team_id, payload.priority)
+    priority = None if payload.priority is None else _priority_of(requester, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
     notes = payload.notes
     with transaction.atomic():

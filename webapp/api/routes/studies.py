@@ -20,7 +20,7 @@ from webapp.api import cursors
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.api.idempotency import Key
-from webapp.api.routes.runs import priority_of, requested_config
+from webapp.api.routes.runs import requested_config
 from webapp.api.schemas.run_schemas import NewRun
 from webapp.api.schemas.shared_schemas import Cursor, Limit, State, Text
 from webapp.api.schemas.study_schemas import (
@@ -39,16 +39,14 @@ from webapp.api.schemas.study_schemas import (
     StudyState,
     StudyVerdictOut,
 )
-from webapp.core.database import database_now
 from webapp.runs.launch.creation import SchedulingOptions
-from webapp.runs.launch.relevance import has_gpus
 from webapp.runs.models import Run
-from webapp.runs.queue.capacity import capacity_now
 from webapp.studies.actions import do_control_study, do_create_study, do_share_study
 from webapp.studies.models import Study, StudyRun
 from webapp.studies.seen_study import SeenStudy, seen_by
 from webapp.studies.study_export import FORMATS, exported
-from webapp.studies.study_plan import StudyRefused, launchable
+from webapp.studies.study_launch import launchable
+from webapp.studies.study_plan import StudyRefused
 from webapp.studies.study_spec import Spec, read_spec
 from webapp.teams.access import require_writer, role_in_team
 
@@ -90,9 +88,9 @@ def create_study(request: HttpRequest, payload: NewStudy, key: Key = None) -> St
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     spec = _spec(payload)
-    priority = priority_of(requester, team.pk, payload.priority)
+    scheduling = SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()])
     try:
-        plan = launchable(spec, requester.runs(), gpus=has_gpus(capacity_now(database_now())))
+        plan, _ = launchable(spec, team, scheduling, requester.runs())
     except StudyRefused as refusal:
         raise invalid({refusal.field: str(refusal)}) from None
     launch_key = "" if key is None else f"api-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
@@ -109,7 +107,7 @@ def create_study(request: HttpRequest, payload: NewStudy, key: Key = None) -> St
         spec,
         plan,
         title=payload.title,
-        scheduling=SchedulingOptions(payload.queue or "", payload.gpus, priority),
+        scheduling=scheduling,
         visibility=Study.Visibility(payload.visibility),
         launch_key=launch_key,
     )

@@ -89,10 +89,8 @@ def form_facts(
         },
     }
     if plan.config is not None:
-        queue, gpus = plan.place
-        on_gpu = plan.config.policy.device == "cuda" or (gpus > 0 and queue in plan.capacity.with_gpus)
         facts["estimate"] = estimates.size_sentence(plan.config) + (", each" if several else "")
-        facts["figures"] = estimates.figures(request.user, plan.config, gpu=on_gpu)
+        facts["figures"] = plan.figures(signed_in(request))
     return facts
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainer.config.files import find_preset, load_preset, preset_names, validation_errors, with_values
 from trainer.config.run import RunConfig
+from webapp.runs.launch.creation import SchedulingOptions
+from webapp.runs.launch.planning import LaunchPlan
 from webapp.runs.models import Run, RunQuerySet
-from webapp.studies.study_plan import StudyPlan, StudyRefused, launchable
+from webapp.studies.study_launch import launchable
+from webapp.studies.study_plan import StudyPlan, StudyRefused
 from webapp.studies.study_spec import DEFAULT_SEEDS, MAX_AXES, Spec, default_seeds, read_spec
+from webapp.teams.models import Team
 
 ROWS = range(1, MAX_AXES + 1)
 KINDS = ("catalogue", "grid", "random", "bayesian")
@@ -43,28 +47,45 @@ LABELS = {
 
 @dataclass(frozen=True)
 class CheckedStudy:
-    """A posted form. `spec` and `plan` are set if it can be launched; `errors` are sentences by field."""
+    """A posted form that can be launched."""
 
-    spec: Spec | None = None
-    plan: StudyPlan | None = None
-    errors: dict[str, str] = field(default_factory=dict)
+    spec: Spec
+    plan: StudyPlan
+    launch: LaunchPlan
 
 
-def check_study(post: Mapping[str, str], readable: RunQuerySet, *, gpus: bool) -> CheckedStudy:
-    """Parse a posted form and plan its runs.
+class FormRefused(Exception):
+    """The form cannot be launched. `errors` are sentences by field."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__("; ".join(errors.values()))
+        self.errors = errors
+
+
+def check_study(
+    post: Mapping[str, str], teams: Sequence[Team], queues: Collection[str], readable: RunQuerySet
+) -> CheckedStudy:
+    """Parse a posted form and plan its runs. Raises FormRefused.
 
     Args:
+        teams: in which the user may launch runs; the first one is the default.
+        queues: device classes that can be chosen.
         readable: runs that the user may read as a member of their teams.
-        gpus: whether a worker with a GPU is online, without which the scale of the paper is refused.
     """
+    team = next((team for team in teams if team.slug == post.get("team")), None)
+    if team is None and post.get("team"):
+        raise FormRefused({"team": "You may not launch runs in this team (any more): choose another one."})
+    queue = post.get("queue", "")
+    priority = Run.Priority.named_or_normal(post.get("priority", ""))
+    scheduling = SchedulingOptions(queue if queue in queues else "", None, priority)
     try:
         spec = read_spec(_data(post, readable))
-        plan = launchable(spec, readable, gpus=gpus)
+        return CheckedStudy(spec, *launchable(spec, team or teams[0], scheduling, readable))
     except ValidationError as error:
-        return CheckedStudy(errors=_errors(error))
+        raise FormRefused(_errors(error)) from None
     except StudyRefused as refusal:
-        return CheckedStudy(errors={refusal.field: f"{LABELS.get(refusal.field, refusal.field)} {refusal}."})
-    return CheckedStudy(spec, plan)
+        label = LABELS.get(refusal.field, refusal.field)
+        raise FormRefused({refusal.field: f"{label} {refusal}."}) from None
 
 
 def _data(post: Mapping[str, str], readable: RunQuerySet) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -17,9 +18,9 @@ from trainer.studies import catalogue
 from webapp.core import formatting, ids
 from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded, quota
-from webapp.runs.access import require_may_prefer
+from webapp.pages.studies.study_form import ROWS, CheckedStudy, FormRefused, check_study
+from webapp.runs.actions import RequestRefused
 from webapp.runs.launch import estimates
-from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.fields import full_labels
 from webapp.runs.launch.relevance import has_gpus
 from webapp.runs.models import Run
@@ -27,15 +28,15 @@ from webapp.runs.queue import device_classes
 from webapp.runs.queue.capacity import Capacity, capacity_now
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import MAX_TITLE_LENGTH
-from webapp.studies.study_form import ROWS, CheckedStudy, check_study
 from webapp.studies.study_plan import configs_of, count_words
 from webapp.teams.access import require_writable_teams, role_in_team, signed_in
 from webapp.teams.models import Membership, Team
 
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 MAX_KEY = 40
+MAX_LISTED = 12
+"""Arms that the check lists."""
 METRIC = "success/rate"
-NO_TEAM = "You may not launch runs in this team (any more): choose another one."
 
 
 @login_required
@@ -46,36 +47,25 @@ def study_new(request: HttpRequest) -> HttpResponse:
     teams = require_writable_teams(request.user)
     current = capacity_now(database_now())
     if request.method != "POST":
-        blank = _prefilled(request.GET)
-        return render(
-            request, "studies/new.html", _context(request, blank, teams, current, _check(request, blank, current))
-        )
-    checked = _check(request, request.POST.dict(), current)
-    named = request.POST.get("team", "")
-    team = next((team for team in teams if team.slug == named), teams[0])
-    if named and team.slug != named:
-        checked = CheckedStudy(errors={"team": NO_TEAM})
-    priority = Run.Priority.named_or_normal(request.POST.get("priority", ""))
-    require_may_prefer(request.user, team.pk, priority)
-    if checked.spec is None or checked.plan is None:
-        context = _context(request, request.POST.dict(), teams, current, checked)
-        return render(request, "studies/new.html", context, status=422)
-    queue = request.POST.get("queue", "")
+        values = _prefilled(request.GET)
+        return render(request, "studies/new.html", _context(request, values, teams, current))
+    values = request.POST.dict()
     try:
+        checked = _check(request, values, teams, current)
         study = do_create_study(
-            team,
+            checked.launch.request.team,
             signed_in(request),
             checked.spec,
             checked.plan,
-            title=request.POST.get("title", "")[:MAX_TITLE_LENGTH],
-            scheduling=SchedulingOptions(queue if queue in _queues(current) else "", None, priority),
-            launch_key=request.POST.get("launch_key", "")[:MAX_KEY],
+            title=values.get("title", "")[:MAX_TITLE_LENGTH],
+            scheduling=checked.launch.request.scheduling,
+            launch_key=values.get("launch_key", "")[:MAX_KEY],
         )
-    except QuotaExceeded as refusal:
+    except FormRefused:
+        return render(request, "studies/new.html", _context(request, values, teams, current), status=422)
+    except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
-        return render(
-            request, "studies/new.html", _context(request, request.POST.dict(), teams, current, checked), status=409
-        )
+        return render(request, "studies/new.html", _context(request, values, teams, current), status=409)
     messages.success(request, f"Study launched: {count_words(checked.plan, checked.spec)}.")
     return redirect("study", study.slug)
 
@@ -83,15 +73,14 @@ def study_new(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def study_check(request: HttpRequest) -> HttpResponse:
-    """Problems of the form, or the number of runs and the estimated time."""
-    require_writable_teams(request.user)
-    current = capacity_now(database_now())
-    checked = _check(request, request.POST.dict(), current)
-    return render(request, "studies/_check.html", _facts(request, current, checked))
+    """Problems of the form, or the number of runs, the estimated time, notes and the place in the queue."""
+    teams = require_writable_teams(request.user)
+    facts = _facts(request, request.POST.dict(), teams, capacity_now(database_now()))
+    return render(request, "studies/_check.html", facts)
 
 
-def _check(request: HttpRequest, values: dict[str, str], current: Capacity) -> CheckedStudy:
-    return check_study(values, Run.objects.of_teams_of(request.user), gpus=has_gpus(current))
+def _check(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team], current: Capacity) -> CheckedStudy:
+    return check_study(values, teams, _queues(current), Run.objects.of_teams_of(request.user))
 
 
 def _prefilled(query: QueryDict) -> dict[str, str]:
@@ -105,28 +94,29 @@ def _queues(current: Capacity) -> list[str]:
     return list(device_classes.class_choices(current.workers.keys()))
 
 
-def _facts(request: HttpRequest, current: Capacity, checked: CheckedStudy) -> dict[str, Any]:
-    if checked.plan is None or checked.spec is None:
-        return {"errors": checked.errors}
-    seconds = estimates.expected_seconds(request.user, list(configs_of(checked.plan)))
-    free = current.free.get(device_classes.ANY, 0)
+def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team], current: Capacity) -> dict[str, Any]:
+    try:
+        checked = _check(request, values, teams, current)
+    except FormRefused as refusal:
+        return {"errors": refusal.errors}
+    plan, launch, author = checked.plan, checked.launch, signed_in(request)
+    seconds = estimates.expected_seconds(author, list(configs_of(plan)))
     return {
-        "errors": {},
-        "size": count_words(checked.plan, checked.spec),
+        "size": count_words(plan, checked.spec),
         "time": f"about {formatting.duration(seconds)}" if seconds else "",
-        "free": free,
-        "workers": current.workers.get(device_classes.ANY, 0),
-        "arms": checked.plan.arms[:12],
-        "more_arms": max(0, len(checked.plan.arms) - 12),
-        "default_title": checked.plan.title[:MAX_TITLE_LENGTH],
+        "arms": plan.arms[:MAX_LISTED],
+        "more_arms": max(0, len(plan.arms) - MAX_LISTED),
+        "default_title": plan.title[:MAX_TITLE_LENGTH],
+        "planned": launch.runs,
+        "warnings": launch.warnings,
+        "figures": launch.figures(author),
+        "capacity": launch.wait,
+        "devices": launch.capacity.devices,
     }
 
 
-def _context(
-    request: HttpRequest, values: dict[str, str], teams: list[Team], current: Capacity, checked: CheckedStudy
-) -> dict[str, Any]:
-    facts = _facts(request, current, checked)
-    return facts | {
+def _context(request: HttpRequest, values: dict[str, str], teams: Sequence[Team], current: Capacity) -> dict[str, Any]:
+    return _facts(request, values, teams, current) | {
         "page": "studies",
         "values": values,
         "kind": values.get("kind", "catalogue"),

@@ -1,7 +1,7 @@
 """A launch as one object: what somebody asks for, what that would launch, and the launch itself.
 
-The form with its checks and exports, the API, and the buttons that launch a preset each parse their input into a
-LaunchRequest. Everything after that is the same for all of them.
+The form with its checks and exports, the API, studies, and the buttons that launch a preset each parse their input into
+a LaunchRequest. Everything after that is the same for all of them.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class LaunchRequest:
         config: None if its settings are invalid.
         preset: name of the preset that it starts from, or empty.
         arms: algorithms to compare, by the keys of experiment.Arm; empty: the configuration's own.
+        runs: of a study, which plans them itself, one seed after the other; `config` is then one that stands for all.
         group: name of the group as it was given; empty: several runs get one made from the experiment.
         grouped: whether a single run gets such a name, too.
         key: a later request of the same author with this key launches nothing; empty: none.
@@ -50,6 +51,7 @@ class LaunchRequest:
     preset: str = ""
     arms: Sequence[str] = ()
     seeds: int = 1
+    runs: Sequence[PlannedRun] = ()
     group: str = ""
     grouped: bool = False
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
@@ -84,10 +86,21 @@ class LaunchPlan:
             return device_classes.ANY, 0
         return self.request.scheduling.resolved(self.config, self.capacity.workers.keys())
 
+    @property
+    def configs(self) -> Sequence[RunConfig]:
+        """The configurations without their repetitions by seed; empty for invalid settings."""
+        return [] if self.config is None else _without_seeds(self.request)
+
     @cached_property
+    def missing_models(self) -> Mapping[str, RunConfig]:
+        """Models that a worker has to download first, each with a configuration that names it."""
+        named = {config.policy.model: config for config in reversed(self.configs)}
+        return {model: config for model, config in named.items() if model_requests.needs_download(model)}
+
+    @property
     def needs_download(self) -> bool:
-        """Whether a worker has to download the model first."""
-        return self.config is not None and model_requests.needs_download(self.config.policy.model)
+        """Whether a worker has to download a model first."""
+        return bool(self.missing_models)
 
     @property
     def group(self) -> str:
@@ -107,7 +120,7 @@ class LaunchPlan:
 
     @property
     def wait(self) -> str:
-        """When the run would start."""
+        """When the first run would start."""
         if self.config is None:
             return present_wait(self.capacity)
         now, (queue, gpus) = timezone.now(), self.place
@@ -126,7 +139,24 @@ class LaunchPlan:
     @property
     def warnings(self) -> list[str]:
         """What is valid and may surprise."""
-        return [] if self.config is None else summary.warnings(self.config, self.capacity, self.place[0])
+        found = (text for config in self.configs for text in summary.warnings(config, self.capacity, self.place[0]))
+        return list(dict.fromkeys(found))
+
+    def figures(self, user: User) -> list[estimates.Figure]:
+        """Estimates for one of the runs, from those that the user may read; empty for invalid settings."""
+        if self.config is None:
+            return []
+        queue, gpus = self.place
+        on_gpu = self.config.policy.device == "cuda" or (gpus > 0 and queue in self.capacity.with_gpus)
+        return estimates.figures(user, self.config, gpu=on_gpu)
+
+
+def _without_seeds(request: LaunchRequest) -> list[RunConfig]:
+    """Configurations of a request without their repetitions by seed."""
+    if request.config is None:
+        return []
+    runs = [run.config for run in request.runs]
+    return [config for config in runs if config.seed == runs[0].seed] or [request.config]
 
 
 def plan_launch(request: LaunchRequest, readable: QuerySet[Run]) -> LaunchPlan:
@@ -135,10 +165,13 @@ def plan_launch(request: LaunchRequest, readable: QuerySet[Run]) -> LaunchPlan:
     Args:
         readable: runs that the author may read as a member of their teams.
     """
-    config, errors, runs = request.config, dict(request.errors), list[PlannedRun]()
-    if config is not None and (problems := allowed_inputs.problems(config, readable)):
+    config, errors, runs = request.config, dict(request.errors), request.runs
+    problems: dict[str, str] = {}
+    for one in _without_seeds(request):
+        problems = allowed_inputs.problems(one, readable) | problems
+    if problems:
         config, errors = None, errors | problems
-    if config is not None:
+    if config is not None and not runs:
         try:
             runs = experiment.plan(config, request.preset, request.arms, request.seeds)
         except ExperimentRefused as refusal:
@@ -148,20 +181,19 @@ def plan_launch(request: LaunchRequest, readable: QuerySet[Run]) -> LaunchPlan:
 
 @transaction.atomic
 def do_launch(plan: LaunchPlan, author: User) -> list[Run]:
-    """Request the model if it has to be downloaded, and create all runs of a plan, or none.
+    """Request the models that have to be downloaded, and create all runs of a plan, or none.
 
     Raises:
         PermissionDenied: the author may not use the priority.
-        RequestRefused: the plan has errors, or the model cannot be downloaded.
+        RequestRefused: the plan has errors, or a model cannot be downloaded.
         QuotaExceeded: of runs, or of models.
     """
     request = plan.request
     if plan.config is None or plan.errors:
         raise RequestRefused("; ".join(f"{name}: {text}" for name, text in plan.errors.items()))
     require_may_prefer(author, request.team.pk, request.scheduling.priority)
-    if plan.needs_download:
-        worker = cards.suitable_worker(plan.config, plan.place[0])
-        model_requests.do_request_download(author, plan.config.policy.model, worker)
+    for model, config in plan.missing_models.items():
+        model_requests.do_request_download(author, model, cards.suitable_worker(config, plan.place[0]))
     if len(plan.runs) > 1 or request.grouped:
         return do_create_group(
             request.team,
