@@ -78,8 +78,7 @@ def listing() -> str:
 
 def _size(study: Study, scale: Scale) -> str:
     configs: list[RunConfig] = []  # seeds do not change what a run takes
-    for environment in study.environments:
-        count = study.seed_count(scale, environment, study.seeds[scale])
+    for environment, count in study.seed_counts(scale, study.seeds[scale]).items():
         configs += [configuration(study, scale, environment, arm, 0) for arm in study.arms] * count
     estimates = [estimate(config, scale) for config in configs]
     count = len(configs)
@@ -173,7 +172,7 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         seconds=seconds,
         reused=len(others),
         jobs=jobs,
-        seeds={each: study.seed_count(plan.scale, each, plan.seeds) for each in study.environments},
+        seeds=study.seed_counts(plan.scale, plan.seeds),
         date=date.today().isoformat(),
     )
     text = markdown(page.write(study, cells, outcomes, record), f"{study.name}.svg")

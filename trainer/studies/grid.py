@@ -51,8 +51,7 @@ class CellFailedError(RuntimeError):
 
 
 def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence[str] = ()) -> list[Cell]:
-    """The whole grid; cells that are compared are adjacent, so that they run at about the same time."""
-    counts = {environment: study.seed_count(scale, environment, seeds) for environment in study.environments}
+    """The whole grid."""
     return [
         Cell(
             environment,
@@ -61,10 +60,7 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
             configuration(study, scale, environment, arm, seed, overrides),
             out / environment / arm.name / f"seed-{seed}",
         )
-        for seed in range(max(counts.values()))
-        for environment in study.environments
-        if seed < counts[environment]
-        for arm in study.arms
+        for environment, arm, seed in study.places(scale, seeds)
     ]
 
 

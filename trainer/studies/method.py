@@ -87,17 +87,23 @@ def differing_settings(configs: Sequence[ArmConfig]) -> dict[str, dict[str, str]
 
 def _text(settings: Mapping[str, Any], name: str) -> str:
     """The value of a setting, empty if there is none of that name."""
-    match settings.get(name, ""):
-        case bool(value):
+    return value_text(settings[name]) if name in settings else ""
+
+
+def value_text(value: Any) -> str:
+    """A value of a setting for readers."""
+    match value:
+        case bool():
             return "on" if value else "off"
         case None | []:
             return "none"
-        case list(values):
-            return ", ".join(map(str, values))
-        case float(value):
+        case "":
+            return "empty"
+        case list():
+            return ", ".join(map(str, value))
+        case float():
             return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-        case value:
-            return str(value)
+    return str(value)
 
 
 # -- rows of the method ---------------------------------------------------------------------------------------------

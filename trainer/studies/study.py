@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -81,6 +81,18 @@ class Study:
         """Runs of each arm in an environment, if that many seeds are requested of the study."""
         own = scale == "pocket" and requested == self.seeds[scale]
         return max(requested, self.more_seeds.get(environment, 0)) if own else requested
+
+    def seed_counts(self, scale: Scale, requested: int) -> dict[str, int]:
+        """Runs of each arm by environment, if that many seeds are requested of the study."""
+        return {name: self.seed_count(scale, name, requested) for name in self.environments}
+
+    def places(self, scale: Scale, requested: int) -> Iterator[tuple[str, Arm, int]]:
+        """Return (environment, arm, seed) of each run; runs that are compared are adjacent, to run at the same time."""
+        counts = self.seed_counts(scale, requested)
+        for seed in range(max(counts.values())):
+            for environment in self.environments:
+                if seed < counts[environment]:
+                    yield from ((environment, arm, seed) for arm in self.arms)
 
     def suites_of(self, environment: str) -> tuple[str, ...]:
         """Suites that the cells of an environment are evaluated in, besides that environment."""

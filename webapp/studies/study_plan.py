@@ -16,6 +16,7 @@ from trainer.config.files import validation_errors, with_values
 from trainer.config.run import RunConfig
 from trainer.metrics import registry
 from trainer.studies import catalogue, cell_settings
+from trainer.studies.method import value_text
 from webapp.core import formatting
 from webapp.core.quotas import is_reached, quota
 from webapp.runs.inputs import allowed_inputs
@@ -99,13 +100,15 @@ def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
         if _setting(name, "overrides") == "environment.name":
             raise StudyRefused("overrides", "may not change environment.name: the study names its environments")
     arms = [PlannedArm(arm.name, arm.title) for arm in study.arms]
-    counts = {environment: study.seed_count(spec.scale, environment, spec.seeds) for environment in study.environments}
+    numbers = {arm.name: number for number, arm in enumerate(study.arms)}
     cells = [
-        PlannedCell(number, environment, seed, cell_settings.configuration(study, spec.scale, environment, arm, seed))
-        for seed in range(max(counts.values()))
-        for environment in study.environments
-        if seed < counts[environment]
-        for number, arm in enumerate(study.arms)
+        PlannedCell(
+            numbers[arm.name],
+            environment,
+            seed,
+            cell_settings.configuration(study, spec.scale, environment, arm, seed),
+        )
+        for environment, arm, seed in study.places(spec.scale, spec.seeds)
     ]
     if spec.overrides:
         changed = [replace(cell, config=_changed(cell.config, spec.overrides, "overrides")) for cell in cells]
@@ -272,15 +275,8 @@ def short_label(name: str) -> str:
 
 def arm_title(changes: Mapping[str, Any]) -> str:
     """The settings of an arm in words, e.g. “KL penalty 0.001 · Group size 8”."""
-    text = " · ".join(f"{short_label(name)} {shown_value(value)}" for name, value in changes.items())
+    text = " · ".join(f"{short_label(name)} {value_text(value)}" for name, value in changes.items())
     return text if len(text) <= 200 else text[:199] + "…"
-
-
-def shown_value(value: Any) -> str:
-    """A value of a setting on pages."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return data_to_text(value) or "empty"
 
 
 def count_words(plan: StudyPlan, spec: Spec) -> str:

@@ -83,7 +83,7 @@ def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
 def _planned_seeds(spec: Spec, plan: Plan) -> dict[str, int]:
     """Seeds of each arm, by environment."""
     if isinstance(spec, CatalogueSpec):
-        return {name: plan.seed_count(spec.scale, name, spec.seeds) for name in plan.environments}
+        return plan.seed_counts(spec.scale, spec.seeds)
     return dict.fromkeys(plan.environments, spec.seeds)
 
 
