@@ -1,14 +1,17 @@
-"""The curve of an arm: mean and standard deviation over its runs, at each iteration that one of them has reached."""
+"""Charts of a study: the mean of each arm over its runs, with its standard deviation, at every iteration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from trainer.metrics.charts import Points, Series
+from trainer.metrics.registry import spec_of
 from trainer.metrics.spec import Unit
+from trainer.studies.cell_settings import environment_title
+from trainer.studies.results import ArmResult, RunRow, StudyResults
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,8 @@ class BandPoint:
     runs: int
 
 
-def band(lines: Sequence[Points], stretch: int = 1) -> list[BandPoint]:
-    """Mean ± deviation at each iteration at which a run has a point; between two points of a run it is interpolated.
-
-    Args:
-        lines: the points of each run, in order of iteration.
-        stretch: iterations of other arms that correspond to one of this arm.
-    """
+def band(lines: Sequence[Points]) -> list[BandPoint]:
+    """Mean ± deviation at each iteration at which a run has a point; between two points of a run it is interpolated."""
     result = []
     ats = [0] * len(lines)
     for iteration in sorted({at for line in lines for at, _ in line}):
@@ -40,7 +38,7 @@ def band(lines: Sequence[Points], stretch: int = 1) -> list[BandPoint]:
                 values.append(value)
         if values:
             deviation = stdev(values) if len(values) > 1 else 0.0
-            result.append(BandPoint(iteration * stretch, fmean(values), deviation, len(values)))
+            result.append(BandPoint(iteration, fmean(values), deviation, len(values)))
     return result
 
 
@@ -56,12 +54,64 @@ def _value(line: Points, at: int, iteration: float) -> float | None:
     return before + (iteration - start) / (end - start) * (after - before)
 
 
-def series(label: str, colour: int, points: Sequence[BandPoint], unit: Unit) -> Series:
-    """The line of an arm with its band where several runs are; bands of shares stay within 0 and 1."""
-    low, high = (0.0, 1.0) if unit == "share" else (-math.inf, math.inf)
-    ends = [
-        (point.iteration, max(low, point.mean - point.deviation), min(high, point.mean + point.deviation))
-        for point in points
-        if point.runs > 1
-    ]
-    return Series(label, [(point.iteration, point.mean) for point in points], colour, band=ends)
+@dataclass(frozen=True)
+class ArmCurve:
+    """An arm in a chart: the lines of its runs, and their mean."""
+
+    arm: ArmResult
+    runs: Sequence[Points]
+    points: Sequence[BandPoint]
+
+    def series(self, unit: Unit) -> Series:
+        """The mean with its band where several runs are; bands of shares stay within 0 and 1."""
+        low, high = (0.0, 1.0) if unit == "share" else (-math.inf, math.inf)
+        ends = [
+            (point.iteration, max(low, point.mean - point.deviation), min(high, point.mean + point.deviation))
+            for point in self.points
+            if point.runs > 1
+        ]
+        means = [(point.iteration, point.mean) for point in self.points]
+        return Series(self.arm.arm.title, means, self.arm.colour, band=ends)
+
+
+@dataclass(frozen=True)
+class ArmChart:
+    """A metric of the arms in one environment."""
+
+    title: str
+    metric: str
+    curves: Sequence[ArmCurve]
+
+
+LineOf = Callable[[RunRow, str], Points]
+"""The points of a run in a metric, in order of iteration; empty without any."""
+
+
+def charts(results: StudyResults, line_of: LineOf) -> list[ArmChart]:
+    """Success in evaluations and the metrics of the study, each in every environment where an arm has values."""
+    suites = {row.outcome.environment: row.outcome.suite for row in results.rows}
+    found = []
+    for name in ("", *results.plan.curves):
+        for environment in results.plan.environments:
+            metric = name or evaluated(suites.get(environment, ""))
+            own = (arm for arm in results.arms if arm.environment == environment)
+            curves = [curve for arm in own if (curve := _curve(arm, metric, line_of)).points]
+            # The title of an evaluation's metric names the suite, which here is the environment itself.
+            title = spec_of(metric).title if name else "Success on the fixed prompts"
+            if len(results.plan.environments) > 1:
+                title = f"{environment_title(environment)}: {title[0].lower()}{title[1:]}"
+            if curves:
+                found.append(ArmChart(title, metric, curves))
+    return found
+
+
+def evaluated(suite: str) -> str:
+    """The metric of success in a suite."""
+    return f"eval/{suite}/success"
+
+
+def _curve(arm: ArmResult, metric: str, line_of: LineOf) -> ArmCurve:
+    """An arm's curve, stretched to the iterations of other arms that correspond to its own."""
+    lines = [[(at * arm.arm.stretch, value) for at, value in line_of(row, metric)] for row in arm.rows]
+    present = [line for line in lines if line]
+    return ArmCurve(arm, present, band(present))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainer.config.run import RunConfig
 from trainer.studies import cell_journal, grid, page
-from trainer.studies.catalogue import STUDIES
+from trainer.studies.catalogue import STUDIES, label
 from trainer.studies.cell_settings import configuration
 from trainer.studies.document import markdown
 from trainer.studies.grid import Cell
@@ -164,7 +164,6 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         return False
     for folder in sorted({study_folder(cell) for cell in others}):
         machine = _with_machine(machine, _recorded(folder)[0])
-    outcomes = [cell_journal.read(cell) for cell in cells]
     record = page.StudyRecord(
         scale=plan.scale,
         command=plan.command,
@@ -175,8 +174,9 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         seeds=study.seed_counts(plan.scale, plan.seeds),
         date=date.today().isoformat(),
     )
-    text = markdown(page.write(study, cells, outcomes, record), f"{study.name}.svg")
-    picture = page.draw(study, outcomes, plan.scale)
+    found = page.results_of(study, [cell_journal.read(cell) for cell in cells], record)
+    text = markdown(page.write(found, cells, record), f"{study.name}.svg")
+    picture = page.draw(f"{label(study.name)}, {plan.scale}: {study.title}", found)
     for folder in (plan.out, *([plan.docs] if plan.docs else [])):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{study.name}.md").write_text(text, encoding="utf-8")

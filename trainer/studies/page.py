@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from trainer.metrics.charts import Panel, Series, document
+from trainer.metrics.charts import Panel, Points, Series, document
 from trainer.metrics.registry import spec_of
-from trainer.metrics.spec import Unit
-from trainer.studies.arm_curves import band, series
+from trainer.studies.arm_curves import ArmCurve, charts, evaluated
 from trainer.studies.catalogue import label
 from trainer.studies.cell_settings import environment_title
 from trainer.studies.document import Document, Piece
@@ -17,7 +15,7 @@ from trainer.studies.grid import Cell
 from trainer.studies.method import ArmConfig
 from trainer.studies.outcomes import Outcome
 from trainer.studies.results import RunRow, StudyResults
-from trainer.studies.study import SUCCESS, Arm, Scale, Study
+from trainer.studies.study import Scale, Study
 from trainer.studies.study_document import study_document
 
 
@@ -41,8 +39,9 @@ def results_of(study: Study, outcomes: Sequence[Outcome], record: StudyRecord) -
     return StudyResults(study, [RunRow(outcome) for outcome in outcomes], record.seeds, record.scale)
 
 
-def write(study: Study, cells: Sequence[Cell], outcomes: Sequence[Outcome], record: StudyRecord) -> Document:
+def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> Document:
     """The document of the study, with the command, the machine and the time of its run."""
+    study = results.plan
     facts = {
         "command": Piece("", code=record.command),
         "machine": Piece(record.machine),
@@ -53,7 +52,7 @@ def write(study: Study, cells: Sequence[Cell], outcomes: Sequence[Outcome], reco
     note = "Runs of other studies were timed in other sessions: do not compare their times." if record.reused else ""
     return study_document(
         f"{label(study.name)}: {study.title}",
-        results_of(study, outcomes, record),
+        results,
         _of_arms(cells),
         picture=f"{study.title}, curves of all arms",
         lead=["Bold lines are means over seeds, faint lines single seeds."] if max(record.seeds.values()) > 1 else [],
@@ -62,51 +61,26 @@ def write(study: Study, cells: Sequence[Cell], outcomes: Sequence[Outcome], reco
     )
 
 
-def draw(study: Study, outcomes: Sequence[Outcome], scale: Scale) -> str:
-    """The picture: one row per curve, one column per environment; two columns if there is only one.
-
-    Evaluations are the first row if an arm plays nothing while it trains, as imitation does.
-    """
-    panels = []
-    if any(not outcome.curves.get(SUCCESS) for outcome in outcomes):
-        panels += _row(study, outcomes, "success in evaluations", _evaluated, "share")
-    for metric in study.curves:
-        spec = spec_of(metric)
-        of_metric = partial(_recorded, metric)
-        panels += _row(study, outcomes, spec.title.lower(), of_metric, spec.unit)
-    title = f"{label(study.name)}, {scale}: {study.title}"
-    return document(title, panels, columns=max(2, len(study.environments)))
+def draw(title: str, results: StudyResults) -> str:
+    """The picture: one row per metric, one column per environment; two columns if there is only one."""
+    panels = [
+        Panel(chart.title, [_series(curve) for curve in chart.curves], spec_of(chart.metric).unit)
+        for chart in charts(results, _line_of)
+    ]
+    return document(title, panels, columns=max(2, len(results.plan.environments)))
 
 
-CurveOf = Callable[[Outcome], Mapping[int, float]]
-"""Values of a run by iteration."""
+def _line_of(row: RunRow, metric: str) -> Points:
+    outcome = row.outcome
+    if metric == evaluated(outcome.suite):
+        return [(result.iteration, result.success) for result in outcome.evaluations.get(outcome.suite, ())]
+    return sorted(outcome.curves.get(metric, {}).items())
 
 
-def _evaluated(outcome: Outcome) -> Mapping[int, float]:
-    return {evaluation.iteration: evaluation.success for evaluation in outcome.evaluations.get(outcome.suite, ())}
-
-
-def _recorded(metric: str, outcome: Outcome) -> Mapping[int, float]:
-    return outcome.curves.get(metric, {})
-
-
-def _row(study: Study, outcomes: Sequence[Outcome], title: str, curve_of: CurveOf, unit: Unit) -> list[Panel]:
-    """A panel for each environment."""
-    panels = []
-    for environment in study.environments:
-        series = [_series(arm, number, curve_of, environment, outcomes) for number, arm in enumerate(study.arms)]
-        named = f"{environment_title(environment)}: {title}"
-        panels.append(Panel(named, [line for line in series if line.points], unit))
-    return panels
-
-
-def _series(arm: Arm, number: int, curve_of: CurveOf, environment: str, outcomes: Iterable[Outcome]) -> Series:
+def _series(curve: ArmCurve) -> Series:
     """The mean of an arm; in place of its band, each of several runs as a faint line."""
-    curves = [curve_of(o) for o in outcomes if (o.environment, o.arm) == (environment, arm.name)]
-    lines = [[(float(at), value) for at, value in sorted(curve.items())] for curve in curves if curve]
-    mean = series(arm.title, number, band(lines, arm.stretch), "")
-    faint = [[(at * arm.stretch, value) for at, value in line] for line in lines] if len(lines) > 1 else []
-    return replace(mean, band=(), faint=faint)
+    faint = curve.runs if len(curve.runs) > 1 else ()
+    return replace(curve.series(""), colour=curve.arm.colour - 1, band=(), faint=faint)
 
 
 def _of_arms(cells: Sequence[Cell]) -> list[ArmConfig]:
