@@ -38,12 +38,12 @@ def results_of(study: Study, members: Sequence[StudyRun], address: Address = lam
     rows = [
         RunRow(
             outcome,
-            member.run_id,
-            member.run.state == Run.State.FINISHED,
-            formatting.STATES[member.run.shown_state],
-            member.run.iterations,
-            member.run.title,
-            address(member),
+            key=member.run_id,
+            complete=member.run.state == Run.State.FINISHED,
+            state=formatting.STATES[member.run.shown_state],
+            iterations=member.run.iterations,
+            title=member.run.title,
+            link=address(member),
         )
         for member, outcome in zip(members, read_outcomes(members, metrics), strict=True)
     ]

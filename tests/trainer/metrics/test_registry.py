@@ -110,3 +110,11 @@ def test_values_are_written_with_their_unit() -> None:
     assert spec_of("length/response").text(31.25) == "31.2 tokens"
     assert spec_of("reward/mean").text(-1.1) == "-1.100"
     assert spec_of("update/steps").text(4) == "4 steps"
+
+
+def test_readings_below_a_title_leave_its_unit_out_and_keep_small_values_apart_from_zero() -> None:
+    assert spec_of("success/rate").reading(0.625) == "62.5%"
+    assert spec_of("length/response").reading(31.25) == "31.2"
+    assert spec_of("reward/mean").reading(-1.1) == "−1.100"
+    assert spec_of("reward/mean").reading(-0.00002) == "−2.0e−05"
+    assert spec_of("success/rate").reading(0.00001) == "0.0%"
