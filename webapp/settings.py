@@ -80,7 +80,6 @@ INSTALLED_APPS = [
     "webapp.teams",
     "webapp.runs",
     "webapp.trajectories",
-    "webapp.alerts",
     "webapp.annotations",
     "webapp.saved_views",
     "webapp.notifications",

@@ -11,7 +11,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("webapp.operations.urls")),
     path("", include("webapp.pages.teams.urls")),
-    path("", include("webapp.alerts.urls")),
+    path("", include("webapp.notifications.urls")),
     path("api/", include("webapp.api.urls")),
     path("", include("webapp.pages.models.urls")),
     path("", include("webapp.pages.runs.urls")),

@@ -46,10 +46,10 @@ def build() -> Site:
     from tests.webapp.full_site_fixture import create_full_site
     from tests.webapp.page_requests import play
     from trainer.config.run import RunConfig
-    from webapp.alerts.actions import do_create_rule
-    from webapp.alerts.models import Rule
     from webapp.annotations.actions import do_comment, do_tag
     from webapp.core.publisher import publisher
+    from webapp.notifications.models import Rule
+    from webapp.notifications.rule_actions import do_create_rule
     from webapp.runs.models import Run
     from webapp.teams.actions import do_create_team, do_create_token, do_create_user, do_set_role
     from webapp.teams.models import Membership

@@ -14,11 +14,10 @@ from django.utils import timezone
 from tests.webapp.conftest import People
 from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
-from webapp.alerts.actions import do_create_rule, do_test_rule
-from webapp.alerts.models import AlertAddress, Rule
 from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.annotations.models import Mention
-from webapp.notifications.models import Notification
+from webapp.notifications.models import AlertAddress, Notification, Rule
+from webapp.notifications.rule_actions import do_create_rule, do_test_rule
 from webapp.reports.actions import do_create_report
 from webapp.runs.models import Run, StoredModel, Worker
 from webapp.saved_views.actions import do_save_view

@@ -1,1 +1,1 @@
-"""Notifications of users inside the site: followed runs, comments, alerts; the inbox that lists them with mentions."""
+"""Notifications: alert rules, follows and mentions; the inbox of each user, and the outbox of mails and webhooks."""

@@ -7,7 +7,7 @@ from pytest_django import Settings
 
 from tests.webapp.api.api_clients import Callers, problem
 from tests.webapp.conftest import People
-from webapp.alerts.models import Delivery, Rule
+from webapp.notifications.models import Delivery, Rule
 from webapp.runs.models import Run
 
 NEW = {"name": "Failures", "events": ["failed", "trapped"]}

@@ -20,11 +20,11 @@ from tests.webapp.conftest import People
 from tests.webapp.observed_images import image_file, observe
 from tests.webapp.page_requests import play
 from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
-from webapp.alerts.actions import do_create_rule
-from webapp.alerts.models import Delivery, Rule
 from webapp.annotations.actions import do_comment
 from webapp.annotations.models import Comment, Star, Tagging
 from webapp.api.root import api
+from webapp.notifications.models import Delivery, Rule
+from webapp.notifications.rule_actions import do_create_rule
 from webapp.reports.actions import do_create_report
 from webapp.runs.models import GeneralizationMatrix, Run, StoredModel, Worker
 from webapp.studies.actions import do_create_study

@@ -23,10 +23,10 @@ from tests.webapp.api.api_clients import program
 from tests.webapp.conftest import People
 from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
-from webapp.alerts.actions import do_create_rule
-from webapp.alerts.models import Rule
 from webapp.annotations.actions import do_comment
 from webapp.api.root import api
+from webapp.notifications.models import Rule
+from webapp.notifications.rule_actions import do_create_rule
 from webapp.reports.actions import do_create_report
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study

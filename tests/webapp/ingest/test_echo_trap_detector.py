@@ -17,25 +17,24 @@ from django.utils import timezone
 import echoscope
 from tests.tiers import nightly_but
 from tests.webapp import journal_builder
-from tests.webapp.alerts.conftest import Make, make_rule
 from tests.webapp.api.api_clients import Callers, callers
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.javascript import evaluate
+from tests.webapp.notifications.conftest import Make, make_rule
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.backtest import backtest, read_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal import events as journal
 from trainer.metrics.trap_signals import SIGNALS
-from webapp.alerts.actions import do_detect_alerts
-from webapp.alerts.models import Delivery, Rule
 from webapp.ingest import echo_trap_detector
 from webapp.ingest.echo_trap_detector import do_judge_earlier_runs
 from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
-from webapp.notifications.models import Notification
+from webapp.notifications.models import Delivery, Notification, Rule
+from webapp.notifications.rule_actions import do_detect_alerts
 from webapp.notifications.run_events import do_detect
 from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run

@@ -12,13 +12,12 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
-from webapp.alerts.actions import do_create_rule, do_detect_alerts, do_test_rule
-from webapp.alerts.delivery import deliver
-from webapp.alerts.models import Delivery, Rule
 from webapp.annotations.actions import do_comment, do_delete_comment
 from webapp.notifications.actions import do_follow, do_set_preferences, is_following
+from webapp.notifications.delivery import deliver
 from webapp.notifications.inbox import entries, unread_count
-from webapp.notifications.models import Notification
+from webapp.notifications.models import Delivery, Notification, Rule
+from webapp.notifications.rule_actions import do_create_rule, do_detect_alerts, do_test_rule
 from webapp.notifications.run_events import NotificationDetector, do_detect
 from webapp.runs.models import Alarm, Run
 from webapp.teams.models import Membership, User

@@ -12,12 +12,16 @@ from django.utils import timezone
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
 from tests.webapp.teams.members import add_member, browser_of
-from webapp.alerts.actions import do_create_rule, do_delete_rule, do_switch_off_ownerless_rules, do_test_rule
-from webapp.alerts.models import Delivery, Rule
 from webapp.annotations.actions import do_comment
 from webapp.annotations.models import Comment, Mention
 from webapp.core.soft_delete import UNDO_TIME, do_purge
-from webapp.notifications.models import Notification
+from webapp.notifications.models import Delivery, Notification, Rule
+from webapp.notifications.rule_actions import (
+    do_create_rule,
+    do_delete_rule,
+    do_switch_off_ownerless_rules,
+    do_test_rule,
+)
 from webapp.runs.models import Run
 from webapp.saved_views.actions import do_save_view
 from webapp.saved_views.models import SavedView

@@ -30,7 +30,7 @@ from pydantic import ValidationError
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, CONFIG_FILE, JOURNAL_FILE
-from webapp.alerts.models import Rule
+from webapp.notifications.models import Rule
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.services.backup.archive import ArchiveManifest, ArchiveReader, BackupError
@@ -52,6 +52,11 @@ _NEEDED = {
 _MIGRATIONS = "django_migrations"
 _DROPPED = {"reports_report": {"archived_at"}, "teams_removal": {"kind", "subject", "data"}}
 """Columns of the preview that this version has no use for, by table."""
+_MOVED = {
+    f"alerts_{name}": f"notifications_{name}"
+    for name in ("alertaddress", "delivery", "deliveryattempt", "rule", "stalledrun")
+}
+"""Table of the preview → table of this version."""
 _SECRET = "echosec_"
 _STARTED = b'"type":"run_started"'
 _RENAMED = {
@@ -138,13 +143,14 @@ def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
     for column in archive.manifest.preview["database"]["schema"]["columns"]:
         if not column["generated"] and column["table"] != _MIGRATIONS:
             former.setdefault(column["table"], {})[column["name"]] = column["type"]
-    for table, types in former.items():
+    for former_table, types in former.items():
+        table = current_table(former_table)
         fields = {field.column: field for field in models[table]._meta.local_fields} if table in models else {}
         if missing := types.keys() - fields.keys() - _DROPPED.get(table, set()):
             raise BackupError(f"This version has no {table} with {', '.join(sorted(missing))}: nothing was restored.")
         definitions = (sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items())
         cursor.execute(sql.SQL("CREATE TEMPORARY TABLE former ({})").format(sql.SQL(", ").join(definitions)))
-        with cursor.copy("COPY former FROM STDIN") as copy, archive.open(f"tables/{table}") as rows:
+        with cursor.copy("COPY former FROM STDIN") as copy, archive.open(f"tables/{former_table}") as rows:
             shutil.copyfileobj(rows, copy)
         kept = [name for name in types if name in fields]
         added = {
@@ -158,9 +164,14 @@ def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
             sql.SQL(", ").join([*map(sql.Identifier, kept), *map(sql.Literal, added.values())]),
         )
         cursor.execute(statement)
-        if cursor.rowcount != (expected := archive.manifest.preview["rows"][table]):
+        if cursor.rowcount != (expected := archive.manifest.preview["rows"][former_table]):
             raise BackupError(f"{cursor.rowcount} rows of {table} arrived instead of {expected}: nothing was restored.")
         cursor.execute("DROP TABLE former")
+
+
+def current_table(table: str) -> str:
+    """Name of a table of the preview in this version."""
+    return _MOVED.get(table, table)
 
 
 def _models() -> dict[str, Any]:

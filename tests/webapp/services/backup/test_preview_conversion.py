@@ -24,8 +24,8 @@ from trainer.journal import reader
 from trainer.journal.events import RunStarted
 from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from trainer.loops.stages import checkpoints
-from webapp.alerts.models import Rule
 from webapp.ingest.tailer import JournalTailer
+from webapp.notifications.models import Rule
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.services.backup import preview_conversion
@@ -78,7 +78,7 @@ def test_no_row_is_lost(moved: Moved) -> None:
     kept = moved.restored.manifest.preview["rows"]
     assert min(kept[table] for table in ("trajectories_turn", "annotations_comment", "reports_report")) > 0
     with psycopg.connect(moved.url) as connection:
-        found = {table: _count(connection, table) for table in kept}
+        found = {table: _count(connection, preview_conversion.current_table(table)) for table in kept}
     assert {table: rows for table, rows in found.items() if rows != kept[table]}.keys() <= GROWING
     assert found["auth_permission"] > kept["auth_permission"]
     newest = User.objects.latest("pk")

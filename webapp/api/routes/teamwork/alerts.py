@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Path, Router, Status
 
-from webapp.alerts import actions
-from webapp.alerts.forms import RuleForm, form_values
-from webapp.alerts.mail_addresses import ConfirmationNotSent, do_send_confirmations, unconfirmed_addresses
-from webapp.alerts.models import Delivery, Rule
 from webapp.api.auth import Caller, caller
 from webapp.api.errors import Problem, invalid, refused
 from webapp.api.schemas.alert_schemas import AlertRuleDetail, AlertRuleOut, DeliveryOut, NewRule, RulePatch
 from webapp.api.schemas.shared_schemas import Slug
 from webapp.core.quotas import QuotaExceeded
+from webapp.notifications import rule_actions
+from webapp.notifications.forms import RuleForm, form_values
+from webapp.notifications.mail_addresses import ConfirmationNotSent, do_send_confirmations, unconfirmed_addresses
+from webapp.notifications.models import Delivery, Rule
 from webapp.teams.access import require_writer
 from webapp.teams.daily_use import Kind, do_count_use
 from webapp.teams.models import Team
@@ -43,7 +43,7 @@ def create_alert(request: HttpRequest, payload: NewRule) -> Status[AlertRuleDeta
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     settings = _settings(requester, team, payload.model_dump(mode="json", exclude={"team"}), None)
-    rule = actions.do_create_rule(team, requester.user, **settings)
+    rule = rule_actions.do_create_rule(team, requester.user, **settings)
     return Status(201, _saved(requester, rule, secret=rule.channel == Rule.Channel.WEBHOOK))
 
 
@@ -70,10 +70,10 @@ def update_alert(request: HttpRequest, slug: RuleSlug, payload: RulePatch) -> Al
     secret = False
     if changes:
         was_webhook = rule.channel == Rule.Channel.WEBHOOK
-        actions.do_change_rule(rule, requester.user, **_settings(requester, rule.team, changes, rule))
+        rule_actions.do_change_rule(rule, requester.user, **_settings(requester, rule.team, changes, rule))
         secret = rule.channel == Rule.Channel.WEBHOOK and not was_webhook
     if enabled is not None:
-        rule = actions.do_switch_rule(rule, enabled, requester.user)
+        rule = rule_actions.do_switch_rule(rule, enabled, requester.user)
     return _saved(requester, rule, secret=secret) if changes else _detail(rule)
 
 
@@ -81,7 +81,7 @@ def update_alert(request: HttpRequest, slug: RuleSlug, payload: RulePatch) -> Al
 def delete_alert(request: HttpRequest, slug: RuleSlug) -> Status[None]:
     """With its log of deliveries."""
     requester = caller(request)
-    actions.do_delete_rule(_rule_to_change(requester, slug), requester.user)
+    rule_actions.do_delete_rule(_rule_to_change(requester, slug), requester.user)
     return Status(204, None)
 
 
@@ -107,7 +107,7 @@ def test_alert(request: HttpRequest, slug: RuleSlug) -> Status[DeliveryOut]:
     requester = caller(request)
     rule = _rule_to_change(requester, slug)
     do_count_use(Kind.TEST_ALERTS, requester.user, "You have sent too many test alerts today.")
-    return Status(201, _delivery(actions.do_test_rule(rule)))
+    return Status(201, _delivery(rule_actions.do_test_rule(rule)))
 
 
 @router.post(
@@ -120,8 +120,8 @@ def rotate_alert_secret(request: HttpRequest, slug: RuleSlug) -> AlertRuleDetail
     """The answer has the new secret. The old one also signs for 24 hours; 409 if the rule has no webhook."""
     rule = _webhook_to_change(caller(request), slug)
     try:
-        rule = actions.do_rotate_secret(rule)
-    except actions.RuleRefused as refusal:
+        rule = rule_actions.do_rotate_secret(rule)
+    except rule_actions.RuleRefused as refusal:
         raise Problem(409, str(refusal)) from refusal
     detail = _detail(rule)
     detail.secret = rule.secret
@@ -136,7 +136,7 @@ def rotate_alert_secret(request: HttpRequest, slug: RuleSlug) -> AlertRuleDetail
 )
 def end_former_alert_secrets(request: HttpRequest, slug: RuleSlug) -> AlertRuleDetail:
     """Alerts are signed with the present secret only from now on. 409 if the rule has no webhook."""
-    return _detail(actions.do_end_former_secrets(_webhook_to_change(caller(request), slug)))
+    return _detail(rule_actions.do_end_former_secrets(_webhook_to_change(caller(request), slug)))
 
 
 def _webhook_to_change(requester: Caller, slug: str) -> Rule:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from tests.webapp.alerts.receiver import Receiver, listening
-from webapp.alerts import webhooks
-from webapp.alerts.webhooks import WebhookRefused, check_port, check_url, is_public, post
+from tests.webapp.notifications.receiver import Receiver, listening
+from webapp.notifications import webhooks
+from webapp.notifications.webhooks import WebhookRefused, check_port, check_url, is_public, post
 
 
 @pytest.mark.parametrize(

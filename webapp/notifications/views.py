@@ -14,19 +14,19 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from webapp.alerts import actions
-from webapp.alerts.access import get_delivery, get_own_rule, get_rule
-from webapp.alerts.forms import RuleForm
-from webapp.alerts.mail_addresses import (
+from webapp.core.mail import mail_is_configured
+from webapp.core.quotas import QuotaExceeded
+from webapp.notifications import rule_actions
+from webapp.notifications.access import get_delivery, get_own_rule, get_rule
+from webapp.notifications.forms import RuleForm
+from webapp.notifications.mail_addresses import (
     ConfirmationNotSent,
     do_confirm_address,
     do_send_confirmations,
     unconfirmed_addresses,
 )
-from webapp.alerts.messages import TITLES, in_order
-from webapp.alerts.models import AlertAddress, Delivery, DeliveryAttempt, Rule
-from webapp.core.mail import mail_is_configured
-from webapp.core.quotas import QuotaExceeded
+from webapp.notifications.messages import TITLES, in_order
+from webapp.notifications.models import AlertAddress, Delivery, DeliveryAttempt, Rule
 from webapp.runs.models import Run
 from webapp.teams.access import may_write, team_to_write_in, writable_teams
 from webapp.teams.daily_use import Kind, do_count_use
@@ -77,7 +77,7 @@ def alert_new(request: HttpRequest) -> HttpResponse:
         channel=request.GET.get("channel", ""),
     )
     if request.method == "POST" and form.is_valid():
-        rule = actions.do_create_rule(team, _user(request), **form.settings())
+        rule = rule_actions.do_create_rule(team, _user(request), **form.settings())
         _show_secret_once(request, rule)
         _confirm_addresses(request, rule)
         messages.success(request, "Rule created. Send a test to check that alerts arrive.")
@@ -94,7 +94,7 @@ def alert_edit(request: HttpRequest, slug: str) -> HttpResponse:
     form = RuleForm(request.POST or None, team=rule.team, user=_user(request), rule=rule)
     if request.method == "POST" and form.is_valid():
         was_webhook = rule.channel == Rule.Channel.WEBHOOK
-        actions.do_change_rule(rule, _user(request), **form.settings())
+        rule_actions.do_change_rule(rule, _user(request), **form.settings())
         _confirm_addresses(request, rule)
         if not was_webhook:
             _show_secret_once(request, rule)
@@ -154,7 +154,7 @@ def alert_test(request: HttpRequest, slug: str) -> HttpResponse:
     rule = get_own_rule(request.user, slug)
     try:
         _count_test(request)
-        actions.do_test_rule(rule)
+        rule_actions.do_test_rule(rule)
     except QuotaExceeded as refusal:
         messages.warning(request, f"No test was sent. {refusal}")
     return redirect("alert", slug)
@@ -164,7 +164,7 @@ def alert_test(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
     """`on=1` switches it on, anything else off."""
-    actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1", _user(request))
+    rule_actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1", _user(request))
     return redirect("alert", slug)
 
 
@@ -173,9 +173,9 @@ def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
 def alert_secret(request: HttpRequest, slug: str) -> HttpResponse:
     """Replace the signing key."""
     try:
-        _show_secret_once(request, actions.do_rotate_secret(get_own_rule(request.user, slug)))
+        _show_secret_once(request, rule_actions.do_rotate_secret(get_own_rule(request.user, slug)))
         messages.success(request, "New secret made. The old one also signs for another 24 hours.")
-    except actions.RuleRefused as refusal:
+    except rule_actions.RuleRefused as refusal:
         messages.warning(request, str(refusal))
     return redirect("alert", slug)
 
@@ -184,7 +184,7 @@ def alert_secret(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def alert_former_secrets(request: HttpRequest, slug: str) -> HttpResponse:
     """Stop signing with replaced keys."""
-    actions.do_end_former_secrets(get_own_rule(request.user, slug))
+    rule_actions.do_end_former_secrets(get_own_rule(request.user, slug))
     messages.success(request, "The old secret is invalid from now on.")
     return redirect("alert", slug)
 
@@ -194,7 +194,7 @@ def alert_former_secrets(request: HttpRequest, slug: str) -> HttpResponse:
 def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete the rule with its log."""
     rule = get_own_rule(request.user, slug)
-    offer_undo(request, f"Rule “{rule.name}” deleted.", actions.do_delete_rule(rule, _user(request)))
+    offer_undo(request, f"Rule “{rule.name}” deleted.", rule_actions.do_delete_rule(rule, _user(request)))
     return redirect("alerts")
 
 
@@ -226,9 +226,9 @@ def delivery_again(request: HttpRequest, slug: str, delivery_slug: str) -> HttpR
     try:
         if record.event == "test":
             _count_test(request)
-        actions.do_redeliver(record)
+        rule_actions.do_redeliver(record)
         messages.success(request, "The alert is being sent again, under the same id.")
-    except (actions.RuleRefused, QuotaExceeded) as refusal:
+    except (rule_actions.RuleRefused, QuotaExceeded) as refusal:
         messages.warning(request, str(refusal))
     return redirect("delivery", slug, delivery_slug)
 

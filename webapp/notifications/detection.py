@@ -12,8 +12,8 @@ from typing import Any
 
 from django.db.models import FloatField, OuterRef, QuerySet, Subquery
 
-from webapp.alerts.models import Rule, StalledRun
 from webapp.core import formatting
+from webapp.notifications.models import Rule, StalledRun
 from webapp.runs.models import Alarm, Evaluation, Run, RunQuerySet
 
 Event = Rule.Event

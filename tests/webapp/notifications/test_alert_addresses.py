@@ -12,14 +12,14 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.webapp.alerts.conftest import Make, confirm
-from tests.webapp.alerts.test_alert_views import ANSWERS
 from tests.webapp.conftest import People
+from tests.webapp.notifications.conftest import Make, confirm
+from tests.webapp.notifications.test_alert_views import ANSWERS
 from tests.webapp.page_requests import Visitors, who
-from webapp.alerts.actions import do_test_rule
-from webapp.alerts.delivery import deliver
-from webapp.alerts.mail_addresses import allowed_addresses
-from webapp.alerts.models import AlertAddress, Delivery, Rule
+from webapp.notifications.delivery import deliver
+from webapp.notifications.mail_addresses import allowed_addresses
+from webapp.notifications.models import AlertAddress, Delivery, Rule
+from webapp.notifications.rule_actions import do_test_rule
 from webapp.teams.models import DailyUse, Team, User
 
 pytestmark = pytest.mark.django_db

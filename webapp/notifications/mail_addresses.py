@@ -11,9 +11,9 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.alerts.models import AlertAddress, Rule
 from webapp.core.mail import absolute, mail_is_configured
 from webapp.core.names import without_links
+from webapp.notifications.models import AlertAddress, Rule
 from webapp.teams.daily_use import Kind, do_count_use
 from webapp.teams.models import Membership, User
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.http import Http404
 
-from webapp.alerts.models import Delivery, Rule
+from webapp.notifications.models import Delivery, Rule
 from webapp.teams.access import require_writer
 from webapp.teams.models import User
 

@@ -9,14 +9,14 @@ import pytest
 from django.utils import timezone
 
 from tests.webapp import journal_builder, recorded_journal
-from tests.webapp.alerts.conftest import Make
 from tests.webapp.conftest import People
+from tests.webapp.notifications.conftest import Make
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
-from webapp.alerts.actions import do_detect_alerts, do_switch_rule
-from webapp.alerts.delivery import Detector
-from webapp.alerts.models import Delivery, Rule, StalledRun
 from webapp.ingest.tailer import JournalTailer
+from webapp.notifications.delivery import Detector
+from webapp.notifications.models import Delivery, Rule, StalledRun
+from webapp.notifications.rule_actions import do_detect_alerts, do_switch_rule
 from webapp.runs.actions import do_release_run, do_request
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.teams.models import Membership

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from webapp.alerts.signatures import new_secret, standard_headers
+from webapp.notifications.signatures import new_secret, standard_headers
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = b'{"test": 2432232314}'

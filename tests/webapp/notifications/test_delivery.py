@@ -16,10 +16,13 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.webapp.alerts.conftest import Make
-from tests.webapp.alerts.receiver import Receiver
-from webapp.alerts import actions, webhooks
-from webapp.alerts.actions import (
+from tests.webapp.notifications.conftest import Make
+from tests.webapp.notifications.receiver import Receiver
+from webapp.core.scheduler import Job, Scheduler
+from webapp.notifications import rule_actions, webhooks
+from webapp.notifications.delivery import Detector, deliver_due
+from webapp.notifications.models import Delivery, DeliveryAttempt, Rule
+from webapp.notifications.rule_actions import (
     do_detect_alerts,
     do_end_former_secrets,
     do_redeliver,
@@ -27,10 +30,7 @@ from webapp.alerts.actions import (
     do_switch_rule,
     do_test_rule,
 )
-from webapp.alerts.delivery import Detector, deliver_due
-from webapp.alerts.models import Delivery, DeliveryAttempt, Rule
-from webapp.alerts.signatures import new_secret
-from webapp.core.scheduler import Job, Scheduler
+from webapp.notifications.signatures import new_secret
 from webapp.runs.models import Alarm, Run
 from webapp.settings import ROOT
 
@@ -127,7 +127,7 @@ def test_a_secret_is_replaced_at_most_four_times_a_day(make_rule: Make) -> None:
     rule = make_rule(channel=Channel.WEBHOOK, url=HOOK, addresses=[])
     for _ in range(4):
         rule = do_rotate_secret(rule)
-    with pytest.raises(actions.RuleRefused, match="Invalidate the old ones first"):
+    with pytest.raises(rule_actions.RuleRefused, match="Invalidate the old ones first"):
         do_rotate_secret(rule)
     rule = do_rotate_secret(do_end_former_secrets(rule))
     assert len(rule.signing_secrets(timezone.now())) == 2
@@ -192,10 +192,10 @@ def test_a_delivery_of_a_dead_sender_is_taken_over(run: Run, make_rule: Make, re
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     delivery = notice(run)
     now = timezone.now()
-    assert actions.do_claim_delivery(delivery.pk, now) is not None
-    assert actions.do_claim_delivery(delivery.pk, now) is None
+    assert rule_actions.do_claim_delivery(delivery.pk, now) is not None
+    assert rule_actions.do_claim_delivery(delivery.pk, now) is None
     assert deliver_due() == 0
-    after = actions.do_claim_delivery(delivery.pk, now + actions.LEASE)
+    after = rule_actions.do_claim_delivery(delivery.pk, now + rule_actions.LEASE)
     assert after is not None
     assert after.tries == 2
 
@@ -249,7 +249,7 @@ class Refusing:
 
 
 def test_the_reply_of_the_mail_server_is_in_the_log(run: Run, make_rule: Make, settings: Settings) -> None:
-    settings.EMAIL_BACKEND = "tests.webapp.alerts.test_delivery.Refusing"
+    settings.EMAIL_BACKEND = "tests.webapp.notifications.test_delivery.Refusing"
     make_rule(events=[Event.WATCH])
     delivery = notice(run)
     deliver_due()
@@ -259,7 +259,7 @@ def test_the_reply_of_the_mail_server_is_in_the_log(run: Run, make_rule: Make, s
 def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, receiver: Receiver) -> None:
     receiver.statuses, receiver.body = [410], b"this hook is gone"
     rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
-    for number in range(1, actions.MAX_FAILED_DELIVERIES + 2):
+    for number in range(1, rule_actions.MAX_FAILED_DELIVERIES + 2):
         notice(run, number)
     while Rule.objects.get().enabled:
         make_due()
@@ -269,7 +269,7 @@ def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, r
     assert not Delivery.objects.filter(state=State.PENDING).exists()
     raise_alarm(run, 99)
     assert do_detect_alerts(timezone.now()) == 0
-    with pytest.raises(actions.RuleRefused, match="switched off"):
+    with pytest.raises(rule_actions.RuleRefused, match="switched off"):
         do_redeliver(Delivery.objects.earliest("pk"))
     do_switch_rule(rule, True)
     receiver.statuses = [200]
@@ -283,7 +283,7 @@ def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, r
 
 def test_a_success_resets_the_failure_count(run: Run, make_rule: Make, receiver: Receiver) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
-    Rule.objects.update(failures=actions.MAX_FAILED_DELIVERIES - 1)
+    Rule.objects.update(failures=rule_actions.MAX_FAILED_DELIVERIES - 1)
     notice(run)
     deliver_due()
     assert Rule.objects.get().failures == 0

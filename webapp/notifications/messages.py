@@ -8,10 +8,10 @@ from typing import Any
 
 from django.urls import reverse
 
-from webapp.alerts.detection import AlertEvent
-from webapp.alerts.models import Delivery, Rule
 from webapp.core.mail import absolute
 from webapp.core.names import without_links
+from webapp.notifications.detection import AlertEvent
+from webapp.notifications.models import Delivery, Rule
 
 VERSION = 1
 ORDER = (

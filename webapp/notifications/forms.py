@@ -10,9 +10,9 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 import envs
-from webapp.alerts.models import Rule
-from webapp.alerts.webhooks import WebhookRefused, check_port, check_url
 from webapp.core.mail import mail_is_configured
+from webapp.notifications.models import Rule
+from webapp.notifications.webhooks import WebhookRefused, check_port, check_url
 from webapp.runs.models import Evaluation, Run
 from webapp.teams.models import Team, User
 

@@ -10,13 +10,13 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from tests.webapp.alerts.conftest import Make
-from tests.webapp.alerts.receiver import Receiver
 from tests.webapp.fragments import contains
+from tests.webapp.notifications.conftest import Make
+from tests.webapp.notifications.receiver import Receiver
 from tests.webapp.page_requests import Visitors, who
-from webapp.alerts.actions import do_detect_alerts, do_test_rule
-from webapp.alerts.delivery import deliver_due
-from webapp.alerts.models import Delivery, Rule
+from webapp.notifications.delivery import deliver_due
+from webapp.notifications.models import Delivery, Rule
+from webapp.notifications.rule_actions import do_detect_alerts, do_test_rule
 from webapp.runs.models import Alarm, Run
 
 pytestmark = pytest.mark.django_db

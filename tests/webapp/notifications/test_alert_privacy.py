@@ -9,12 +9,14 @@ from django.core import mail
 from django.test import Client
 from django.utils import timezone
 
-from tests.webapp.alerts.conftest import Make
-from tests.webapp.alerts.receiver import Receiver
 from tests.webapp.conftest import People
+from tests.webapp.notifications.conftest import Make
+from tests.webapp.notifications.receiver import Receiver
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.teams.members import add_member, browser_of
-from webapp.alerts.actions import (
+from webapp.notifications.delivery import deliver, may_report
+from webapp.notifications.models import AlertAddress, Delivery, Rule
+from webapp.notifications.rule_actions import (
     MAX_FAILED_DELIVERIES,
     do_claim_delivery,
     do_detect_alerts,
@@ -23,8 +25,6 @@ from webapp.alerts.actions import (
     do_switch_rule,
     do_test_rule,
 )
-from webapp.alerts.delivery import deliver, may_report
-from webapp.alerts.models import AlertAddress, Delivery, Rule
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.teams.actions import do_remove_member
 from webapp.teams.models import Membership, User

@@ -12,14 +12,14 @@ from django.dispatch import receiver
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.alerts import messages
-from webapp.alerts.detection import AlertEvent, alert_events, matches
-from webapp.alerts.mail_addresses import notify_admins
-from webapp.alerts.models import Delivery, DeliveryAttempt, Rule, StalledRun
-from webapp.alerts.signatures import new_secret
-from webapp.alerts.webhooks import WebhookResponse
 from webapp.core import ids
 from webapp.core.names import one_line
+from webapp.notifications import messages
+from webapp.notifications.detection import AlertEvent, alert_events, matches
+from webapp.notifications.mail_addresses import notify_admins
+from webapp.notifications.models import Delivery, DeliveryAttempt, Rule, StalledRun
+from webapp.notifications.signatures import new_secret
+from webapp.notifications.webhooks import WebhookResponse
 from webapp.runs.models import Run
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Membership, Removal, Team, User

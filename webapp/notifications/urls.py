@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.alerts import views
+from webapp.notifications import views
 
 urlpatterns = [
     path("alerts", views.alerts, name="alerts"),

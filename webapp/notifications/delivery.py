@@ -12,15 +12,14 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.alerts import actions, messages
-from webapp.alerts.mail_addresses import allowed_addresses
-from webapp.alerts.models import Delivery, Rule
-from webapp.alerts.signatures import standard_headers
-from webapp.alerts.webhooks import WebhookResponse, post
 from webapp.core import formatting
 from webapp.core.mail import mail_is_configured
+from webapp.notifications import messages, rule_actions
 from webapp.notifications.actions import do_alert_team
-from webapp.notifications.models import Notification
+from webapp.notifications.mail_addresses import allowed_addresses
+from webapp.notifications.models import Delivery, Notification, Rule
+from webapp.notifications.signatures import standard_headers
+from webapp.notifications.webhooks import WebhookResponse, post
 from webapp.runs.models import Run
 
 BATCH_SIZE = 4
@@ -41,9 +40,9 @@ class Detector:
     def detect(self) -> None:
         full = time.monotonic() - self._last_full >= FULL_DETECTION_INTERVAL
         now = timezone.now()
-        actions.do_detect_alerts(now, actions.LOOK_BACK if full else RECENT)
+        rule_actions.do_detect_alerts(now, rule_actions.LOOK_BACK if full else RECENT)
         if full:
-            actions.do_forget_deliveries(now)
+            rule_actions.do_forget_deliveries(now)
             self._last_full = time.monotonic()
 
 
@@ -64,11 +63,11 @@ def _serve(delivery_ids: list[int]) -> int:
     attempts = 0
     try:
         for delivery_id in delivery_ids[:MAX_PER_RULE]:
-            delivery = actions.do_claim_delivery(delivery_id, timezone.now())
+            delivery = rule_actions.do_claim_delivery(delivery_id, timezone.now())
             if delivery is None:
                 continue
             outcome = deliver(delivery)
-            actions.do_finish_delivery_attempt(delivery, outcome, timezone.now())
+            rule_actions.do_finish_delivery_attempt(delivery, outcome, timezone.now())
             attempts += 1
             if not outcome.ok and not outcome.held:
                 break

@@ -1,1 +1,0 @@
-"""Alert rules of teams, and their deliveries."""
