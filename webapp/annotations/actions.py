@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import F
-from django.dispatch import receiver
+from django.dispatch import Signal, receiver
 from django.utils import timezone
 
 from webapp.annotations.markup import mentioned_names, normal_tag
@@ -29,6 +28,8 @@ from webapp.teams.removals import UNREADABLE, do_remove, restored
 from webapp.trajectories.models import Trajectory
 
 MAX_TAGS = 20
+mentioned = Signal()
+"""Sent with the new `mentions` of a comment, in the transaction that stores them."""
 
 
 class AnnotationRefused(ValueError):
@@ -121,11 +122,11 @@ def _show_again(rows: list[Comment], user: User, **kwargs: Any) -> None:
 
 
 def do_read_mentions(user: User, slug: str | None = None) -> int:
-    """Mark one mention of the user as read, or all. Returns how many were unread. Cancels their e-mails."""
+    """Mark one mention of the user as read, or all. Returns how many were unread."""
     unread = Mention.objects.filter(user=user, read_at__isnull=True)
     if slug is not None:
         unread = unread.filter(slug=slug)
-    count = unread.update(read_at=timezone.now(), mail_at=None)
+    count = unread.update(read_at=timezone.now())
     transaction.on_commit(lambda: notify_inbox({user.pk}))
     return count
 
@@ -133,19 +134,6 @@ def do_read_mentions(user: User, slug: str | None = None) -> int:
 def do_set_mention_mail(user: User, mail: bool) -> None:
     """Switch e-mails about mentions on or off."""
     MailPreference.objects.update_or_create(user=user, defaults={"mail": mail})
-    if not mail:
-        Mention.objects.filter(user=user, mail_at__isnull=False).update(mail_at=None)
-
-
-def do_claim_mail(mention: Mention, now: datetime, timeout: timedelta) -> bool:
-    """Claim a due e-mail for `timeout`. Of two concurrent callers, one gets it."""
-    due = Mention.objects.filter(pk=mention.pk, mail_at=mention.mail_at, mail_at__lte=now)
-    return bool(due.update(mail_at=now + timeout, mail_tries=F("mail_tries") + 1))
-
-
-def do_finish_mail(mention: Mention) -> None:
-    """Record that the e-mail was sent or given up."""
-    Mention.objects.filter(pk=mention.pk).update(mail_at=None)
 
 
 def _cleaned(text: str) -> str:
@@ -173,15 +161,9 @@ def _update_mentions(comment: Comment) -> None:
         if Trajectory.objects.visible_to(user).filter(pk=comment.trajectory_id).exists()
     ]
     comment.mentions.exclude(user__in=readers).delete()
-    without_mail = set(MailPreference.objects.filter(user__in=readers, mail=False).values_list("user_id", flat=True))
-    now = timezone.now()
-    Mention.objects.bulk_create(
-        (
-            Mention(comment=comment, user=user, mail_at=now if user.email and user.pk not in without_mail else None)
-            for user in readers
-        ),
-        ignore_conflicts=True,
-    )
+    known = list(comment.mentions.values_list("pk", flat=True))
+    Mention.objects.bulk_create((Mention(comment=comment, user=user) for user in readers), ignore_conflicts=True)
+    mentioned.send(Comment, mentions=list(comment.mentions.exclude(pk__in=known).select_related("user")))
     transaction.on_commit(lambda: notify_inbox(user.pk for user in readers))
 
 

@@ -131,8 +131,6 @@ class Mention(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="mentions")
     created_at = models.DateTimeField(auto_now_add=True)
     read_at = models.DateTimeField(null=True, blank=True)
-    mail_at = models.DateTimeField(null=True, blank=True, help_text="Next attempt of the e-mail; empty = none is due.")
-    mail_tries = models.PositiveIntegerField(default=0)
 
     objects = MentionQuerySet.as_manager()
 
@@ -140,7 +138,6 @@ class Mention(models.Model):
         constraints = [models.UniqueConstraint(fields=["user", "comment"], name="one_mention_per_person")]
         indexes = [
             models.Index(fields=["user"], name="mention_unread", condition=models.Q(read_at__isnull=True)),
-            models.Index(fields=["mail_at"], name="mention_mail", condition=models.Q(mail_at__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Subquery
+from django.dispatch import receiver
 from django.utils import timezone
 
-from webapp.annotations.actions import do_read_mentions
+from webapp.annotations.actions import do_read_mentions, mentioned
+from webapp.annotations.models import Mention
+from webapp.core.mail import mail_is_configured
 from webapp.core.publisher import notify_inbox
-from webapp.notifications.models import Follow, Notification, NotificationPreference
+from webapp.notifications.models import Delivery, Follow, Notification, NotificationPreference
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, User
 
@@ -102,3 +106,14 @@ def readers_of(run: Run) -> set[int]:
 def do_forget_notifications(now: datetime) -> int:
     """Delete old notifications. Returns their number."""
     return Notification.objects.filter(created_at__lt=now - KEEP_NOTIFICATIONS).delete()[0]
+
+
+@receiver(mentioned)
+def _mail_mentions(mentions: list[Mention], **kwargs: Any) -> None:
+    """Queue the e-mails about new mentions."""
+    if not mail_is_configured():
+        return
+    wanted = [mention for mention in mentions if mention.user.email]
+    Delivery.objects.bulk_create(
+        Delivery(mention=mention, event=Delivery.MENTION, key=f"mention:{mention.pk}") for mention in wanted
+    )

@@ -11,8 +11,8 @@ class NotificationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.notifications import delivery, run_events
+        from webapp.notifications import outbox, rule_actions, run_events
 
         every(DETECTION_INTERVAL, "notifications", run_events.NotificationDetector().detect)
-        every(DETECTION_INTERVAL, "alert detection", delivery.Detector().detect)
-        every(DELIVERY_INTERVAL, "alert delivery", delivery.deliver_due)
+        every(DETECTION_INTERVAL, "alert detection", rule_actions.AlertDetector().detect)
+        every(DELIVERY_INTERVAL, "deliveries", outbox.deliver_due)

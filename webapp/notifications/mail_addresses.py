@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from smtplib import SMTPException
 
@@ -16,8 +15,6 @@ from webapp.core.names import without_links
 from webapp.notifications.models import AlertAddress, Rule
 from webapp.teams.daily_use import Kind, do_count_use
 from webapp.teams.models import Membership, User
-
-logger = logging.getLogger(__name__)
 
 RESEND_AFTER = timedelta(minutes=10)
 GENERATED = {"Auto-Submitted": "auto-generated"}
@@ -89,18 +86,7 @@ def do_confirm_address(address: AlertAddress, on: bool) -> None:
     address.refresh_from_db()
 
 
-def notify_admins(rule: Rule, reason: str) -> None:
-    """Mail to the admins of the rule's team that it was switched off. Best effort: the rule's page says it, too."""
-    admins = Membership.objects.filter(team=rule.team_id, role=Membership.Role.ADMIN, user__is_active=True)
-    to = sorted(set(admins.exclude(user__email="").values_list("user__email", flat=True)))
-    if not to or not mail_is_configured():
-        return
-    text = f"The alert rule “{rule.name}” of {rule.team.name} was switched off: {reason}\n\n{_link(rule)}\n"
-    try:
-        EmailMessage("Echoscope: an alert rule was switched off", text, to=to, headers=GENERATED).send()
-    except (SMTPException, OSError) as error:
-        logger.warning("The admins could not be notified of alert rule %s: %s", rule.slug, error)
-
-
-def _link(rule: Rule) -> str:
-    return absolute(reverse("alert", args=[rule.slug]))
+def admins_addresses(team_id: int) -> list[str]:
+    """Addresses of the team's active admins."""
+    admins = Membership.objects.filter(team=team_id, role=Membership.Role.ADMIN, user__is_active=True)
+    return sorted(set(admins.exclude(user__email="").values_list("user__email", flat=True)))

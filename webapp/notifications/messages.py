@@ -1,17 +1,29 @@
-"""Messages of an alert for each channel: webhook JSON, Slack text, e-mail. Described in docs/alerts.md."""
+"""Texts for each channel: webhook JSON, Slack text, e-mails. Described in docs/alerts.md."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
 
+from webapp.annotations.models import Mention
 from webapp.core.mail import absolute
 from webapp.core.names import without_links
 from webapp.notifications.detection import AlertEvent
 from webapp.notifications.models import Delivery, Rule
+
+
+@dataclass(frozen=True)
+class Letter:
+    """An e-mail."""
+
+    to: list[str]
+    subject: str
+    text: str
+
 
 VERSION = 1
 ORDER = (
@@ -114,16 +126,10 @@ def slack_body(delivery: Delivery) -> bytes:
     return json.dumps({"text": text}, ensure_ascii=False).encode()
 
 
-def mail_subject(delivery: Delivery) -> str:
-    """Subject line, the run first."""
-    payload, run = delivery.payload, delivery.payload["run"]
-    text = f"{run['title']}: {payload['title']}" if run else f"{payload['title']} of {payload['rule']['name']}"
-    return f"Echoscope: {without_links(text)}"[:200]
-
-
-def mail_text(delivery: Delivery) -> str:
-    """The event, the links, and the rule that sent the mail."""
-    payload, run = delivery.payload, delivery.payload["run"]
+def alert_letter(delivery: Delivery, to: list[str]) -> Letter:
+    """The e-mail of an alert: the run first, then the event, the links, and the rule that sent it."""
+    payload, run, rule = delivery.payload, delivery.payload["run"], delivery.payload["rule"]
+    subject = f"{run['title']}: {payload['title']}" if run else f"{payload['title']} of {rule['name']}"
     lines = [payload["message"], ""]
     if run:
         lines += [
@@ -131,8 +137,30 @@ def mail_text(delivery: Delivery) -> str:
             run["url"],
             "",
         ]
-    rule = payload["rule"]
-    return "\n".join([*lines, f"Sent by the alert rule “{rule['name']}” of {payload['team']}: {rule['url']}", ""])
+    lines += [f"Sent by the alert rule “{rule['name']}” of {payload['team']}: {rule['url']}", ""]
+    return Letter(to, f"Echoscope: {without_links(subject)}"[:200], "\n".join(lines))
+
+
+def switched_off_letter(rule: Rule, to: list[str], reason: str) -> Letter:
+    """The e-mail to admins about a rule that the site switched off."""
+    link = absolute(reverse("alert", args=[rule.slug]))
+    text = f"The alert rule “{rule.name}” of {rule.team.name} was switched off: {reason}\n\n{link}\n"
+    return Letter(to, "Echoscope: an alert rule was switched off", text)
+
+
+def mention_letter(mention: Mention) -> Letter:
+    """The e-mail to a user whom a comment mentions, with its present text."""
+    comment = mention.comment
+    author = comment.author.get_username() if comment.author else "A former member"
+    run = comment.trajectory.run
+    where = f"an attempt of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
+    text = (
+        f"{author} mentioned you in a comment on {where}:\n\n{comment.text}\n\n"
+        f"{absolute(reverse('mention', args=[mention.slug]))}\n\n"
+        f"Turn off these e-mails: {absolute(reverse('inbox'))}#settings\n"
+    )
+    subject = " ".join(f"Echoscope: {author} mentioned you on {run.title}".split())[:200]
+    return Letter([mention.user.email], subject, text)
 
 
 def _escaped(text: str) -> str:

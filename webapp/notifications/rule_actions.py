@@ -1,25 +1,27 @@
-"""Actions on alert rules and deliveries. Updates are conditional: of two processes, one takes effect."""
+"""Actions on alert rules and their deliveries. Updates are conditional: of two processes, one takes effect."""
 
 from __future__ import annotations
 
 import logging
+import time
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 from django.dispatch import receiver
 from django.urls import reverse
 from django.utils import timezone
 
 from webapp.core import ids
+from webapp.core.mail import mail_is_configured
 from webapp.core.names import one_line
 from webapp.notifications import messages
 from webapp.notifications.detection import AlertEvent, alert_events, matches
-from webapp.notifications.mail_addresses import notify_admins
-from webapp.notifications.models import Delivery, DeliveryAttempt, Rule, StalledRun
+from webapp.notifications.mail_addresses import admins_addresses
+from webapp.notifications.models import Delivery, Rule, StalledRun
+from webapp.notifications.outbox import fail_pending
 from webapp.notifications.signatures import new_secret
-from webapp.notifications.webhooks import WebhookResponse
 from webapp.runs.models import Run
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Membership, Removal, Team, User
@@ -27,15 +29,11 @@ from webapp.teams.removals import do_remove, restored
 
 logger = logging.getLogger(__name__)
 
-DELAYS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 420, 900, 2130))
-"""Delays after failed attempts: six attempts within an hour."""
-LEASE = timedelta(seconds=60)
-"""Maximum duration of an attempt. If its process died, the delivery can be claimed again afterwards."""
 LOOK_BACK = timedelta(days=7)
+RECENT = timedelta(minutes=15)
+FULL_DETECTION_INTERVAL = 600.0
 TARGET = ("channel", "addresses", "url")
 """Fields of a rule that say where its alerts are sent."""
-MAX_FAILED_DELIVERIES = 5
-"""Failed deliveries in a row, each after an hour, that disable a rule."""
 KEEP_DELIVERIES = timedelta(days=90)
 SECRET_OVERLAP = timedelta(hours=24)
 """How long a replaced secret still signs in addition to the new one."""
@@ -94,7 +92,7 @@ def do_switch_rule(rule: Rule, on: bool, user: User | None = None) -> Rule:
             Rule.objects.ownerless().filter(pk=rule.pk).update(author=user)
     else:
         Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False)
-        _fail_pending(rule, now)
+        fail_pending(rule, now)
     rule.refresh_from_db()
     _record(rule, "switched on" if on else "switched off")
     return rule
@@ -148,12 +146,12 @@ def do_test_rule(rule: Rule) -> Delivery:
     """Queue a test delivery, also for a rule that is switched off."""
     slug = ids.slug()
     payload = messages.test_payload(rule, slug, timezone.now())
-    return Delivery.objects.create(slug=slug, rule=rule, event="test", key=f"test:{slug}", payload=payload)
+    return Delivery.objects.create(slug=slug, rule=rule, event=Delivery.TEST, key=f"test:{slug}", payload=payload)
 
 
 def do_redeliver(delivery: Delivery) -> Delivery:
     """Queue a finished delivery again, under the same id. Raises RuleRefused while it is pending."""
-    if delivery.event != "test" and not Rule.objects.filter(pk=delivery.rule_id, enabled=True).exists():
+    if not delivery.is_test and not Rule.objects.filter(deliveries=delivery.pk, enabled=True).exists():
         raise RuleRefused("This rule is switched off. Switch it on first.")
     changed = (
         Delivery.objects.filter(pk=delivery.pk)
@@ -194,10 +192,20 @@ def do_switch_off_ownerless_rules(now: datetime) -> None:
     for rule in Rule.objects.ownerless().filter(enabled=True).select_related("team", "author"):
         name = rule.author.get_username() if rule.author else "Its author"
         reason = former_member_reason(name)
-        if Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False, disabled_reason=reason):
-            logger.info("Alert rule %s was switched off: its author is no longer in the team.", rule.slug)
-            _fail_pending(rule, now)
-            notify_admins(rule, reason)
+        with transaction.atomic():
+            if Rule.objects.filter(pk=rule.pk, enabled=True).update(enabled=False, disabled_reason=reason):
+                logger.info("Alert rule %s was switched off: its author is no longer in the team.", rule.slug)
+                fail_pending(rule, now)
+                _mail_admins(rule, reason, now)
+
+
+def _mail_admins(rule: Rule, reason: str, now: datetime) -> None:
+    """Mail to the admins of the rule's team that it was switched off; the rule's page also says it."""
+    to = admins_addresses(rule.team_id)
+    if to and mail_is_configured():
+        letter = asdict(messages.switched_off_letter(rule, to, reason))
+        key = f"switched-off:{rule.pk}:{now.isoformat()}"
+        Delivery.objects.create(event=Delivery.SWITCHED_OFF, key=key, payload=letter)
 
 
 def former_member_reason(name: str) -> str:
@@ -248,59 +256,6 @@ def do_detect_stalled_runs(now: datetime) -> None:
             stalled.save(update_fields=["state", "seq", "since"])
 
 
-def do_claim_delivery(delivery_id: int, now: datetime) -> Delivery | None:
-    """Claim a due delivery for one attempt. Of two concurrent callers, one gets None."""
-    claim = ids.token()
-    claimed = Delivery.objects.filter(pk=delivery_id, state=Delivery.State.PENDING, next_try_at__lte=now).update(
-        claim=claim, next_try_at=now + LEASE, tries=F("tries") + 1
-    )
-    return Delivery.objects.select_related("rule__team", "run").get(pk=delivery_id, claim=claim) if claimed else None
-
-
-@transaction.atomic
-def do_finish_delivery_attempt(delivery: Delivery, outcome: WebhookResponse, now: datetime) -> None:
-    """Log the attempt and settle the delivery: delivered, retried later, or failed, which may disable the rule.
-
-    What the site itself holds back is neither retried nor counted as a failure of the receiver.
-    """
-    DeliveryAttempt.objects.create(
-        delivery=delivery,
-        at=now,
-        milliseconds=outcome.milliseconds,
-        status=outcome.status,
-        ok=outcome.ok,
-        answer=outcome.answer,
-    )
-    mine = Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, state=Delivery.State.PENDING)
-    if outcome.ok:
-        if mine.update(state=Delivery.State.DELIVERED, ended_at=now, claim=""):
-            Rule.objects.filter(pk=delivery.rule_id).update(failures=0)
-    elif outcome.held:
-        mine.update(state=Delivery.State.HELD, ended_at=now, claim="")
-    elif delivery.tries <= len(DELAYS) and delivery.event != "test":
-        mine.update(next_try_at=now + DELAYS[delivery.tries - 1], claim="")
-    elif mine.update(state=Delivery.State.FAILED, ended_at=now, claim="") and delivery.event != "test":
-        _count_failure(delivery.rule, outcome, now)
-
-
-def _count_failure(rule: Rule, outcome: WebhookResponse, now: datetime) -> None:
-    Rule.objects.filter(pk=rule.pk).update(failures=F("failures") + 1)
-    reason = (
-        f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} attempts in an "
-        f"hour. The last response: “{outcome.answer[:300].strip()}”. Fix the receiver, then switch the rule on."
-    )
-    too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MAX_FAILED_DELIVERIES)
-    if too_many.update(enabled=False, disabled_reason=reason):
-        logger.warning("Alert rule %s was disabled: %s", rule.slug, reason)
-        _fail_pending(rule, now)
-
-
-def _fail_pending(rule: Rule, now: datetime) -> None:
-    """Fail the pending deliveries of a rule that is off; they can be sent again by hand."""
-    waiting = Delivery.objects.filter(rule=rule, state=Delivery.State.PENDING).exclude(event="test")
-    waiting.update(state=Delivery.State.FAILED, ended_at=now, claim="")
-
-
 def do_forget_deliveries(now: datetime) -> int:
     """Delete old finished deliveries, but none that could be detected again. Returns their number."""
     deleted, _ = (
@@ -309,3 +264,18 @@ def do_forget_deliveries(now: datetime) -> int:
         .delete()
     )
     return deleted
+
+
+class AlertDetector:
+    """Repeated detection: usually of the last minutes, sometimes of a week, for events that arrive late."""
+
+    def __init__(self) -> None:
+        self._last_full = -FULL_DETECTION_INTERVAL
+
+    def detect(self) -> None:
+        full = time.monotonic() - self._last_full >= FULL_DETECTION_INTERVAL
+        now = timezone.now()
+        do_detect_alerts(now, LOOK_BACK if full else RECENT)
+        if full:
+            do_forget_deliveries(now)
+            self._last_full = time.monotonic()

@@ -59,7 +59,7 @@ class WebhookRefused(ValueError):
 
 
 @dataclass(frozen=True)
-class WebhookResponse:
+class SendResult:
     """Result of an attempt. `answer` is the beginning of the response, or why there was none.
 
     `held`: this site did not send the alert, so that the receiver is not to blame.
@@ -122,7 +122,7 @@ def is_public(address: Address) -> bool:
     return not any(address in network for network in NOT_PUBLIC_V4)
 
 
-def post(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
+def post(url: str, body: bytes, headers: dict[str, str]) -> SendResult:
     """Send the body. Errors are reported in the result, not raised."""
     started = time.monotonic()
     try:
@@ -136,7 +136,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
         ok, status, answer = False, None, f"No response within {TIMEOUT:.0f} s."
     except (httpx.HTTPError, OSError) as error:
         ok, status, answer = False, None, f"No response: {error or type(error).__name__}"
-    return WebhookResponse(ok, status, answer[:MAX_RESPONSE_BYTES], round(1000 * (time.monotonic() - started)))
+    return SendResult(ok, status, answer[:MAX_RESPONSE_BYTES], round(1000 * (time.monotonic() - started)))
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:

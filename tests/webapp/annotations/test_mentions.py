@@ -1,33 +1,21 @@
-"""Mentions: notified users, lists, unread count, and optional e-mails."""
+"""Mentions: notified users, lists, and the unread count."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from smtplib import SMTPException
-
-import pytest
-from django.core import mail
-from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
-from webapp.annotations import mention_mail
-from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment, do_set_mention_mail
-from webapp.annotations.models import MailPreference, Mention
+from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment
+from webapp.annotations.models import Mention
 from webapp.notifications.inbox import unread_count
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["who"]
-
-
-@pytest.fixture(autouse=True)
-def _mail_server(settings: Settings) -> None:
-    settings.ECHOSCOPE_MAIL = True
 
 
 def test_members_are_notified_and_outsiders_and_the_author_are_not(
@@ -94,82 +82,3 @@ def test_the_unread_count_takes_one_query(
         do_comment(trajectory, people.owner, f"@linus {number}")
     with django_assert_max_num_queries(1):
         assert unread_count(member.user) == 5
-
-
-def test_a_mention_is_mailed_once(trajectory: Trajectory, people: People, member: Member, settings: Settings) -> None:
-    settings.ECHOSCOPE_URL = "https://echoscope.example.org"
-    do_comment(trajectory, people.owner, "@linus see this")
-    assert mention_mail.send_due() == 1
-    assert mention_mail.send_due() == 0
-    (sent,) = mail.outbox
-    assert sent.to == ["linus@example.org"]
-    assert sent.subject == "Echoscope: ada mentioned you on Trial"
-    assert "@linus see this" in sent.body
-    assert f"https://echoscope.example.org/mentions/{Mention.objects.get().slug}" in sent.body
-
-
-def test_no_mail_is_sent_if_disabled_without_address_or_already_read(
-    trajectory: Trajectory, people: People, member: Member
-) -> None:
-    do_comment(trajectory, people.owner, "@grace has no address")
-    do_comment(trajectory, people.owner, "@linus reads at once")
-    member.client.get(f"/mentions/{Mention.objects.get(user=member.user).slug}")
-    do_set_mention_mail(member.user, False)
-    do_comment(trajectory, people.owner, "@linus wants none")
-    assert mention_mail.send_due() == 0
-    assert mail.outbox == []
-
-
-def test_the_mail_preference_applies_to_pending_mails(trajectory: Trajectory, people: People, member: Member) -> None:
-    do_comment(trajectory, people.owner, "@linus one")
-    asked = 'name="mention_mail" value="1"'
-    assert f"{asked} checked" in member.client.get("/inbox").content.decode()
-    member.client.post("/inbox/settings", {"own_runs": "1"})
-    page = member.client.get("/inbox").content.decode()
-    assert asked in page
-    assert f"{asked} checked" not in page
-    assert mention_mail.send_due() == 0
-
-
-def test_without_a_mail_server_no_mail_is_sent_and_the_page_explains_it(
-    trajectory: Trajectory, people: People, member: Member, settings: Settings
-) -> None:
-    settings.ECHOSCOPE_MAIL = False
-    do_comment(trajectory, people.owner, "@linus one")
-    assert mention_mail.send_due() == 0
-    page = member.client.get("/inbox").content.decode()
-    assert "E-mail is not configured" in page
-    assert "mention_mail" not in page
-    member.client.post("/inbox/settings", {})
-    assert not MailPreference.objects.exists(), "the form did not ask"
-
-
-def test_a_refused_mail_is_retried_and_finally_given_up(
-    trajectory: Trajectory, people: People, member: Member, settings: Settings
-) -> None:
-    settings.EMAIL_BACKEND = "tests.webapp.annotations.test_mentions.Refusing"
-    do_comment(trajectory, people.owner, "@linus one")
-    for attempt in range(1, mention_mail.MAX_ATTEMPTS + 1):
-        assert mention_mail.send_due() == 0
-        assert Mention.objects.get().mail_tries == attempt
-        assert mention_mail.send_due() == 0
-        assert Mention.objects.get().mail_tries == attempt, "it waits before it tries again"
-        Mention.objects.filter(mail_at__isnull=False).update(mail_at=timezone.now() - timedelta(seconds=1))
-    assert Mention.objects.get().mail_at is None
-
-
-def test_a_former_member_gets_no_mail(trajectory: Trajectory, people: People, member: Member) -> None:
-    do_comment(trajectory, people.owner, "@linus one")
-    Membership.objects.filter(user=member.user).delete()
-    assert mention_mail.send_due() == 0
-    assert Mention.objects.get().mail_at is None
-
-
-class Refusing:
-    """A mail server that refuses everything."""
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        pass
-
-    def send_messages(self, messages: list[object]) -> int:
-        raise SMTPException("mailbox full")

@@ -16,7 +16,7 @@ from tests.webapp.conftest import People
 from tests.webapp.notifications.conftest import Make, confirm
 from tests.webapp.notifications.test_alert_views import ANSWERS
 from tests.webapp.page_requests import Visitors, who
-from webapp.notifications.delivery import deliver
+from webapp.notifications.channels import send
 from webapp.notifications.mail_addresses import allowed_addresses
 from webapp.notifications.models import AlertAddress, Delivery, Rule
 from webapp.notifications.rule_actions import do_test_rule
@@ -44,7 +44,7 @@ def test_a_stranger_gets_one_link_and_no_alert_before_following_it(people: Peopl
     assert message.subject == "Echoscope: confirm this address for alerts"
     rule = Rule.objects.get()
     delivery = Delivery.objects.select_related("rule__team", "run").get(pk=do_test_rule(rule).pk)
-    assert deliver(delivery).answer == "Handed to the mail server for ADA@example.org."
+    assert send(delivery).answer == "Handed to the mail server for ADA@example.org."
     link = re.search(r"https://echoscope.example.org(/alerts/addresses/\S+)", str(message.body))
     assert link is not None
     anonymous = Client()
@@ -68,7 +68,7 @@ def test_without_a_confirmed_address_nothing_is_sent(make_rule: Make) -> None:
     rule = make_rule()
     AlertAddress.objects.update(confirmed_at=None)
     delivery = Delivery.objects.select_related("rule__team", "run").get(pk=do_test_rule(rule).pk)
-    outcome = deliver(delivery)
+    outcome = send(delivery)
     assert not outcome.ok
     assert "None of the addresses" in outcome.answer
     assert not mail.outbox
@@ -135,5 +135,5 @@ def test_test_alerts_are_limited_per_person_and_day(who: Visitors, make_rule: Ma
 def test_subjects_carry_no_links(make_rule: Make) -> None:
     rule = make_rule(name="Look at https://evil.example.org/x\nnow")
     delivery = Delivery.objects.select_related("rule__team", "run").get(pk=do_test_rule(rule).pk)
-    deliver(delivery)
+    send(delivery)
     assert mail.outbox[0].subject == "Echoscope: Test of Look at … now"

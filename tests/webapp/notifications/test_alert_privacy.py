@@ -14,13 +14,11 @@ from tests.webapp.notifications.conftest import Make
 from tests.webapp.notifications.receiver import Receiver
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.teams.members import add_member, browser_of
-from webapp.notifications.delivery import deliver, may_report
+from webapp.notifications.channels import may_report, send
 from webapp.notifications.models import AlertAddress, Delivery, Rule
+from webapp.notifications.outbox import MAX_FAILED_DELIVERIES, serve
 from webapp.notifications.rule_actions import (
-    MAX_FAILED_DELIVERIES,
-    do_claim_delivery,
     do_detect_alerts,
-    do_finish_delivery_attempt,
     do_redeliver,
     do_switch_rule,
     do_test_rule,
@@ -110,8 +108,8 @@ def test_a_member_who_changes_the_target_gets_no_private_runs(
     do_detect_alerts(timezone.now())
     assert list(Delivery.objects.all()) == [before], "the next event is not reported"
     before = Delivery.objects.select_related("rule__team", "run").get(pk=before.pk)
-    assert not may_report(before)
-    assert "private" in deliver(before).answer, "nor is the one that was queued for the former target"
+    assert not may_report(before.run, rule)
+    assert "private" in send(before).answer, "nor is the one that was queued for the former target"
     page = browser_of(author).get(f"/alerts/{rule.slug}").content.decode()
     assert "barbara set the channel last" in " ".join(page.split())
     assert browser_of(author).post(f"/alerts/{rule.slug}/edit", form_of(rule)).status_code == 302
@@ -133,13 +131,10 @@ def test_another_change_by_a_member_leaves_the_target_the_author_s(
 def test_a_run_made_private_is_no_longer_reported_by_rules_of_others(
     run: Run, people: People, author: User, make_rule: Make
 ) -> None:
-    make_rule(author=author, events=EVENTS)
-    alarm(run, 1)
-    do_detect_alerts(timezone.now())
-    delivery = Delivery.objects.select_related("rule__team", "run").get()
-    assert may_report(delivery)
+    rule = make_rule(author=author, events=EVENTS)
+    assert may_report(run, rule)
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
-    assert not may_report(Delivery.objects.select_related("rule__team", "run").get())
+    assert not may_report(Run.objects.get(), rule)
 
 
 def test_alerts_that_the_site_holds_back_do_not_disable_the_rule(
@@ -152,10 +147,7 @@ def test_alerts_that_the_site_holds_back_do_not_disable_the_rule(
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
     AlertAddress.objects.all().delete()
     test = do_test_rule(rule)
-    for pk in Delivery.objects.values_list("pk", flat=True):
-        claimed = do_claim_delivery(pk, timezone.now())
-        assert claimed is not None
-        do_finish_delivery_attempt(claimed, deliver(claimed), timezone.now())
+    serve(rule.pk)
     assert set(Delivery.objects.values_list("state", "tries")) == {("held", 1)}
     rule.refresh_from_db()
     assert (rule.enabled, rule.failures) == (True, 0)
@@ -205,6 +197,7 @@ def test_rules_of_people_who_left_are_switched_off_and_admins_notified(
     rule.refresh_from_db()
     assert not rule.enabled
     assert "no longer in the team" in who.owner.get(f"/alerts/{rule.slug}").content.decode()
+    serve(None)
     (message,) = mail.outbox
     assert (message.to, message.subject) == (["ada@example.org"], "Echoscope: an alert rule was switched off")
     assert rule.slug in str(message.body)
@@ -239,6 +232,6 @@ def test_a_test_alert_is_shown_to_the_whole_team_and_delivered(
     rule = make_rule(author=author, channel=Rule.Channel.WEBHOOK, url=receiver.url, addresses=[])
     browser_of(author).post(f"/alerts/{rule.slug}/test")
     delivery = Delivery.objects.select_related("rule__team", "run").get()
-    assert deliver(delivery).ok
+    assert send(delivery).ok
     for client in (who.owner, who.viewer):
         assert delivery.slug in client.get(f"/alerts/{rule.slug}").content.decode()

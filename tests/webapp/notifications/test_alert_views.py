@@ -14,8 +14,8 @@ from tests.webapp.fragments import contains
 from tests.webapp.notifications.conftest import Make
 from tests.webapp.notifications.receiver import Receiver
 from tests.webapp.page_requests import Visitors, who
-from webapp.notifications.delivery import deliver_due
 from webapp.notifications.models import Delivery, Rule
+from webapp.notifications.outbox import deliver_due
 from webapp.notifications.rule_actions import do_detect_alerts, do_test_rule
 from webapp.runs.models import Alarm, Run
 

@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from smtplib import SMTPException
 from typing import Any
 
 import pytest
@@ -19,10 +18,12 @@ from pytest_django import Settings
 from tests.webapp.notifications.conftest import Make
 from tests.webapp.notifications.receiver import Receiver
 from webapp.core.scheduler import Job, Scheduler
-from webapp.notifications import rule_actions, webhooks
-from webapp.notifications.delivery import Detector, deliver_due
+from webapp.notifications import webhooks
 from webapp.notifications.models import Delivery, DeliveryAttempt, Rule
+from webapp.notifications.outbox import LEASE, MAX_FAILED_DELIVERIES, deliver_due, do_claim
 from webapp.notifications.rule_actions import (
+    AlertDetector,
+    RuleRefused,
     do_detect_alerts,
     do_end_former_secrets,
     do_redeliver,
@@ -127,7 +128,7 @@ def test_a_secret_is_replaced_at_most_four_times_a_day(make_rule: Make) -> None:
     rule = make_rule(channel=Channel.WEBHOOK, url=HOOK, addresses=[])
     for _ in range(4):
         rule = do_rotate_secret(rule)
-    with pytest.raises(rule_actions.RuleRefused, match="Invalidate the old ones first"):
+    with pytest.raises(RuleRefused, match="Invalidate the old ones first"):
         do_rotate_secret(rule)
     rule = do_rotate_secret(do_end_former_secrets(rule))
     assert len(rule.signing_secrets(timezone.now())) == 2
@@ -173,7 +174,7 @@ def test_concurrent_detectors_and_senders_deliver_each_alert_once(
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=together, args=(Detector().detect,)) for _ in range(2)]
+    threads = [threading.Thread(target=together, args=(AlertDetector().detect,)) for _ in range(2)]
     threads += [threading.Thread(target=together, args=(deliver_due,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -189,13 +190,13 @@ def test_concurrent_detectors_and_senders_deliver_each_alert_once(
 
 
 def test_a_delivery_of_a_dead_sender_is_taken_over(run: Run, make_rule: Make, receiver: Receiver) -> None:
-    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
     delivery = notice(run)
     now = timezone.now()
-    assert rule_actions.do_claim_delivery(delivery.pk, now) is not None
-    assert rule_actions.do_claim_delivery(delivery.pk, now) is None
+    assert do_claim(rule.pk, now) == delivery
+    assert do_claim(rule.pk, now) is None
     assert deliver_due() == 0
-    after = rule_actions.do_claim_delivery(delivery.pk, now + rule_actions.LEASE)
+    after = do_claim(rule.pk, now + LEASE)
     assert after is not None
     assert after.tries == 2
 
@@ -238,18 +239,8 @@ def test_without_a_mail_server_no_mail_counts_as_delivered(run: Run, make_rule: 
     assert delivery.state == State.PENDING
 
 
-class Refusing:
-    """A mail server that refuses everything."""
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        pass
-
-    def send_messages(self, messages: list[object]) -> int:
-        raise SMTPException("mailbox full")
-
-
 def test_the_reply_of_the_mail_server_is_in_the_log(run: Run, make_rule: Make, settings: Settings) -> None:
-    settings.EMAIL_BACKEND = "tests.webapp.notifications.test_delivery.Refusing"
+    settings.EMAIL_BACKEND = "tests.webapp.notifications.refusing_mail_server.Refusing"
     make_rule(events=[Event.WATCH])
     delivery = notice(run)
     deliver_due()
@@ -259,7 +250,7 @@ def test_the_reply_of_the_mail_server_is_in_the_log(run: Run, make_rule: Make, s
 def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, receiver: Receiver) -> None:
     receiver.statuses, receiver.body = [410], b"this hook is gone"
     rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
-    for number in range(1, rule_actions.MAX_FAILED_DELIVERIES + 2):
+    for number in range(1, MAX_FAILED_DELIVERIES + 2):
         notice(run, number)
     while Rule.objects.get().enabled:
         make_due()
@@ -269,7 +260,7 @@ def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, r
     assert not Delivery.objects.filter(state=State.PENDING).exists()
     raise_alarm(run, 99)
     assert do_detect_alerts(timezone.now()) == 0
-    with pytest.raises(rule_actions.RuleRefused, match="switched off"):
+    with pytest.raises(RuleRefused, match="switched off"):
         do_redeliver(Delivery.objects.earliest("pk"))
     do_switch_rule(rule, True)
     receiver.statuses = [200]
@@ -283,7 +274,7 @@ def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, r
 
 def test_a_success_resets_the_failure_count(run: Run, make_rule: Make, receiver: Receiver) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
-    Rule.objects.update(failures=rule_actions.MAX_FAILED_DELIVERIES - 1)
+    Rule.objects.update(failures=MAX_FAILED_DELIVERIES - 1)
     notice(run)
     deliver_due()
     assert Rule.objects.get().failures == 0
@@ -320,7 +311,7 @@ def test_a_slow_receiver_does_not_delay_others(
 
 @pytest.fixture
 def running() -> Iterator[Scheduler]:
-    background = Scheduler([Job("detection", 0.02, Detector().detect), Job("delivery", 0.02, deliver_due)])
+    background = Scheduler([Job("detection", 0.02, AlertDetector().detect), Job("delivery", 0.02, deliver_due)])
     background.start()
     yield background
     background.stop()

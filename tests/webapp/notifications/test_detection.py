@@ -14,9 +14,8 @@ from tests.webapp.notifications.conftest import Make
 from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from webapp.ingest.tailer import JournalTailer
-from webapp.notifications.delivery import Detector
 from webapp.notifications.models import Delivery, Rule, StalledRun
-from webapp.notifications.rule_actions import do_detect_alerts, do_switch_rule
+from webapp.notifications.rule_actions import AlertDetector, do_detect_alerts, do_switch_rule
 from webapp.runs.actions import do_release_run, do_request
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.teams.models import Membership
@@ -39,7 +38,7 @@ def detected() -> list[str]:
     do_detect_alerts(now)
     count = Delivery.objects.count()
     do_detect_alerts(now)
-    Detector().detect()
+    AlertDetector().detect()
     assert Delivery.objects.count() == count
     return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
 
@@ -176,7 +175,7 @@ def test_late_events_are_sent(run: Run, make_rule: Make) -> None:
     )
     do_detect_alerts(timezone.now(), timedelta(minutes=15))
     assert not Delivery.objects.exists()
-    Detector().detect()
+    AlertDetector().detect()
     assert Delivery.objects.count() == 1
 
 

@@ -14,7 +14,7 @@ from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
 from webapp.annotations.actions import do_comment, do_delete_comment
 from webapp.notifications.actions import do_follow, do_set_preferences, is_following
-from webapp.notifications.delivery import deliver
+from webapp.notifications.channels import send
 from webapp.notifications.inbox import entries, unread_count
 from webapp.notifications.models import Delivery, Notification, Rule
 from webapp.notifications.rule_actions import do_create_rule, do_detect_alerts, do_test_rule
@@ -47,7 +47,7 @@ def detected() -> list[tuple[str, str]]:
 
 def deliver_all() -> None:
     for delivery in Delivery.objects.select_related("rule__team", "rule__author", "run"):
-        assert deliver(delivery).ok
+        assert send(delivery).ok
 
 
 def titles(user: User) -> list[str]:

@@ -140,13 +140,6 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("read_at", models.DateTimeField(blank=True, null=True)),
                 (
-                    "mail_at",
-                    models.DateTimeField(
-                        blank=True, help_text="Next attempt of the e-mail; empty = none is due.", null=True
-                    ),
-                ),
-                ("mail_tries", models.PositiveIntegerField(default=0)),
-                (
                     "comment",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE, related_name="mentions", to="annotations.comment"
@@ -164,9 +157,6 @@ class Migration(migrations.Migration):
             options={
                 "indexes": [
                     models.Index(condition=models.Q(("read_at__isnull", True)), fields=["user"], name="mention_unread"),
-                    models.Index(
-                        condition=models.Q(("mail_at__isnull", False)), fields=["mail_at"], name="mention_mail"
-                    ),
                 ],
                 "constraints": [models.UniqueConstraint(fields=("user", "comment"), name="one_mention_per_person")],
             },

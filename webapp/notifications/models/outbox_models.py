@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.utils import timezone
 
+from webapp.annotations.models import Mention
 from webapp.core import ids
 from webapp.notifications.models.rule_models import Rule
 from webapp.runs.models import Run, readable_by
@@ -28,7 +29,14 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
 
 
 class Delivery(models.Model):
-    """One event of one rule. `key` makes it unique, however often the event is detected."""
+    """What is sent once: an alert of a rule, the e-mail about a mention, or another e-mail of the site.
+
+    `key` makes it unique, however often its reason is found.
+    """
+
+    TEST = "test"
+    MENTION = "mention"
+    SWITCHED_OFF = "switched-off"
 
     class State(models.TextChoices):
         PENDING = "pending", "Waiting"
@@ -37,11 +45,12 @@ class Delivery(models.Model):
         HELD = "held", "Not sent"
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
-    rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="deliveries")
+    rule = models.ForeignKey(Rule, on_delete=models.CASCADE, null=True, related_name="deliveries")
+    mention = models.ForeignKey(Mention, on_delete=models.CASCADE, null=True, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="alert_deliveries")
-    event = models.CharField(max_length=10, help_text="A Rule.Event, or “test”.")
+    event = models.CharField(max_length=12, help_text="A Rule.Event, TEST, MENTION or SWITCHED_OFF.")
     key = models.CharField(max_length=200)
-    payload = models.JSONField()
+    payload = models.JSONField(default=dict, help_text="An alert as webhooks carry it, or the fields of a Letter.")
     state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
     tries = models.PositiveIntegerField(default=0, help_text="Attempts since it was created or sent again.")
     next_try_at = models.DateTimeField(default=timezone.now)
@@ -53,14 +62,21 @@ class Delivery(models.Model):
 
     class Meta:
         ordering = ["-pk"]
-        constraints = [models.UniqueConstraint(fields=["rule", "key"], name="one_delivery_per_event")]
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "key"], name="one_delivery_per_event", nulls_distinct=False)
+        ]
         indexes = [
             models.Index(fields=["next_try_at"], name="delivery_due", condition=models.Q(state="pending")),
             models.Index(fields=["rule", "-id"], name="delivery_newest"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.event} for {self.rule_id}"
+        return f"{self.event} {self.key}"
+
+    @property
+    def is_test(self) -> bool:
+        """Whether a user tests the rule: such a delivery is attempted once."""
+        return self.event == self.TEST
 
 
 class DeliveryAttempt(models.Model):

@@ -50,7 +50,11 @@ _NEEDED = {
     ("trajectories", "0014_unknown_tokens_and_format"),
 }
 _MIGRATIONS = "django_migrations"
-_DROPPED = {"reports_report": {"archived_at"}, "teams_removal": {"kind", "subject", "data"}}
+_DROPPED = {
+    "annotations_mention": {"mail_at", "mail_tries"},
+    "reports_report": {"archived_at"},
+    "teams_removal": {"kind", "subject", "data"},
+}
 """Columns of the preview that this version has no use for, by table."""
 _MOVED = {
     f"alerts_{name}": f"notifications_{name}"
