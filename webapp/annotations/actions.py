@@ -28,6 +28,8 @@ from webapp.teams.removals import UNREADABLE, do_remove, restored
 from webapp.trajectories.models import Trajectory
 
 MAX_TAGS = 20
+commented = Signal()
+"""Sent with a new `comment`, in the transaction that stores it."""
 mentioned = Signal()
 """Sent with the new `mentions` of a comment, in the transaction that stores them."""
 
@@ -89,6 +91,7 @@ def do_comment(trajectory: Trajectory, author: User, text: str, turn: int | None
         raise AnnotationRefused(f"This trajectory has no turn {turn + 1}.")
     comment = Comment.objects.create(trajectory=trajectory, turn=turn, author=author, text=_cleaned(text))
     _update_mentions(comment)
+    commented.send(Comment, comment=comment)
     _count_change(trajectory)
     return comment
 

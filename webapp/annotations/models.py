@@ -103,6 +103,11 @@ class Comment(SoftDeleted):
         return self.text[:60]
 
     @property
+    def author_name(self) -> str:
+        """Name of its author, who may have left."""
+        return self.author.get_username() if self.author else "A former member"
+
+    @property
     def address(self) -> str:
         """Path of the trajectory's page, at the comment's turn."""
         turn = "" if self.turn is None else f"?turn={self.turn + 1}"

@@ -1,4 +1,4 @@
-"""Template context of the annotations panel, and the count of unread mentions."""
+"""Template context of the annotations panel."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, Prefetch
-from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.functional import SimpleLazyObject
 
 from webapp.annotations.access import may_change
 from webapp.annotations.markup import comment_html
@@ -85,13 +83,3 @@ def render_comment(comment: Comment) -> None:
     """Set the comment's safe HTML, with its mentions marked."""
     people = [mention.user.username for mention in comment.mentions.all()]
     comment.html = comment_html(comment.text, people)  # type: ignore[attr-defined]
-
-
-def unread_mentions(request: HttpRequest) -> dict[str, object]:
-    """Context processor: the user's unread mentions, counted only where a template shows them."""
-    return {"unread_mentions": SimpleLazyObject(lambda: unread_count(request.user))}
-
-
-def unread_count(user: User | AnonymousUser) -> int:
-    """Number of the user's unread mentions."""
-    return Mention.objects.of(user).unread().count()

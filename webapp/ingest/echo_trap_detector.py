@@ -24,6 +24,7 @@ from trainer.diagnostics.signal_checks import WATCHED, Reading
 from trainer.journal import events as journal
 from trainer.metrics.trap_signals import LIMIT, PREFIX
 from webapp.ingest.writer import moment
+from webapp.notifications.run_events import record_alarms
 from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
 
@@ -271,7 +272,7 @@ def _store_alarms(
     while same < min(len(stored), len(new)) and _facts(stored[same]) == _facts(new[same]):
         same += 1
     run.alarms.filter(pk__in=[alarm.pk for alarm in stored[same:]]).delete()
-    Alarm.objects.bulk_create(new[same:])
+    record_alarms(Alarm.objects.bulk_create(new[same:]))
     return same < max(len(stored), len(new))
 
 

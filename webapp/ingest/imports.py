@@ -15,7 +15,7 @@ from trainer.config.files import as_messages
 from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
 from webapp.core.quotas import is_reached, quota
-from webapp.runs.actions import notify_on_commit
+from webapp.runs.actions import notify_on_commit, run_ended
 from webapp.runs.models import Run
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Team, User
@@ -167,4 +167,6 @@ def do_finish_import(run: Run, *, growing: bool) -> Run:
         speeds = ["tokens_per_second", "eta_seconds", "eta_low_seconds", "eta_high_seconds"]
         locked.save(update_fields=["state", "failure", "ended_at", *speeds])
         notify_on_commit(locked.pk)
+        if ended:
+            run_ended.send(Run, run=locked)
     return locked

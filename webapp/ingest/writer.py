@@ -18,6 +18,7 @@ from webapp.core.database import delete_in_chunks, lift_statement_timeout
 from webapp.ingest import log_text
 from webapp.ingest.lines import JournalLine, leave_out
 from webapp.ingest.turn_totals import turn_totals
+from webapp.notifications.run_events import record_alarms, record_evaluation
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
 from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Run
@@ -151,19 +152,7 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
     _tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
     _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
     _metrics(run, [event for event in events if isinstance(event, journal.Metrics)])
-    Alarm.objects.bulk_create(
-        Alarm(
-            run=run,
-            seq=event.seq,
-            iteration=event.iteration,
-            state=event.state,
-            message=event.message,
-            evidence=event.evidence,
-            time=moment(event.time),
-        )
-        for event in events
-        if isinstance(event, journal.Alarm)
-    )
+    _alarms(run, [event for event in events if isinstance(event, journal.Alarm)])
     log_text.store(run, events)
     for event in events:
         _update_run(run, event)
@@ -373,6 +362,22 @@ _INSERT_POINTS = """
 """
 
 
+def _alarms(run: Run, events: Sequence[journal.Alarm]) -> None:
+    alarms = [
+        Alarm(
+            run=run,
+            seq=event.seq,
+            iteration=event.iteration,
+            state=event.state,
+            message=event.message,
+            evidence=event.evidence,
+            time=moment(event.time),
+        )
+        for event in events
+    ]
+    record_alarms(Alarm.objects.bulk_create(alarms))
+
+
 def _update_run(run: Run, event: journal.AnyEvent) -> None:
     match event:
         case journal.Phase():
@@ -385,9 +390,10 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             run.iteration = max(run.iteration, event.iteration)
         case journal.Evaluation():
             facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite", "extra"})
-            Evaluation.objects.update_or_create(
+            evaluation, _ = Evaluation.objects.update_or_create(
                 run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
             )
+            record_evaluation(run, evaluation)
         case journal.Generalization():
             record_matrix(run, event)
         case journal.Rewound():

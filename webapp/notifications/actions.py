@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -18,8 +17,6 @@ from webapp.core.publisher import notify_inbox
 from webapp.notifications.models import Delivery, Follow, Notification, NotificationPreference
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, User
-
-KEEP_NOTIFICATIONS = timedelta(days=90)
 
 
 def do_follow(user: User, run: Run, on: bool) -> None:
@@ -101,11 +98,6 @@ def readers_of(run: Run) -> set[int]:
     places = Membership.objects.filter(team_id=run.team_id, user__is_active=True).values_list("user_id", "role")
     private = run.visibility == Run.Visibility.PRIVATE
     return {user for user, role in places if not private or user == run.author_id or role == Membership.Role.ADMIN}
-
-
-def do_forget_notifications(now: datetime) -> int:
-    """Delete old notifications. Returns their number."""
-    return Notification.objects.filter(created_at__lt=now - KEEP_NOTIFICATIONS).delete()[0]
 
 
 @receiver(mentioned)

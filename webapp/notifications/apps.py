@@ -1,9 +1,11 @@
 from django.apps import AppConfig
+from django.utils import timezone
 
 from webapp.core.scheduler import every
 
-DETECTION_INTERVAL = 3.0
+DISPATCH_INTERVAL = 3.0
 DELIVERY_INTERVAL = 2.0
+CLEANING_INTERVAL = 600.0
 
 
 class NotificationsConfig(AppConfig):
@@ -11,8 +13,8 @@ class NotificationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.notifications import outbox, rule_actions, run_events
+        from webapp.notifications import dispatch, outbox
 
-        every(DETECTION_INTERVAL, "notifications", run_events.NotificationDetector().detect)
-        every(DETECTION_INTERVAL, "alert detection", rule_actions.AlertDetector().detect)
+        every(DISPATCH_INTERVAL, "events", dispatch.dispatch)
         every(DELIVERY_INTERVAL, "deliveries", outbox.deliver_due)
+        every(CLEANING_INTERVAL, "old notifications", lambda: dispatch.do_forget(timezone.now()))

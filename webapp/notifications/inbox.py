@@ -92,11 +92,10 @@ def _of_notification(notification: Notification) -> InboxEntry:
 
 def _of_mention(mention: Mention) -> InboxEntry:
     comment = mention.comment
-    author = comment.author.get_username() if comment.author else "A former member"
     return InboxEntry(
         kind="mention",
         slug=mention.slug,
-        title=f"{author} mentioned you on {_place(comment)}",
+        title=f"{comment.author_name} mentioned you on {_place(comment)}",
         run=comment.trajectory.run.title,
         message=comment.text,
         href=reverse("mention", args=[mention.slug]),

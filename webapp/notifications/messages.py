@@ -10,10 +10,10 @@ from typing import Any
 from django.urls import reverse
 
 from webapp.annotations.models import Mention
+from webapp.core import formatting
 from webapp.core.mail import absolute
 from webapp.core.names import without_links
-from webapp.notifications.detection import AlertEvent
-from webapp.notifications.models import Delivery, Rule
+from webapp.notifications.models import Delivery, Rule, RunEvent
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,20 @@ TITLES = {
     "test": "Test",
 }
 
+LEADS = {
+    "watch": "Echo Trap: watch",
+    "trapped": "Echo Trap: trapped",
+    "failed": "Failed",
+    "finished": "Finished",
+}
+"""Beginnings of the messages that say where in the run it happened."""
 
-def payload(rule: Rule, event: AlertEvent, delivery_id: str) -> dict[str, Any]:
-    """Payload of an alert, as webhooks carry it and as the delivery log shows it."""
+
+def payload(rule: Rule, name: str, event: RunEvent, delivery_id: str) -> dict[str, Any]:
+    """Payload of an alert, as webhooks carry it and as the delivery log shows it. `name`: the event of the rule."""
     run = event.run
-    details = dict(event.details)
-    if event.values is not None:
-        details["threshold"] = rule.threshold
-    return _frame(rule, delivery_id, event.event, event.at, event.message) | {
+    details = event.details | ({"threshold": rule.threshold} if event.kind == RunEvent.Kind.EVALUATION else {})
+    return _frame(rule, delivery_id, name, event.at, _sentence(name, event)) | {
         "run": {
             "id": run.slug,
             "title": run.title,
@@ -83,6 +89,17 @@ def payload(rule: Rule, event: AlertEvent, delivery_id: str) -> dict[str, Any]:
         },
         "details": details,
     }
+
+
+def _sentence(name: str, event: RunEvent) -> str:
+    if event.kind == RunEvent.Kind.EVALUATION:
+        facts = event.details
+        success, low, high = (formatting.percent(facts[key]) for key in ("success", "success_low", "success_high"))
+        verb = "reached" if name == Rule.Event.REACHED else "fell to"
+        return f"{facts['suite']} {verb} {success} {event.where} (95% interval {low} to {high})."
+    if name not in LEADS:
+        return event.message
+    return f"{LEADS[name]} {event.where}".strip() + f". {event.message}".rstrip()
 
 
 def test_payload(rule: Rule, delivery_id: str, at: datetime) -> dict[str, Any]:
@@ -151,8 +168,7 @@ def switched_off_letter(rule: Rule, to: list[str], reason: str) -> Letter:
 def mention_letter(mention: Mention) -> Letter:
     """The e-mail to a user whom a comment mentions, with its present text."""
     comment = mention.comment
-    author = comment.author.get_username() if comment.author else "A former member"
-    run = comment.trajectory.run
+    author, run = comment.author_name, comment.trajectory.run
     where = f"an attempt of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
     text = (
         f"{author} mentioned you in a comment on {where}:\n\n{comment.text}\n\n"

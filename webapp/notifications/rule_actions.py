@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,25 +15,21 @@ from django.utils import timezone
 from webapp.core import ids
 from webapp.core.mail import mail_is_configured
 from webapp.core.names import one_line
+from webapp.core.soft_delete import UNDO_TIME
 from webapp.notifications import messages
-from webapp.notifications.detection import AlertEvent, alert_events, matches
 from webapp.notifications.mail_addresses import admins_addresses
-from webapp.notifications.models import Delivery, Rule, StalledRun
+from webapp.notifications.models import Delivery, Rule
 from webapp.notifications.outbox import fail_pending
+from webapp.notifications.run_events import do_dispatch_again
 from webapp.notifications.signatures import new_secret
-from webapp.runs.models import Run
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Membership, Removal, Team, User
 from webapp.teams.removals import do_remove, restored
 
 logger = logging.getLogger(__name__)
 
-LOOK_BACK = timedelta(days=7)
-RECENT = timedelta(minutes=15)
-FULL_DETECTION_INTERVAL = 600.0
 TARGET = ("channel", "addresses", "url")
 """Fields of a rule that say where its alerts are sent."""
-KEEP_DELIVERIES = timedelta(days=90)
 SECRET_OVERLAP = timedelta(hours=24)
 """How long a replaced secret still signs in addition to the new one."""
 MAX_FORMER_SECRETS = 4
@@ -104,6 +99,14 @@ def do_delete_rule(rule: Rule, by: User | None = None) -> Removal | None:
     return do_remove(rows, team=rule.team, by=by, name=name, role=Membership.Role.MEMBER)
 
 
+@receiver(restored, sender=Rule)
+@receiver(restored, sender=Membership)
+def _report_what_was_missed(rows: list[Rule] | list[Membership], **kwargs: Any) -> None:
+    """Report the events since the rule was deleted, or since its author left the team."""
+    for row in rows:
+        do_dispatch_again(row.team_id, timezone.now() - UNDO_TIME)
+
+
 @receiver(restored, sender=Membership)
 def _switch_rules_on(rows: list[Membership], **kwargs: Any) -> None:
     """Switch on what was switched off because its author left the team, and only because of that."""
@@ -164,26 +167,6 @@ def do_redeliver(delivery: Delivery) -> Delivery:
     return delivery
 
 
-def do_detect_alerts(now: datetime, look_back: timedelta = LOOK_BACK) -> int:
-    """Store a delivery for each new event that matches a rule. Returns their number."""
-    do_switch_off_ownerless_rules(now)
-    rules = list(Rule.objects.filter(enabled=True).select_related("team"))
-    if not rules:
-        return 0
-    if any({Rule.Event.QUEUED, Rule.Event.STALLED} & set(rule.events) for rule in rules):
-        do_detect_stalled_runs(now)
-    earliest: datetime = min(rule.since for rule in rules)
-    authors = {rule.author_id for rule in rules if rule.author_id is not None}
-    members = set(Membership.objects.filter(user_id__in=authors).values_list("user_id", "team_id"))
-    matching = [
-        (rule, event)
-        for event in alert_events(rules, max(earliest, now - look_back), now)
-        for rule in rules
-        if matches(rule, event, members)
-    ]
-    return _store(matching)
-
-
 def do_switch_off_ownerless_rules(now: datetime) -> None:
     """Switch off rules whose authors have left the team or were deactivated, and notify the team's admins.
 
@@ -214,68 +197,3 @@ def former_member_reason(name: str) -> str:
         f"{name} is no longer in the team. Check where it sends its alerts before switching it on again, which "
         "makes you its author; or delete it."
     )
-
-
-def _store(matching: list[tuple[Rule, AlertEvent]]) -> int:
-    """Create the missing deliveries. The unique key decides between processes that detect at the same time."""
-    keys = {event.key for _, event in matching}
-    existing = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key")) if keys else set()
-    fresh = []
-    for rule, event in matching:
-        if (rule.pk, event.key) not in existing:
-            slug = ids.slug()
-            fresh.append(
-                Delivery(
-                    slug=slug,
-                    rule=rule,
-                    run=event.run,
-                    event=event.event,
-                    key=event.key,
-                    payload=messages.payload(rule, event, slug),
-                )
-            )
-    Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
-    return len(fresh)
-
-
-@transaction.atomic
-def do_detect_stalled_runs(now: datetime) -> None:
-    """Record since when each queued or held run has made no progress."""
-    runs = {run.pk: run for run in Run.objects.filter(state__in=(Run.State.QUEUED, *Run.HELD), imported=False)}
-    StalledRun.objects.exclude(run__in=runs).delete()
-    stalled_runs = {stalled.run_id: stalled for stalled in StalledRun.objects.select_for_update().filter(run__in=runs)}
-    for run in runs.values():
-        state = Run.State.QUEUED if run.state == Run.State.QUEUED else Run.State.RUNNING
-        stalled = stalled_runs.get(run.pk)
-        if stalled is None:
-            fresh = state == Run.State.QUEUED and run.attempt == 0
-            since = run.created_at if fresh else now
-            StalledRun.objects.get_or_create(run=run, defaults={"state": state, "seq": run.seq, "since": since})
-        elif (stalled.state, stalled.seq) != (state, run.seq):
-            stalled.state, stalled.seq, stalled.since = state, run.seq, now
-            stalled.save(update_fields=["state", "seq", "since"])
-
-
-def do_forget_deliveries(now: datetime) -> int:
-    """Delete old finished deliveries, but none that could be detected again. Returns their number."""
-    deleted, _ = (
-        Delivery.objects.exclude(state=Delivery.State.PENDING)
-        .filter(created_at__lt=now - max(KEEP_DELIVERIES, 2 * LOOK_BACK))
-        .delete()
-    )
-    return deleted
-
-
-class AlertDetector:
-    """Repeated detection: usually of the last minutes, sometimes of a week, for events that arrive late."""
-
-    def __init__(self) -> None:
-        self._last_full = -FULL_DETECTION_INTERVAL
-
-    def detect(self) -> None:
-        full = time.monotonic() - self._last_full >= FULL_DETECTION_INTERVAL
-        now = timezone.now()
-        do_detect_alerts(now, LOOK_BACK if full else RECENT)
-        if full:
-            do_forget_deliveries(now)
-            self._last_full = time.monotonic()

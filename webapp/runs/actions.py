@@ -11,6 +11,7 @@ from celery import current_app
 from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Now
+from django.dispatch import Signal
 from django.urls import reverse
 from django.utils import timezone
 
@@ -37,6 +38,8 @@ WAKE_INTERVAL = timedelta(seconds=15)
 MAX_CRASHES = 3
 WORKER_RETENTION = timedelta(days=1)
 FRAME_RETENTION = timedelta(days=1)
+run_ended = Signal()
+"""Sent with a `run` whose training has ended, in the transaction that stores the end."""
 
 
 class RequestRefused(ValueError):
@@ -288,6 +291,8 @@ def _release(held: RunQuerySet, run: Run, state: Run.State, now: datetime, **cha
     if changed:
         fair_share.end([run.pk], now)
         notify_on_commit(run.pk)
+        if state in Run.ENDED:
+            run_ended.send(Run, run=Run.objects.get(pk=run.pk))
     return bool(changed)
 
 

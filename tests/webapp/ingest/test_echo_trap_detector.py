@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.utils import timezone
 
 import echoscope
 from tests.tiers import nightly_but
@@ -33,9 +31,8 @@ from webapp.ingest.echo_trap_detector import do_judge_earlier_runs
 from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
+from webapp.notifications.dispatch import dispatch
 from webapp.notifications.models import Delivery, Notification, Rule
-from webapp.notifications.rule_actions import do_detect_alerts
-from webapp.notifications.run_events import do_detect
 from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
 
@@ -98,7 +95,7 @@ def test_a_collapse_raises_the_watch_then_the_alarm_and_each_alert_once(
     states = [state for _, state, _ in verdict(run)["alarms"]]
     assert (states[0], states[-1]) == ("watch", "trapped")
     for _ in range(2):
-        do_detect_alerts(timezone.now())
+        dispatch()
     assert list(Delivery.objects.order_by("pk").values_list("event", flat=True)) == states
     alarms = {alarm.iteration: alarm for alarm in run.alarms.all()}
     events = [json.loads(line) for line in path.read_text().splitlines()]
@@ -112,8 +109,6 @@ def test_a_collapse_raises_the_watch_then_the_alarm_and_each_alert_once(
     assert not contains(page, "No data yet")
     curves = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
     assert contains(curves, f"trapped since iteration {max(alarms)}")
-    for _ in range(2):
-        do_detect(run.created_at - timedelta(hours=1))
     notified = Notification.objects.filter(user=people.owner, kind__in=("watch", "trapped")).order_by("pk")
     assert list(notified.values_list("kind", flat=True)) == states
 
@@ -218,7 +213,7 @@ def test_pieces_and_restarts_give_the_same_verdict(
         more = "false" if end == len(data) else "true"
         sent = callers.owner.call("PUT", f"/api/runs/{run.slug}/journal?offset={start}&growing={more}", data[start:end])
         assert sent.status_code == 200, sent.content
-        do_detect_alerts(timezone.now())
+        dispatch()
     assert verdict(run) == whole
     assert Delivery.objects.filter(run=run).count() == len(whole["alarms"])
     keys = list(run.alarms.values_list("pk", flat=True))
@@ -227,7 +222,7 @@ def test_pieces_and_restarts_give_the_same_verdict(
     assert list(run.alarms.values_list("pk", flat=True)) == keys
     do_rebuild(Run.objects.get(pk=run.pk), tmp_path / "run")
     assert verdict(run) == whole
-    do_detect_alerts(timezone.now())
+    dispatch()
     assert Delivery.objects.filter(run=run).count() == len(whole["alarms"]), "a repeated judgement is no new alarm"
 
 

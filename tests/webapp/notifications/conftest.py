@@ -16,6 +16,8 @@ from tests.webapp.conftest import People
 from tests.webapp.notifications.receiver import Receiver, listening
 from webapp.notifications.models import AlertAddress, Rule
 from webapp.notifications.rule_actions import do_create_rule
+from webapp.notifications.run_events import record_alarms
+from webapp.runs.models import Alarm, Run
 from webapp.teams.models import Team
 
 __all__ = ["member", "played", "trajectory"]
@@ -59,3 +61,10 @@ def make_rule(people: People) -> Make:
         return do_create_rule(given.pop("team", people.team), given.pop("author", people.owner), **given)
 
     return make
+
+
+def raise_alarm(run: Run, number: int = 1, state: str = "watch", message: str = "It is.", hours_ago: float = 0) -> None:
+    """An alarm of the Echo Trap, as the ingest stores it."""
+    time = timezone.now() - timedelta(hours=hours_ago)
+    alarm = Alarm.objects.create(run=run, seq=number, iteration=number, state=state, message=message, time=time)
+    record_alarms([alarm])

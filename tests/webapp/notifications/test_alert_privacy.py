@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from django.core import mail
 from django.test import Client
 from django.utils import timezone
 
 from tests.webapp.conftest import People
-from tests.webapp.notifications.conftest import Make
+from tests.webapp.notifications.conftest import Make, raise_alarm
 from tests.webapp.notifications.receiver import Receiver
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.teams.members import add_member, browser_of
 from webapp.notifications.channels import may_report, send
+from webapp.notifications.dispatch import dispatch
 from webapp.notifications.models import AlertAddress, Delivery, Rule
 from webapp.notifications.outbox import MAX_FAILED_DELIVERIES, serve
 from webapp.notifications.rule_actions import (
-    do_detect_alerts,
     do_redeliver,
     do_switch_rule,
     do_test_rule,
 )
-from webapp.runs.models import Alarm, Evaluation, Run
+from webapp.runs.models import Evaluation, Run
 from webapp.teams.actions import do_remove_member
 from webapp.teams.models import Membership, User
 
@@ -47,13 +45,9 @@ def colleague(people: People) -> Client:
 def private(run: Run, author: User) -> Run:
     """A private run of the author with an alarm."""
     Run.objects.filter(pk=run.pk).update(author=author, visibility=Run.Visibility.PRIVATE, title="Top secret")
-    alarm(run, 1)
+    raise_alarm(run, 1)
     run.refresh_from_db()
     return run
-
-
-def alarm(run: Run, seq: int) -> None:
-    Alarm.objects.create(run=run, seq=seq, iteration=seq, state="watch", message="It is.", time=timezone.now())
 
 
 def form_of(rule: Rule, **changed: str) -> dict[str, object]:
@@ -72,7 +66,7 @@ def test_the_alert_log_shows_a_private_run_to_its_author_and_admins_only(
     private: Run, author: User, colleague: Client, who: Visitors, make_rule: Make
 ) -> None:
     rule = make_rule(author=author, events=EVENTS)
-    do_detect_alerts(timezone.now())
+    dispatch()
     delivery = Delivery.objects.get()
     address = f"/alerts/{rule.slug}"
     page = f"{address}/deliveries/{delivery.slug}"
@@ -98,14 +92,14 @@ def test_a_member_who_changes_the_target_gets_no_private_runs(
     private: Run, author: User, colleague: Client, make_rule: Make
 ) -> None:
     rule = make_rule(author=author, events=EVENTS, channel=Rule.Channel.SLACK, url="https://a.example.org/hook")
-    do_detect_alerts(timezone.now())
+    dispatch()
     (before,) = Delivery.objects.all()
     mine = {"url": "https://mine.example.org/hook"}
     assert colleague.post(f"/alerts/{rule.slug}/edit", form_of(rule, **mine)).status_code == 302
     rule.refresh_from_db()
     assert rule.url == mine["url"]
-    alarm(private, 2)
-    do_detect_alerts(timezone.now())
+    raise_alarm(private, 2)
+    dispatch()
     assert list(Delivery.objects.all()) == [before], "the next event is not reported"
     before = Delivery.objects.select_related("rule__team", "run").get(pk=before.pk)
     assert not may_report(before.run, rule)
@@ -113,7 +107,8 @@ def test_a_member_who_changes_the_target_gets_no_private_runs(
     page = browser_of(author).get(f"/alerts/{rule.slug}").content.decode()
     assert "barbara set the channel last" in " ".join(page.split())
     assert browser_of(author).post(f"/alerts/{rule.slug}/edit", form_of(rule)).status_code == 302
-    do_detect_alerts(timezone.now())
+    raise_alarm(private, 3)
+    dispatch()
     assert Delivery.objects.count() == 2, "the author has seen the target and accepted it"
 
 
@@ -124,7 +119,7 @@ def test_another_change_by_a_member_leaves_the_target_the_author_s(
     colleague.post(f"/alerts/{rule.slug}/edit", form_of(rule, name="Renamed\nrule"))
     rule.refresh_from_db()
     assert (rule.name, rule.target_author) == ("Renamed rule", author)
-    do_detect_alerts(timezone.now())
+    dispatch()
     assert Delivery.objects.count() == 1
 
 
@@ -142,8 +137,8 @@ def test_alerts_that_the_site_holds_back_do_not_disable_the_rule(
 ) -> None:
     rule = make_rule(author=author, events=EVENTS)
     for seq in range(MAX_FAILED_DELIVERIES + 1):
-        alarm(run, seq)
-    do_detect_alerts(timezone.now())
+        raise_alarm(run, seq)
+    dispatch()
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
     AlertAddress.objects.all().delete()
     test = do_test_rule(rule)
@@ -180,17 +175,17 @@ def test_rules_of_people_who_left_are_switched_off_and_admins_notified(
     User.objects.filter(pk=people.owner.pk).update(email="ada@example.org")
     rule = make_rule(author=author, events=EVENTS, addresses=["linus@private.example"])
     kept = make_rule(events=EVENTS)
-    alarm(run, 1)
-    do_detect_alerts(timezone.now())
+    raise_alarm(run, 1)
+    dispatch()
     if way == "removed":
         do_remove_member(people.team, author)
     elif way == "deactivated":
         User.objects.filter(pk=author.pk).update(is_active=False)
     else:
         author.delete()
-    alarm(run, 2)
+    raise_alarm(run, 2)
     for _ in range(2):
-        do_detect_alerts(timezone.now())
+        dispatch()
     states = Delivery.objects.filter(rule=rule).values_list("state", flat=True)
     assert list(states) == [Delivery.State.FAILED], "neither the pending one nor the new one is sent"
     assert kept.deliveries.count() == 2
@@ -208,9 +203,9 @@ def test_the_user_who_switches_such_a_rule_on_becomes_its_author(
 ) -> None:
     rule = make_rule(author=author, events=EVENTS, addresses=["linus@private.example"])
     do_remove_member(people.team, author)
-    do_detect_alerts(timezone.now())
+    dispatch()
     who.owner.post(f"/alerts/{rule.slug}/switch", {"on": "1"})
-    do_detect_alerts(timezone.now())
+    dispatch()
     rule.refresh_from_db()
     assert (rule.enabled, rule.author, rule.reports_private_runs) == (True, people.owner, False)
     do_switch_rule(rule, True, author)
@@ -221,7 +216,7 @@ def test_the_user_who_switches_such_a_rule_on_becomes_its_author(
 def test_an_author_who_became_a_viewer_keeps_the_rule(people: People, author: User, make_rule: Make) -> None:
     rule = make_rule(author=author)
     Membership.objects.filter(user=author).update(role=Membership.Role.VIEWER)
-    do_detect_alerts(timezone.now() + timedelta(seconds=1))
+    dispatch()
     rule.refresh_from_db()
     assert rule.enabled
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.webapp.fragments import contains
-from tests.webapp.notifications.conftest import Make
+from tests.webapp.notifications.conftest import Make, raise_alarm
 from tests.webapp.notifications.receiver import Receiver
 from tests.webapp.page_requests import Visitors, who
+from webapp.notifications.dispatch import dispatch
 from webapp.notifications.models import Delivery, Rule
 from webapp.notifications.outbox import deliver_due
-from webapp.notifications.rule_actions import do_detect_alerts, do_test_rule
-from webapp.runs.models import Alarm, Run
+from webapp.notifications.rule_actions import do_test_rule
+from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 __all__ = ["who"]
@@ -194,8 +194,8 @@ def test_the_query_count_of_pages_is_constant(
 ) -> None:
     rules = [make_rule(name=f"rule {number}", events=["watch"]) for number in range(12)]
     for number in range(12):
-        Alarm.objects.create(run=run, seq=number, iteration=1, state="watch", message="", time=timezone.now())
-    do_detect_alerts(timezone.now())
+        raise_alarm(run, number)
+    dispatch()
     for address in ("/alerts", f"/alerts/{rules[0].slug}"):
         with django_assert_max_num_queries(10):
             assert who.owner.get(address).status_code == 200

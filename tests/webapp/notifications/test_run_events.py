@@ -1,197 +1,41 @@
-"""Detection of notifications: who is notified about which event, exactly once, and never without access."""
+"""Recording of events: together with what happened, and once."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
+from django.db import OperationalError
 
-from tests.webapp.annotations.conftest import Member
-from tests.webapp.conftest import People
-from webapp.annotations.actions import do_comment, do_delete_comment
-from webapp.notifications.actions import do_follow, do_set_preferences, is_following
-from webapp.notifications.channels import send
-from webapp.notifications.inbox import entries, unread_count
-from webapp.notifications.models import Delivery, Notification, Rule
-from webapp.notifications.rule_actions import do_create_rule, do_detect_alerts, do_test_rule
-from webapp.notifications.run_events import NotificationDetector, do_detect
+from tests.webapp import journal_builder
+from trainer.journal import events as journal
+from webapp.ingest.rebuild import do_rebuild
+from webapp.ingest.tailer import JournalTailer
+from webapp.notifications import run_events
+from webapp.notifications.models import RunEvent
 from webapp.runs.models import Alarm, Run
-from webapp.teams.models import Membership, User
-from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
+ALARM = journal.Alarm(iteration=2, state="watch", message="It is.", evidence={})
 
 
-def end(run: Run, state: Run.State = Run.State.FINISHED) -> None:
-    Run.objects.filter(pk=run.pk).update(state=state, ended_at=timezone.now(), failure="It broke.", end_message="Done.")
+def test_an_alarm_is_stored_only_together_with_its_event(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal_builder.write(run.folder, journal_builder.started(), ALARM)
+
+    def fail(events: object) -> None:
+        raise OperationalError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_events, "_record", fail)
+        with pytest.raises(OperationalError):
+            JournalTailer(run).drain()
+    assert not Alarm.objects.exists()
+    JournalTailer(Run.objects.get(pk=run.pk)).drain()
+    assert RunEvent.objects.get().key == Alarm.objects.get().event_key
 
 
-def alarm(run: Run, state: str, seq: int = 1) -> None:
-    Alarm.objects.create(run=run, seq=seq, iteration=2, state=state, message="Thoughts repeat.", time=timezone.now())
-
-
-def detected() -> list[tuple[str, str]]:
-    """(user, kind) of all notifications; detecting twice more must add nothing."""
-    after = timezone.now() - timedelta(hours=1)
-    do_detect(after)
-    count = Notification.objects.count()
-    assert do_detect(after) == 0
-    NotificationDetector().detect()
-    assert Notification.objects.count() == count
-    return sorted(Notification.objects.values_list("user__username", "kind"))
-
-
-def deliver_all() -> None:
-    for delivery in Delivery.objects.select_related("rule__team", "rule__author", "run"):
-        assert send(delivery).ok
-
-
-def titles(user: User) -> list[str]:
-    return [entry.title for entry in entries(user, limit=20)]
-
-
-@pytest.mark.parametrize("state, kind", [(Run.State.FINISHED, "finished"), (Run.State.FAILED, "failed")])
-def test_the_author_is_notified_of_the_end_of_a_run_without_asking(run: Run, state: Run.State, kind: str) -> None:
-    end(run, state)
-    assert detected() == [("ada", kind)]
-
-
-def test_followers_are_notified_and_the_echo_trap_is_an_event(run: Run, people: People) -> None:
-    do_follow(people.viewer, run, True)
-    alarm(run, "watch")
-    alarm(run, "healthy", 2)
-    alarm(run, "trapped", 3)
-    assert detected() == [("ada", "trapped"), ("ada", "watch"), ("grace", "trapped"), ("grace", "watch")]
-    assert titles(people.viewer) == ["Echo Trap: trapped", "Echo Trap: watch"]
-    assert entries(people.viewer, limit=1)[0].message == "At iteration 2. Thoughts repeat."
-
-
-def test_events_before_following_and_after_stopping_are_not_notified(run: Run, people: People) -> None:
-    alarm(run, "watch")
-    do_follow(people.viewer, run, True)
-    do_follow(people.owner, run, False)
-    assert detected() == []
-    assert is_following(people.viewer, run)
-    assert not is_following(people.owner, run)
-
-
-def test_a_preference_silences_own_runs_but_not_followed_ones(run: Run, people: People) -> None:
-    do_set_preferences(people.owner, own_runs=False, comments=True, team_alerts=True)
-    assert not is_following(people.owner, run)
-    end(run)
-    assert detected() == []
-    Notification.objects.all().delete()
-    do_follow(people.owner, run, True)
-    Run.objects.filter(pk=run.pk).update(ended_at=timezone.now())
-    assert detected() == [("ada", "finished")]
-
-
-def test_who_loses_access_gets_no_more_and_no_longer_sees_what_came(run: Run, people: People) -> None:
-    do_follow(people.viewer, run, True)
-    do_follow(people.outsider, run, True)
-    alarm(run, "watch")
-    assert detected() == [("ada", "watch"), ("grace", "watch")]
-    assert unread_count(people.viewer) == 1
-    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
-    assert (titles(people.viewer), unread_count(people.viewer)) == ([], 0)
-    alarm(run, "trapped", 2)
-    assert ("grace", "trapped") not in detected()
-    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
-    Membership.objects.filter(user=people.viewer).delete()
-    alarm(run, "trapped", 3)
-    assert [one for one in detected() if one[0] == "grace"] == [("grace", "watch")]
-    assert titles(people.viewer) == []
-
-
-def test_comments_reach_the_author_followers_and_earlier_commenters(
-    trajectory: Trajectory, people: People, member: Member
-) -> None:
-    do_comment(trajectory, member.user, "First.")
-    second = do_comment(trajectory, people.viewer, "Second, @ada.")
-    assert detected() == [("ada", "comment"), ("linus", "comment")]
-    assert titles(member.user) == ["Comment by grace"]
-    assert sorted(titles(people.owner)) == [
-        "Comment by linus",
-        "grace mentioned you on group 1 · attempt 1, iteration 1",
-    ], "a mention is not also a comment"
-    assert entries(member.user, limit=1)[0].message == "Second, @ada."
-    do_delete_comment(second)
-    assert titles(member.user) == []
-
-
-def test_an_alert_rule_may_use_the_inbox_of_those_who_may_read_the_run(run: Run, people: People) -> None:
-    do_create_rule(people.team, people.owner, name="Ends", events=["finished"], channel=Rule.Channel.INBOX)
-    end(run)
-    do_detect_alerts(timezone.now())
-    deliver_all()
-    assert titles(people.viewer) == ["Run finished · Ends"]
-    assert titles(people.outsider) == []
-    do_detect(timezone.now() - timedelta(hours=1))
-    assert len(titles(people.owner)) == 1, "the author's own notification has the same key"
-
-
-def test_an_alert_of_a_private_run_reaches_its_author_only(run: Run, people: People) -> None:
-    Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
-    do_create_rule(people.team, people.owner, name="Ends", events=["finished"], channel=Rule.Channel.INBOX)
-    end(run)
-    do_detect_alerts(timezone.now())
-    deliver_all()
-    assert [one.user for one in Notification.objects.all()] == [people.owner]
-
-
-def test_alerts_of_rules_can_be_switched_off_and_a_test_reaches_its_author(people: People, run: Run) -> None:
-    rule = do_create_rule(people.team, people.owner, name="Ends", events=["finished"], channel=Rule.Channel.INBOX)
-    do_set_preferences(people.viewer, own_runs=True, comments=True, team_alerts=False)
-    do_test_rule(rule)
-    end(run)
-    do_detect_alerts(timezone.now())
-    deliver_all()
-    assert titles(people.viewer) == []
-    assert sorted(titles(people.owner)) == ["Run finished · Ends", "Test · Ends"]
-
-
-def test_a_rule_for_one_run_reports_no_other(run: Run, people: People) -> None:
-    other = Run.objects.create(team=people.team, author=people.owner, title="Other", config=run.config, iterations=4)
-    settings = {"events": ["finished"], "channel": Rule.Channel.INBOX, "scope": Rule.Scope.RUN}
-    do_create_rule(people.team, people.owner, name="One", scope_value=run.slug, **settings)
-    end(run)
-    end(other)
-    do_detect_alerts(timezone.now())
-    deliver_all()
-    assert [one.run for one in Notification.objects.filter(user=people.viewer)] == [run]
-
-
-def test_queries_do_not_grow_with_runs_and_users(
-    run: Run, people: People, django_assert_max_num_queries: DjangoAssertNumQueries
-) -> None:
-    for number in range(6):
-        run.pk, run.slug = None, f"copy{number}"
-        run.save()
-        do_follow(people.viewer, run, True)
-        end(run)
-    with django_assert_max_num_queries(12):
-        assert do_detect(timezone.now() - timedelta(hours=1)) == 12
-    with django_assert_max_num_queries(2):
-        assert len(entries(people.viewer, limit=20)) == 6
-    with django_assert_max_num_queries(1):
-        assert unread_count(people.viewer) == 6
-
-
-def test_many_comments_take_no_more_statements(trajectory: Trajectory, people: People, member: Member) -> None:
-    after = timezone.now() - timedelta(hours=1)
-
-    def statements() -> int:
-        do_detect(after)
-        with CaptureQueriesContext(connection) as captured:
-            do_detect(after)
-        return len(captured)
-
-    do_comment(trajectory, member.user, "First, @grace.")
-    before = statements()
-    for number in range(5):
-        do_comment(trajectory, people.viewer, f"Number {number}, @ada.")
-    assert statements() == before
+def test_a_journal_that_is_read_again_records_nothing_new(run: Run) -> None:
+    journal_builder.write(run.folder, journal_builder.started(), ALARM)
+    JournalTailer(run).drain()
+    RunEvent.objects.update(message="as first recorded")
+    do_rebuild(Run.objects.get(pk=run.pk))
+    assert Alarm.objects.get().message == "It is."
+    assert RunEvent.objects.get().message == "as first recorded"

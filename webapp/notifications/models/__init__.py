@@ -1,8 +1,9 @@
-"""Tables of notifications: alert rules and follows, the inbox, and the outbox."""
+"""Tables of notifications: events, alert rules and follows, the inbox, and the outbox."""
 
+from webapp.notifications.models.event_models import RunEvent, StalledRun
 from webapp.notifications.models.inbox_models import Follow, Notification, NotificationPreference
 from webapp.notifications.models.outbox_models import Delivery, DeliveryAttempt
-from webapp.notifications.models.rule_models import AlertAddress, Rule, StalledRun
+from webapp.notifications.models.rule_models import AlertAddress, Rule
 
 __all__ = [
     "AlertAddress",
@@ -12,5 +13,6 @@ __all__ = [
     "Notification",
     "NotificationPreference",
     "Rule",
+    "RunEvent",
     "StalledRun",
 ]

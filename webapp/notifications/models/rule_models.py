@@ -1,4 +1,4 @@
-"""Alert rules, the addresses that they may use, and stalled runs."""
+"""Alert rules, and the addresses that they may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from django.utils import timezone
 from webapp.core import ids
 from webapp.core.soft_delete import NotDeleted, SoftDeleted
 from webapp.notifications.signatures import new_secret
-from webapp.runs.models import Run
 from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
@@ -136,15 +135,3 @@ class AlertAddress(models.Model):
 
     def __str__(self) -> str:
         return f"{self.email} for {self.team_id}"
-
-
-class StalledRun(models.Model):
-    """Time since which a queued or held run has made no progress."""
-
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="stalled")
-    state = models.CharField(max_length=10, help_text="queued, or held by a worker.")
-    seq = models.PositiveBigIntegerField(help_text="Journal events at its last progress.")
-    since = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} {self.state} at event {self.seq} since {self.since}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.conf import settings
 from django.db import models
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import JSONObject
 from pydantic import ValidationError
 
@@ -26,9 +26,6 @@ from webapp.teams.models import Membership, Team, User
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
-
-IMPORTED_WHOLE = timedelta(minutes=10)
-"""An imported run that ended within this time was over before its import, so its end is no event."""
 
 
 def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
@@ -82,11 +79,6 @@ class RunQuerySet(models.QuerySet["Run"]):
     def lost(self, now: datetime) -> RunQuerySet:
         """Held by a worker that has not renewed its lease in time."""
         return self.filter(state__in=Run.HELD, lease_expires_at__lt=now)
-
-    def completed_after(self, after: datetime) -> RunQuerySet:
-        """Finished and failed since then, without imported ones that were over before their import."""
-        over_before = Q(imported=True, ended_at__lt=F("created_at") + IMPORTED_WHOLE)
-        return self.filter(~over_before, state__in=(Run.State.FAILED, Run.State.FINISHED), ended_at__gte=after)
 
 
 class Run(models.Model):
@@ -348,12 +340,6 @@ class Run(models.Model):
         if iteration == 0:
             return self.start_words
         return f"after step {step} of the warm-up" if step > 0 else "before the warm-up"
-
-    @property
-    def end_key(self) -> str:
-        """Identity of its end, for alerts and notifications: a follower who also gets an alert is notified once."""
-        assert self.ended_at is not None
-        return f"end:{self.pk}:{self.ended_at.isoformat()}"
 
     @property
     def end_text(self) -> str:

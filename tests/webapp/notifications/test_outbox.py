@@ -15,16 +15,15 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.webapp.notifications.conftest import Make
+from tests.webapp.notifications.conftest import Make, raise_alarm
 from tests.webapp.notifications.receiver import Receiver
 from webapp.core.scheduler import Job, Scheduler
 from webapp.notifications import webhooks
+from webapp.notifications.dispatch import dispatch
 from webapp.notifications.models import Delivery, DeliveryAttempt, Rule
 from webapp.notifications.outbox import LEASE, MAX_FAILED_DELIVERIES, deliver_due, do_claim
 from webapp.notifications.rule_actions import (
-    AlertDetector,
     RuleRefused,
-    do_detect_alerts,
     do_end_former_secrets,
     do_redeliver,
     do_rotate_secret,
@@ -32,7 +31,7 @@ from webapp.notifications.rule_actions import (
     do_test_rule,
 )
 from webapp.notifications.signatures import new_secret
-from webapp.runs.models import Alarm, Run
+from webapp.runs.models import Run
 from webapp.settings import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,15 +39,9 @@ Event, State, Channel = Rule.Event, Delivery.State, Rule.Channel
 HOOK = "https://hooks.example.org/"
 
 
-def raise_alarm(run: Run, number: int = 1) -> None:
-    Alarm.objects.create(
-        run=run, seq=number, iteration=number, state="watch", message="The spread falls & <rises>.", time=timezone.now()
-    )
-
-
 def notice(run: Run, number: int = 1) -> Delivery:
-    raise_alarm(run, number)
-    do_detect_alerts(timezone.now())
+    raise_alarm(run, number, message="The spread falls & <rises>.")
+    dispatch()
     return Delivery.objects.order_by("pk").last() or pytest.fail("nothing was noticed")
 
 
@@ -153,7 +146,7 @@ def test_retries_are_spread_over_an_hour_and_then_end(run: Run, make_rule: Make,
     assert waits == sorted(waits)
 
 
-def test_concurrent_detectors_and_senders_deliver_each_alert_once(
+def test_concurrent_dispatchers_and_senders_deliver_each_alert_once(
     run: Run, make_rule: Make, receiver: Receiver
 ) -> None:
     for number in range(3):
@@ -174,7 +167,7 @@ def test_concurrent_detectors_and_senders_deliver_each_alert_once(
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=together, args=(AlertDetector().detect,)) for _ in range(2)]
+    threads = [threading.Thread(target=together, args=(dispatch,)) for _ in range(2)]
     threads += [threading.Thread(target=together, args=(deliver_due,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -259,7 +252,8 @@ def test_a_rule_is_disabled_after_repeated_failures(run: Run, make_rule: Make, r
     assert "this hook is gone" in rule.disabled_reason
     assert not Delivery.objects.filter(state=State.PENDING).exists()
     raise_alarm(run, 99)
-    assert do_detect_alerts(timezone.now()) == 0
+    dispatch()
+    assert Delivery.objects.count() == MAX_FAILED_DELIVERIES + 1
     with pytest.raises(RuleRefused, match="switched off"):
         do_redeliver(Delivery.objects.earliest("pk"))
     do_switch_rule(rule, True)
@@ -301,7 +295,7 @@ def test_a_slow_receiver_does_not_delay_others(
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name="slow")
     make_rule(events=[Event.WATCH], name="quick")
     raise_alarm(run)
-    do_detect_alerts(timezone.now())
+    dispatch()
     deliver_due()
     assert Delivery.objects.get(rule__name="quick").state == State.DELIVERED
     slow = Delivery.objects.get(rule__name="slow")
@@ -311,13 +305,13 @@ def test_a_slow_receiver_does_not_delay_others(
 
 @pytest.fixture
 def running() -> Iterator[Scheduler]:
-    background = Scheduler([Job("detection", 0.02, AlertDetector().detect), Job("delivery", 0.02, deliver_due)])
+    background = Scheduler([Job("events", 0.02, dispatch), Job("delivery", 0.02, deliver_due)])
     background.start()
     yield background
     background.stop()
 
 
-def test_the_scheduler_threads_detect_and_deliver(
+def test_the_scheduler_threads_dispatch_and_deliver(
     run: Run, make_rule: Make, receiver: Receiver, running: Scheduler
 ) -> None:
     make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)

@@ -1,0 +1,118 @@
+"""Brings each event to its subscriptions: deliveries of alert rules, and entries in the inboxes of followers.
+
+An event and what follows from it are settled in one transaction, so that a process that dies in between loses nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.text import capfirst
+
+from webapp.core import ids
+from webapp.notifications import messages
+from webapp.notifications.actions import do_notify
+from webapp.notifications.audience import Audience
+from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
+from webapp.notifications.rule_actions import do_switch_off_ownerless_rules
+from webapp.notifications.rule_matching import reported_as
+from webapp.notifications.stalled_runs import do_track_progress, stalled_events
+from webapp.teams.models import Membership
+
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 200
+KEEP = timedelta(days=90)
+"""How long events, deliveries and entries of inboxes are kept: longer than LOOK_BACK of run_events."""
+MAX_MESSAGE_LENGTH = 600
+
+
+def dispatch() -> None:
+    """One round of the clock: all pending events, and the runs that have stalled."""
+    do_switch_off_ownerless_rules(timezone.now())
+    while do_dispatch(timezone.now()) == BATCH_SIZE:
+        pass
+    do_report_stalled_runs(timezone.now())
+
+
+@transaction.atomic
+def do_dispatch(now: datetime) -> int:
+    """Dispatch pending events, the earliest first. Concurrent callers get different ones. Returns their number."""
+    pending = RunEvent.objects.filter(dispatched_at=None).select_for_update(skip_locked=True, of=("self",))
+    events = list(
+        pending.select_related("run__team", "run__author", "comment__author", "comment__trajectory")
+        .defer("run__config", "run__log_tail", "run__journal_error")
+        .order_by("pk")[:BATCH_SIZE]
+    )
+    if not events:
+        return 0
+    rules = Rule.objects.filter(enabled=True, team__in={event.run.team_id for event in events})
+    _queue_alerts(list(rules.select_related("team")), events)
+    audience = Audience(events)
+    do_notify(_entry(event, user) for event in events for user in audience.of(event))
+    RunEvent.objects.filter(pk__in=[event.pk for event in events]).update(dispatched_at=now)
+    return len(events)
+
+
+def do_report_stalled_runs(now: datetime) -> int:
+    """Queue the alerts about runs that wait or make no progress. Returns their number."""
+    kinds = {Rule.Event.QUEUED, Rule.Event.STALLED}
+    rules = [rule for rule in Rule.objects.filter(enabled=True).select_related("team") if kinds & set(rule.events)]
+    if not rules:
+        return 0
+    do_track_progress(now)
+    return _queue_alerts(rules, stalled_events({rule.team_id for rule in rules}, now))
+
+
+def _queue_alerts(rules: Sequence[Rule], events: Sequence[RunEvent]) -> int:
+    """Create the missing deliveries. The unique key decides between concurrent processes."""
+    authors = {rule.author_id for rule in rules if rule.author_id is not None}
+    members = set(Membership.objects.filter(user_id__in=authors).values_list("user_id", "team_id"))
+    reported = [
+        (rule, event, name) for event in events for rule in rules if (name := reported_as(rule, event, members))
+    ]
+    keys = {event.key for _, event, _ in reported}
+    existing = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key"))
+    fresh = [_delivery(rule, event, name) for rule, event, name in reported if (rule.pk, event.key) not in existing]
+    Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
+    return len(fresh)
+
+
+def _delivery(rule: Rule, event: RunEvent, name: str) -> Delivery:
+    slug = ids.slug()
+    payload = messages.payload(rule, name, event, slug)
+    return Delivery(slug=slug, rule=rule, run=event.run, event=name, key=event.key, payload=payload)
+
+
+def _entry(event: RunEvent, user: int) -> Notification:
+    if event.comment is not None:
+        title, path = f"Comment by {event.comment.author_name}", event.comment.address
+    else:
+        title, path = RunEvent.Kind(event.kind).label, reverse("run", args=[event.run.slug])
+    where = f"{capfirst(event.where)}. " if event.where else ""
+    return Notification(
+        user_id=user,
+        kind=event.kind,
+        run=event.run,
+        comment=event.comment,  # its text is shown, which may be edited
+        key=event.key,
+        title=title[:200],
+        message=f"{where}{event.message}".strip()[:MAX_MESSAGE_LENGTH],
+        path=path,
+    )
+
+
+def do_forget(now: datetime) -> int:
+    """Delete old events, settled deliveries and entries of inboxes. Returns their number."""
+    old = now - KEEP
+    rows = (
+        RunEvent.objects.filter(dispatched_at__lt=old),
+        Delivery.objects.exclude(state=Delivery.State.PENDING).filter(created_at__lt=old),
+        Notification.objects.filter(created_at__lt=old),
+    )
+    return sum(queryset.delete()[0] for queryset in rows)

@@ -1,0 +1,57 @@
+"""Which events an alert rule reports."""
+
+from __future__ import annotations
+
+from webapp.notifications.models import Rule, RunEvent
+from webapp.runs.models import Run
+
+
+def reported_as(rule: Rule, event: RunEvent, members: set[tuple[int, int]]) -> str | None:
+    """The event of the rule that this event is; None if the rule does not report it.
+
+    Args:
+        members: (user, team) of the rules' authors who still are in the team.
+    """
+    name = _name(rule, event)
+    if name not in rule.events or event.at < rule.since or not _covers(rule, event.run, members):
+        return None
+    return name
+
+
+def _name(rule: Rule, event: RunEvent) -> str | None:
+    match event.kind:
+        case RunEvent.Kind.EVALUATION:
+            return _crossing(rule, event)
+        case RunEvent.Kind.QUEUED if event.details["minutes"] < rule.queued_minutes:
+            return None
+        case RunEvent.Kind.STALLED if event.details["minutes"] < rule.stalled_minutes:
+            return None
+    return event.kind
+
+
+def _crossing(rule: Rule, event: RunEvent) -> str | None:
+    """Only the evaluation that crosses the threshold counts, not every one beyond it."""
+    if rule.suite and rule.suite != event.details["suite"]:
+        return None
+    before, now = event.details["previous_success"], event.details["success"]
+    if now >= rule.threshold:
+        return Rule.Event.REACHED if before is None or before < rule.threshold else None
+    return Rule.Event.FELL if before is not None and before >= rule.threshold else None
+
+
+def _covers(rule: Rule, run: Run, members: set[tuple[int, int]]) -> bool:
+    own = run.author_id is not None and run.author_id == rule.author_id and (run.author_id, run.team_id) in members
+    if run.team_id != rule.team_id:
+        return False
+    if run.visibility == Run.Visibility.PRIVATE and not (own and rule.reports_private_runs):
+        return False
+    match rule.scope:
+        case Rule.Scope.OWN:
+            return own
+        case Rule.Scope.ENVIRONMENT:
+            return run.environment == rule.scope_value
+        case Rule.Scope.RUN:
+            return run.slug == rule.scope_value
+        case Rule.Scope.TAG:
+            return rule.scope_value.lower() in {str(tag).lower() for tag in run.tags}
+    return True
