@@ -15,7 +15,6 @@ from tests.webapp.conftest import People
 from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.annotations.actions import do_comment, do_star, do_tag
-from webapp.annotations.models import Mention
 from webapp.notifications.models import AlertAddress, Notification, Rule
 from webapp.notifications.rule_actions import do_create_rule, do_test_rule
 from webapp.reports.actions import do_create_report
@@ -164,7 +163,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known |= {"kind of study-export": "markdown", "action of study-request": "pause"}
     known["token of alert-address"] = address.token
     known |= {"slug of comment-edit": comment.slug, "slug of comment-delete": comment.slug}
-    known["slug of mention"] = Mention.objects.get(user=people.owner, comment__author=member).slug
+    known["slug of mention"] = Notification.objects.get(user=people.owner, comment__author=member).slug
     notification = Notification.objects.create(
         user=people.owner, run=run, kind="finished", key="end", title="Run finished", path="/"
     )

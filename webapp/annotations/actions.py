@@ -16,13 +16,12 @@ from webapp.annotations.models import (
     MAX_TAG_LENGTH,
     AnnotationVersion,
     Comment,
-    MailPreference,
     Mention,
     Star,
     Tag,
     Tagging,
 )
-from webapp.core.publisher import notify_annotations, notify_inbox
+from webapp.core.publisher import notify_annotations
 from webapp.teams.models import Membership, Removal, User
 from webapp.teams.removals import UNREADABLE, do_remove, restored
 from webapp.trajectories.models import Trajectory
@@ -31,7 +30,7 @@ MAX_TAGS = 20
 commented = Signal()
 """Sent with a new `comment`, in the transaction that stores it."""
 mentioned = Signal()
-"""Sent with the new `mentions` of a comment, in the transaction that stores them."""
+"""Sent with a `comment` and the users `added` to its mentions, in the transaction that stores them."""
 
 
 class AnnotationRefused(ValueError):
@@ -124,21 +123,6 @@ def _show_again(rows: list[Comment], user: User, **kwargs: Any) -> None:
         _count_change(comment.trajectory)
 
 
-def do_read_mentions(user: User, slug: str | None = None) -> int:
-    """Mark one mention of the user as read, or all. Returns how many were unread."""
-    unread = Mention.objects.filter(user=user, read_at__isnull=True)
-    if slug is not None:
-        unread = unread.filter(slug=slug)
-    count = unread.update(read_at=timezone.now())
-    transaction.on_commit(lambda: notify_inbox({user.pk}))
-    return count
-
-
-def do_set_mention_mail(user: User, mail: bool) -> None:
-    """Switch e-mails about mentions on or off."""
-    MailPreference.objects.update_or_create(user=user, defaults={"mail": mail})
-
-
 def _cleaned(text: str) -> str:
     cleaned = text.replace("\0", "").replace("\r\n", "\n").strip()
     if not cleaned:
@@ -164,10 +148,9 @@ def _update_mentions(comment: Comment) -> None:
         if Trajectory.objects.visible_to(user).filter(pk=comment.trajectory_id).exists()
     ]
     comment.mentions.exclude(user__in=readers).delete()
-    known = list(comment.mentions.values_list("pk", flat=True))
+    known = set(comment.mentions.values_list("user", flat=True))
     Mention.objects.bulk_create((Mention(comment=comment, user=user) for user in readers), ignore_conflicts=True)
-    mentioned.send(Comment, mentions=list(comment.mentions.exclude(pk__in=known).select_related("user")))
-    transaction.on_commit(lambda: notify_inbox(user.pk for user in readers))
+    mentioned.send(Comment, comment=comment, added=[user for user in readers if user.pk not in known])
 
 
 def _lock(trajectory: Trajectory) -> None:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from webapp.core import ids
 from webapp.core.soft_delete import NotDeleted, SoftDeleted
-from webapp.runs.models import Run, readable_by
+from webapp.runs.models import readable_by
 from webapp.teams.models import Team, User
 from webapp.trajectories.models import Trajectory
 
@@ -114,46 +114,14 @@ class Comment(SoftDeleted):
         return f"{reverse('trajectory', args=[self.trajectory.slug])}{turn}#comment-{self.slug}"
 
 
-class MentionQuerySet(models.QuerySet["Mention"]):
-    def of(self, user: User | AnonymousUser) -> MentionQuerySet:
-        """Mentions of the user on trajectories they may still see, newest first."""
-        if not user.is_authenticated:
-            return self.none()
-        runs = Run.objects.of_teams_of(user)
-        return self.filter(
-            user_id=user.pk, comment__deleted_at=None, comment__trajectory__run__in=runs.values("pk")
-        ).order_by("-pk")
-
-    def unread(self) -> MentionQuerySet:
-        return self.filter(read_at__isnull=True)
-
-
 class Mention(models.Model):
     """A mention of a member of the team in a comment."""
 
-    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     comment = models.ForeignKey(Comment, on_delete=models.CASCADE, related_name="mentions")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="mentions")
-    created_at = models.DateTimeField(auto_now_add=True)
-    read_at = models.DateTimeField(null=True, blank=True)
-
-    objects = MentionQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "comment"], name="one_mention_per_person")]
-        indexes = [
-            models.Index(fields=["user"], name="mention_unread", condition=models.Q(read_at__isnull=True)),
-        ]
 
     def __str__(self) -> str:
         return f"{self.user_id} in comment {self.comment_id}"
-
-
-class MailPreference(models.Model):
-    """Whether mentions are e-mailed to a user. Without a row they are, if e-mail is configured."""
-
-    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="mail_preference")
-    mail = models.BooleanField(default=True)
-
-    def __str__(self) -> str:
-        return f"{self.user_id}: {'with' if self.mail else 'without'} e-mail"

@@ -10,10 +10,11 @@ from django.db.models import Subquery
 from django.dispatch import receiver
 from django.utils import timezone
 
-from webapp.annotations.actions import do_read_mentions, mentioned
-from webapp.annotations.models import Mention
+from webapp.annotations.actions import mentioned
+from webapp.annotations.models import Comment
 from webapp.core.mail import mail_is_configured
 from webapp.core.publisher import notify_inbox
+from webapp.notifications.messages import mention_title
 from webapp.notifications.models import Delivery, Follow, Notification, NotificationPreference
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, User
@@ -42,9 +43,8 @@ def is_following(user: User, run: Run) -> bool:
     return own_runs is not False
 
 
-def do_set_preferences(user: User, *, own_runs: bool, comments: bool, team_alerts: bool) -> None:
-    """Set what the user is notified about."""
-    chosen = {"own_runs": own_runs, "comments": comments, "team_alerts": team_alerts}
+def do_set_preferences(user: User, **chosen: bool) -> None:
+    """Set what the user is notified about, by fields of NotificationPreference. Others keep their values."""
     NotificationPreference.objects.update_or_create(user=user, defaults=chosen)
 
 
@@ -67,11 +67,10 @@ def do_read(user: User, slug: str) -> None:
         notify_inbox({user.pk})
 
 
-@transaction.atomic
-def do_read_all(user: User) -> None:
-    """Mark all notifications and mentions of the user as read."""
-    Notification.objects.filter(user=user, read_at__isnull=True).update(read_at=timezone.now())
-    do_read_mentions(user)
+def do_read_all(user: User, *, mentions_only: bool = False) -> None:
+    """Mark all entries of the user as read, or only mentions."""
+    entries = Notification.objects.filter(user=user).unread()
+    (entries.mentions() if mentions_only else entries).update(read_at=timezone.now())
     transaction.on_commit(lambda: notify_inbox({user.pk}))
 
 
@@ -100,12 +99,29 @@ def readers_of(run: Run) -> set[int]:
     return {user for user, role in places if not private or user == run.author_id or role == Membership.Role.ADMIN}
 
 
-@receiver(mentioned)
-def _mail_mentions(mentions: list[Mention], **kwargs: Any) -> None:
-    """Queue the e-mails about new mentions."""
-    if not mail_is_configured():
-        return
-    wanted = [mention for mention in mentions if mention.user.email]
-    Delivery.objects.bulk_create(
-        Delivery(mention=mention, event=Delivery.MENTION, key=f"mention:{mention.pk}") for mention in wanted
+def mention_entry(comment: Comment, **fields: Any) -> Notification:
+    """The entry of an inbox about a mention; `fields` has its user."""
+    return Notification(
+        kind=Notification.Kind.MENTION,
+        run=comment.trajectory.run,
+        comment=comment,
+        key=f"mention:{comment.slug}",
+        title=mention_title(comment)[:200],
+        path=comment.address,
+        **fields,
     )
+
+
+@receiver(mentioned)
+def _notify_mentioned(comment: Comment, added: list[User], **kwargs: Any) -> None:
+    """Make the entries of inboxes match the mentions of the comment, and queue e-mails about the new ones."""
+    entries = Notification.objects.mentions().filter(comment=comment)
+    entries.exclude(user__in=comment.mentions.values("user")).delete()
+    if not added:
+        return
+    do_notify(mention_entry(comment, user=user) for user in added)
+    if mail_is_configured():
+        new = entries.filter(user__in=added).exclude(user__email="")
+        Delivery.objects.bulk_create(
+            Delivery(mention=entry, event=Delivery.MENTION, key=f"mention:{entry.pk}") for entry in new
+        )

@@ -9,14 +9,13 @@ from django.core.mail import EmailMessage
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.annotations.models import MailPreference, Mention
 from webapp.core import formatting
 from webapp.core.mail import mail_is_configured
 from webapp.notifications import messages
 from webapp.notifications.actions import do_alert_team
 from webapp.notifications.mail_addresses import GENERATED, allowed_addresses
 from webapp.notifications.messages import Letter
-from webapp.notifications.models import Delivery, Notification, Rule
+from webapp.notifications.models import Delivery, Notification, NotificationPreference, Rule
 from webapp.notifications.signatures import standard_headers
 from webapp.notifications.webhooks import SendResult, post
 from webapp.runs.models import Run
@@ -83,10 +82,10 @@ def _place_in_inboxes(delivery: Delivery, rule: Rule) -> SendResult:
     return SendResult(True, None, f"In the inbox of {formatting.plural(count, 'member')}.")
 
 
-def _mail_mention(delivery: Delivery, mention: Mention) -> SendResult:
-    seen = Mention.objects.of(mention.user).unread().filter(pk=mention.pk).exists()
-    unwanted = MailPreference.objects.filter(user=mention.user, mail=False).exists()
-    if not seen or unwanted or not mention.user.email:
+def _mail_mention(delivery: Delivery, mention: Notification) -> SendResult:
+    waits = Notification.objects.of(mention.user).unread().filter(pk=mention.pk).exists()
+    unwanted = NotificationPreference.objects.filter(user=mention.user, mention_mail=False).exists()
+    if not waits or unwanted or not mention.user.email:
         return _held(NOT_WANTED)
     return _mail(delivery, messages.mention_letter(mention))
 

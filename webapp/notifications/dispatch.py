@@ -108,11 +108,11 @@ def _entry(event: RunEvent, user: int) -> Notification:
 
 
 def do_forget(now: datetime) -> int:
-    """Delete old events, settled deliveries and entries of inboxes. Returns their number."""
+    """Delete old events, settled deliveries, and entries of inboxes but for mentions. Returns their number."""
     old = now - KEEP
     rows = (
         RunEvent.objects.filter(dispatched_at__lt=old),
         Delivery.objects.exclude(state=Delivery.State.PENDING).filter(created_at__lt=old),
-        Notification.objects.filter(created_at__lt=old),
+        Notification.objects.filter(created_at__lt=old).exclude(kind=Notification.Kind.MENTION),
     )
     return sum(queryset.delete()[0] for queryset in rows)

@@ -1,4 +1,4 @@
-"""The inbox of a user: notifications and mentions in one list, newest first, and the number of unread ones."""
+"""The inbox of a user: entries about events and mentions, newest first, and the number of unread ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
-from webapp.annotations.models import Comment, Mention
 from webapp.core.formatting import beginning
 from webapp.notifications.models import Notification
 from webapp.teams.models import User
@@ -52,31 +51,25 @@ class InboxEntry:
 def entries(
     user: User, *, before: datetime | None = None, after: datetime | None = None, show: str = "all", limit: int
 ) -> list[InboxEntry]:
-    """The newest entries within the limits of time. At most two queries.
+    """The newest entries within the limits of time. One query.
 
     Args:
         show: "all", "unread" or "mentions".
     """
-    notifications = Notification.objects.of(user).select_related("run", "comment")
-    notifications = notifications.defer("run__config", "run__log_tail", "run__summary")
-    mentions = Mention.objects.of(user).select_related(
-        "comment__author", "comment__trajectory__run", "comment__trajectory__group"
-    )
-    mentions = mentions.defer("comment__trajectory__run__log_tail")
+    found = Notification.objects.of(user).select_related("run", "comment")
+    found = found.defer("run__config", "run__log_tail", "run__summary")
     if show == "unread":
-        notifications, mentions = notifications.unread(), mentions.unread()
+        found = found.unread()
     elif show == "mentions":
-        notifications = notifications.none()
+        found = found.mentions()
     if before is not None:
-        notifications, mentions = notifications.filter(created_at__lt=before), mentions.filter(created_at__lt=before)
+        found = found.filter(created_at__lt=before)
     if after is not None:
-        notifications, mentions = notifications.filter(created_at__gt=after), mentions.filter(created_at__gt=after)
-    found = [_of_notification(one) for one in notifications[:limit]]
-    found += [_of_mention(one) for one in mentions.order_by("-created_at", "-pk")[:limit]]
-    return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
+        found = found.filter(created_at__gt=after)
+    return [_entry_of(notification) for notification in found[:limit]]
 
 
-def _of_notification(notification: Notification) -> InboxEntry:
+def _entry_of(notification: Notification) -> InboxEntry:
     text = notification.comment.text if notification.comment else notification.message
     return InboxEntry(
         kind=notification.kind,
@@ -90,34 +83,9 @@ def _of_notification(notification: Notification) -> InboxEntry:
     )
 
 
-def _of_mention(mention: Mention) -> InboxEntry:
-    comment = mention.comment
-    return InboxEntry(
-        kind="mention",
-        slug=mention.slug,
-        title=f"{comment.author_name} mentioned you on {_place(comment)}",
-        run=comment.trajectory.run.title,
-        message=comment.text,
-        href=reverse("mention", args=[mention.slug]),
-        at=mention.created_at,
-        unread=mention.read_at is None,
-    )
-
-
-def _place(comment: Comment) -> str:
-    trajectory = comment.trajectory
-    noun = trajectory.run.task_noun if trajectory.split == "eval" else "group"
-    turn = "" if comment.turn is None else f"turn {comment.turn + 1} of "
-    number, attempt = trajectory.group.number + 1, trajectory.member + 1
-    return f"{turn}{noun} {number} · attempt {attempt}, iteration {trajectory.iteration}"
-
-
 def unread_count(user: User | AnonymousUser) -> int:
-    """Number of unread notifications and mentions. One query."""
-    if not user.is_authenticated:
-        return 0
-    notifications = Notification.objects.of(user).unread().order_by().values("slug")
-    return notifications.union(Mention.objects.of(user).unread().order_by().values("slug"), all=True).count()
+    """Number of unread entries. One query."""
+    return Notification.objects.of(user).unread().count()
 
 
 def unread_inbox(request: HttpRequest) -> dict[str, object]:

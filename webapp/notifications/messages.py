@@ -9,11 +9,11 @@ from typing import Any
 
 from django.urls import reverse
 
-from webapp.annotations.models import Mention
+from webapp.annotations.models import Comment
 from webapp.core import formatting
 from webapp.core.mail import absolute
 from webapp.core.names import without_links
-from webapp.notifications.models import Delivery, Rule, RunEvent
+from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,20 @@ def switched_off_letter(rule: Rule, to: list[str], reason: str) -> Letter:
     return Letter(to, "Echoscope: an alert rule was switched off", text)
 
 
-def mention_letter(mention: Mention) -> Letter:
+def mention_title(comment: Comment) -> str:
+    """Who mentions a user, and where."""
+    trajectory = comment.trajectory
+    noun = trajectory.run.task_noun if trajectory.split == "eval" else "group"
+    turn = "" if comment.turn is None else f"turn {comment.turn + 1} of "
+    number, attempt = trajectory.group.number + 1, trajectory.member + 1
+    place = f"{turn}{noun} {number} · attempt {attempt}, iteration {trajectory.iteration}"
+    return f"{comment.author_name} mentioned you on {place}"
+
+
+def mention_letter(mention: Notification) -> Letter:
     """The e-mail to a user whom a comment mentions, with its present text."""
     comment = mention.comment
+    assert comment is not None
     author, run = comment.author_name, comment.trajectory.run
     where = f"an attempt of “{run.title}”" if comment.turn is None else f"turn {comment.turn + 1} in “{run.title}”"
     text = (

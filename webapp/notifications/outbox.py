@@ -79,7 +79,9 @@ def do_claim(rule_id: int | None, now: datetime) -> Delivery | None:
         return None
     claim = {"claim": ids.token(), "next_try_at": now + LEASE, "tries": F("tries") + 1}
     Delivery.objects.filter(pk=pk).update(**claim)
-    return Delivery.objects.select_related("rule__team", "rule__author", "run", "mention__user").get(pk=pk)
+    return Delivery.objects.select_related(
+        "rule__team", "rule__author", "run", "mention__user", "mention__comment"
+    ).get(pk=pk)
 
 
 @transaction.atomic

@@ -11,6 +11,7 @@ from tests.webapp.page_requests import Visitors, who
 from webapp.annotations.actions import do_comment, do_delete_comment, do_edit_comment
 from webapp.annotations.models import Mention
 from webapp.notifications.inbox import unread_count
+from webapp.notifications.models import Notification
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
@@ -42,8 +43,9 @@ def test_an_edit_notifies_newly_mentioned_users_once(trajectory: Trajectory, peo
     assert Mention.objects.get(user=member.user).pk == first.pk
     do_edit_comment(comment, "@grace look")
     assert Mention.objects.get().user == people.viewer
+    assert (unread_count(member.user), unread_count(people.viewer)) == (0, 1)
     do_delete_comment(comment)
-    assert not Mention.objects.of(people.viewer).exists()
+    assert unread_count(people.viewer) == 0
 
 
 def test_the_navigation_counts_unread_mentions_and_opening_marks_as_read(
@@ -55,7 +57,7 @@ def test_the_navigation_counts_unread_mentions_and_opening_marks_as_read(
     assert contains(page, '<b class="unread">2<')
     assert "two &lt;b&gt;" in page
     assert "ada mentioned you on turn 1 of " in page
-    mention = Mention.objects.get(comment=first)
+    mention = Notification.objects.mentions().get(comment=first)
     assert who.viewer.get(f"/mentions/{mention.slug}").status_code == 404
     answer = member.client.get(f"/mentions/{mention.slug}")
     assert answer.headers["Location"] == f"/t/{trajectory.slug}?turn=1#comment-{first.slug}"

@@ -113,7 +113,7 @@ def test_comments_reach_the_author_followers_and_earlier_commenters(
 ) -> None:
     do_comment(trajectory, member.user, "First.")
     second = do_comment(trajectory, people.viewer, "Second, @ada.")
-    assert notified() == [("ada", "comment"), ("linus", "comment")]
+    assert notified() == [("ada", "comment"), ("ada", "mention"), ("linus", "comment")]
     assert titles(member.user) == ["Comment by grace"]
     assert sorted(titles(people.owner)) == [
         "Comment by linus",

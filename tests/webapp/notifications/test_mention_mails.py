@@ -8,9 +8,9 @@ from pytest_django import Settings
 
 from tests.webapp.annotations.conftest import Member
 from tests.webapp.conftest import People
-from webapp.annotations.actions import do_comment, do_edit_comment, do_set_mention_mail
-from webapp.annotations.models import MailPreference, Mention
-from webapp.notifications.models import Delivery
+from webapp.annotations.actions import do_comment, do_edit_comment
+from webapp.notifications.actions import do_set_preferences
+from webapp.notifications.models import Delivery, Notification, NotificationPreference
 from webapp.notifications.outbox import DELAYS, serve
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Trajectory
@@ -31,7 +31,7 @@ def test_a_mention_is_mailed_once(trajectory: Trajectory, people: People, member
     assert message.to == ["linus@example.org"]
     assert message.subject == "Echoscope: ada mentioned you on Trial"
     assert "@linus see this" in message.body
-    assert f"https://echoscope.example.org/mentions/{Mention.objects.get().slug}" in message.body
+    assert f"https://echoscope.example.org/mentions/{Notification.objects.get().slug}" in message.body
 
 
 def test_no_mail_is_sent_if_disabled_without_address_or_already_read(
@@ -39,8 +39,8 @@ def test_no_mail_is_sent_if_disabled_without_address_or_already_read(
 ) -> None:
     do_comment(trajectory, people.owner, "@grace has no address")
     do_comment(trajectory, people.owner, "@linus reads at once")
-    member.client.get(f"/mentions/{Mention.objects.get(user=member.user).slug}")
-    do_set_mention_mail(member.user, False)
+    member.client.get(f"/mentions/{Notification.objects.get(user=member.user).slug}")
+    do_set_preferences(member.user, mention_mail=False)
     do_comment(trajectory, people.owner, "@linus wants none")
     assert sent() == ["held", "held"]
     assert mail.outbox == []
@@ -67,7 +67,7 @@ def test_without_a_mail_server_no_mail_is_queued_and_the_page_explains_it(
     assert "E-mail is not configured" in page
     assert "mention_mail" not in page
     member.client.post("/inbox/settings", {})
-    assert not MailPreference.objects.exists(), "the form did not ask"
+    assert NotificationPreference.objects.get().mention_mail, "the form did not ask"
 
 
 def test_a_refused_mail_is_retried_and_finally_given_up(

@@ -72,21 +72,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="MailPreference",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("mail", models.BooleanField(default=True)),
-                (
-                    "user",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="mail_preference",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
             name="Tag",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -136,9 +121,6 @@ class Migration(migrations.Migration):
             name="Mention",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("slug", models.CharField(default=webapp.core.ids.slug, editable=False, max_length=24, unique=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("read_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "comment",
                     models.ForeignKey(
@@ -155,9 +137,6 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "indexes": [
-                    models.Index(condition=models.Q(("read_at__isnull", True)), fields=["user"], name="mention_unread"),
-                ],
                 "constraints": [models.UniqueConstraint(fields=("user", "comment"), name="one_mention_per_person")],
             },
         ),

@@ -38,6 +38,7 @@ class NotificationPreference(models.Model):
     own_runs = models.BooleanField(default=True, help_text="Runs that the user started.")
     comments = models.BooleanField(default=True, help_text="Comments on own and followed runs, and in own threads.")
     team_alerts = models.BooleanField(default=True, help_text="Alert rules of teams with the inbox as their channel.")
+    mention_mail = models.BooleanField(default=True, help_text="E-mails about mentions, which are always listed.")
 
     def __str__(self) -> str:
         return f"preferences of {self.user_id}"
@@ -55,6 +56,9 @@ class NotificationQuerySet(models.QuerySet["Notification"]):
     def unread(self) -> NotificationQuerySet:
         return self.filter(read_at__isnull=True)
 
+    def mentions(self) -> NotificationQuerySet:
+        return self.filter(kind=Notification.Kind.MENTION)
+
 
 class Notification(models.Model):
     """One notification of one user. `key` makes it unique, however often its event is detected."""
@@ -66,6 +70,7 @@ class Notification(models.Model):
         TRAPPED = "trapped", "Echo Trap: trapped"
         COMMENT = "comment", "Comment"
         ALERT = "alert", "Alert"
+        MENTION = "mention", "Mention"
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="notifications")

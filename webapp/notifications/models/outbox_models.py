@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.utils import timezone
 
-from webapp.annotations.models import Mention
 from webapp.core import ids
+from webapp.notifications.models.inbox_models import Notification
 from webapp.notifications.models.rule_models import Rule
 from webapp.runs.models import Run, readable_by
 from webapp.teams.models import User
@@ -46,7 +46,9 @@ class Delivery(models.Model):
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, null=True, related_name="deliveries")
-    mention = models.ForeignKey(Mention, on_delete=models.CASCADE, null=True, related_name="+")
+    mention = models.ForeignKey(
+        Notification, on_delete=models.CASCADE, null=True, related_name="+", help_text="The entry of the inbox."
+    )
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="alert_deliveries")
     event = models.CharField(max_length=12, help_text="A Rule.Event, TEST, MENTION or SWITCHED_OFF.")
     key = models.CharField(max_length=200)

@@ -12,8 +12,6 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from webapp.annotations.actions import do_read_mentions, do_set_mention_mail
-from webapp.annotations.models import MailPreference
 from webapp.core.mail import mail_is_configured
 from webapp.notifications import actions, inbox
 from webapp.notifications.models import Follow, Notification, NotificationPreference
@@ -50,7 +48,7 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
         "choices": [(name, label, getattr(preference, name)) for name, label in CHOICES],
         "follows": follows.select_related("run")[:MAX_FOLLOWS],
         "mail_configured": mail_is_configured(),
-        "mention_mail": not MailPreference.objects.filter(user=user, mail=False).exists(),
+        "mention_mail": preference.mention_mail,
     }
     return render(request, "inbox/inbox.html", context)
 
@@ -83,10 +81,7 @@ def inbox_open(request: HttpRequest, slug: str) -> HttpResponse:
 def inbox_read(request: HttpRequest) -> HttpResponse:
     """Mark all notifications and mentions as read; from the list of mentions, these only."""
     user, shown = signed_in(request), _shown(request.POST.get("show", ""))
-    if shown == "mentions":
-        do_read_mentions(user)
-    else:
-        actions.do_read_all(user)
+    actions.do_read_all(user, mentions_only=shown == "mentions")
     return redirect(f"{reverse('inbox')}?show={shown}")
 
 
@@ -96,8 +91,8 @@ def inbox_settings(request: HttpRequest) -> HttpResponse:
     """What the user is notified about."""
     user = signed_in(request)
     chosen = {name: request.POST.get(name) == "1" for name, _ in CHOICES}
-    actions.do_set_preferences(user, **chosen)
     if mail_is_configured() and user.email:  # else the form does not ask
-        do_set_mention_mail(user, request.POST.get("mention_mail") == "1")
+        chosen["mention_mail"] = request.POST.get("mention_mail") == "1"
+    actions.do_set_preferences(user, **chosen)
     messages.success(request, "Settings of notifications saved.")
     return redirect("inbox")

@@ -12,4 +12,5 @@ urlpatterns = [
     path("inbox/read", inbox_views.inbox_read, name="inbox-read"),
     path("inbox/settings", inbox_views.inbox_settings, name="inbox-settings"),
     path("inbox/<slug:slug>", inbox_views.inbox_open, name="inbox-open"),
+    path("mentions/<slug:slug>", inbox_views.inbox_open, name="mention"),  # in e-mails
 ]

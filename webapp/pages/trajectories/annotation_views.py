@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.annotations import actions
 from webapp.annotations.access import get_member_trajectory, get_own_comment
-from webapp.annotations.models import MAX_COMMENT_LENGTH, Mention
+from webapp.annotations.models import MAX_COMMENT_LENGTH
 from webapp.annotations.panel import panel_data
 from webapp.teams.access import require_writer
 from webapp.teams.models import Membership, User
@@ -115,18 +115,6 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
     offer_undo(request, "Comment deleted.", actions.do_delete_comment(own, _user(request)))
     return _done(request, trajectory, role)
-
-
-@login_required
-@require_GET
-@never_cache
-def mention(request: HttpRequest, slug: str) -> HttpResponse:
-    """Mark the mention as read and redirect to its comment."""
-    record = Mention.objects.of(request.user).select_related("comment__trajectory").filter(slug=slug).first()
-    if record is None:
-        raise Http404("This mention no longer exists: its comment was edited or deleted.")
-    actions.do_read_mentions(_user(request), slug)
-    return redirect(record.comment.address)
 
 
 def _user(request: HttpRequest) -> User:

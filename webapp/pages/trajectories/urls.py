@@ -1,4 +1,4 @@
-"""URLs of trajectories, shared links, embeds, annotations and mentions."""
+"""URLs of trajectories, shared links, embeds and annotations."""
 
 from django.urls import path
 
@@ -44,5 +44,4 @@ urlpatterns = [
     path("t/<slug:slug>/comment", annotation_views.comment, name="comment"),
     path("comments/<slug:slug>/edit", annotation_views.comment_edit, name="comment-edit"),
     path("comments/<slug:slug>/delete", annotation_views.comment_delete, name="comment-delete"),
-    path("mentions/<slug:slug>", annotation_views.mention, name="mention"),
 ]

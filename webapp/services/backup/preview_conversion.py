@@ -30,7 +30,9 @@ from pydantic import ValidationError
 
 from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, CONFIG_FILE, JOURNAL_FILE
-from webapp.notifications.models import Rule
+from webapp.annotations.models import Comment
+from webapp.notifications.actions import mention_entry
+from webapp.notifications.models import Notification, NotificationPreference, Rule
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.services.backup.archive import ArchiveManifest, ArchiveReader, BackupError
@@ -51,16 +53,18 @@ _NEEDED = {
 }
 _MIGRATIONS = "django_migrations"
 _DROPPED = {
-    "annotations_mention": {"mail_at", "mail_tries"},
+    "annotations_mention": {"slug", "created_at", "read_at", "mail_at", "mail_tries"},
     "reports_report": {"archived_at"},
     "teams_removal": {"kind", "subject", "data"},
 }
-"""Columns of the preview that this version has no use for, by table."""
+"""Columns of the preview that its tables no longer have in this version, by table."""
 _MOVED = {
     f"alerts_{name}": f"notifications_{name}"
     for name in ("alertaddress", "delivery", "deliveryattempt", "rule", "stalledrun")
 }
 """Table of the preview → table of this version."""
+_ASIDE = {"annotations_mailpreference": "former_mail_preference", "annotations_mention": "former_mention"}
+"""Table of the preview → temporary table with its rows, from which _convert_mentions makes rows of other tables."""
 _SECRET = "echosec_"
 _STARTED = b'"type":"run_started"'
 _RENAMED = {
@@ -148,29 +152,39 @@ def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
         if not column["generated"] and column["table"] != _MIGRATIONS:
             former.setdefault(column["table"], {})[column["name"]] = column["type"]
     for former_table, types in former.items():
-        table = current_table(former_table)
+        table, former_rows = current_table(former_table), _ASIDE.get(former_table, "former")
+        _copy_rows(archive, cursor, former_rows, former_table, types)
+        if table not in models and former_table in _ASIDE:
+            continue
         fields = {field.column: field for field in models[table]._meta.local_fields} if table in models else {}
         if missing := types.keys() - fields.keys() - _DROPPED.get(table, set()):
             raise BackupError(f"This version has no {table} with {', '.join(sorted(missing))}: nothing was restored.")
-        definitions = (sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items())
-        cursor.execute(sql.SQL("CREATE TEMPORARY TABLE former ({})").format(sql.SQL(", ").join(definitions)))
-        with cursor.copy("COPY former FROM STDIN") as copy, archive.open(f"tables/{former_table}") as rows:
-            shutil.copyfileobj(rows, copy)
         kept = [name for name in types if name in fields]
         added = {
             name: _default(field)
             for name, field in fields.items()
             if name not in types and not field.null and not field.generated
         }
-        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM former").format(
+        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
             sql.Identifier(table),
             _names([*kept, *added]),
             sql.SQL(", ").join([*map(sql.Identifier, kept), *map(sql.Literal, added.values())]),
+            sql.Identifier(former_rows),
         )
         cursor.execute(statement)
         if cursor.rowcount != (expected := archive.manifest.preview["rows"][former_table]):
             raise BackupError(f"{cursor.rowcount} rows of {table} arrived instead of {expected}: nothing was restored.")
-        cursor.execute("DROP TABLE former")
+        cursor.execute("DROP TABLE IF EXISTS former")
+
+
+def _copy_rows(archive: ArchiveReader, cursor: Any, target: str, table: str, types: Mapping[str, str]) -> None:
+    """Copy a table of the archive into a temporary one."""
+    definitions = (sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items())
+    columns, name = sql.SQL(", ").join(definitions), sql.Identifier(target)
+    cursor.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(name, columns))
+    statement = sql.SQL("COPY {} FROM STDIN").format(name)
+    with cursor.copy(statement) as copy, archive.open(f"tables/{table}") as rows:
+        shutil.copyfileobj(rows, copy)
 
 
 def current_table(table: str) -> str:
@@ -209,8 +223,27 @@ def _convert(runs: Path) -> None:
     for rule in Rule.objects.only("secret", "former_secrets"):
         former = [entry | {"secret": current_secret(entry["secret"])} for entry in rule.former_secrets]
         Rule.objects.filter(pk=rule.pk).update(secret=current_secret(rule.secret), former_secrets=former)
+    _convert_mentions()
     for view in SavedView.objects.only("query"):
         SavedView.objects.filter(pk=view.pk).update(query=current_query(view.query))
+
+
+def _convert_mentions() -> None:
+    """Make entries of inboxes of the mentions, and take over who wants no e-mails about them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT slug, comment_id, user_id, created_at, read_at FROM former_mention")
+        mentions = cursor.fetchall()
+        cursor.execute("SELECT user_id FROM former_mail_preference WHERE NOT mail")
+        without_mail = [user for (user,) in cursor.fetchall()]
+    comments = Comment._base_manager.select_related("author", "trajectory__run", "trajectory__group").in_bulk(
+        [comment for _, comment, *_ in mentions]
+    )
+    Notification.objects.bulk_create(
+        mention_entry(comments[comment], slug=slug, user_id=user, created_at=created_at, read_at=read_at)
+        for slug, comment, user, created_at, read_at in mentions
+    )
+    for user in without_mail:
+        NotificationPreference.objects.update_or_create(user_id=user, defaults={"mention_mail": False})
 
 
 def current_config(config: Mapping[str, Any], meanings: int | None = None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from trainer.journal.events import RunStarted
 from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from trainer.loops.stages import checkpoints
 from webapp.ingest.tailer import JournalTailer
-from webapp.notifications.models import Rule
+from webapp.notifications.models import Notification, Rule
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.services.backup import preview_conversion
@@ -75,7 +75,9 @@ def moved(
 
 
 def test_no_row_is_lost(moved: Moved) -> None:
-    kept = moved.restored.manifest.preview["rows"]
+    kept = dict(moved.restored.manifest.preview["rows"])
+    assert kept.pop("annotations_mailpreference") == 0
+    kept["notifications_notification"] += kept["annotations_mention"]
     assert min(kept[table] for table in ("trajectories_turn", "annotations_comment", "reports_report")) > 0
     with psycopg.connect(moved.url) as connection:
         found = {table: _count(connection, preview_conversion.current_table(table)) for table in kept}
@@ -114,6 +116,9 @@ def test_settings_and_secrets_are_those_of_this_version(moved: Moved) -> None:
     assert RunConfig.model_validate(spec.config).environment.mix == config.environment.mix
     rule = Rule.objects.get()
     assert (rule.secret, rule.former_secrets[0]["secret"]) == ("whsec_ZWNob3NlY18zdy1feA==", "whsec_ZWNob3NlY19vbGQ=")
+    mention = Notification.objects.mentions().get()
+    assert mention.comment is not None
+    assert mention.title.startswith(f"{mention.comment.author_name} mentioned you on ")
     assert SavedView.objects.get().query == "group_number=1&split=train"
 
 
