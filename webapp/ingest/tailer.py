@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from django.db import DataError, IntegrityError, connection, transaction
+from django.utils import timezone
 
 from trainer.journal.events import RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
@@ -188,7 +189,7 @@ class JournalTailer:
             judged = None if run.recorded is None else do_judge(run, [line.event for line in lines])
             first, last = lines[0].event.seq, lines[-1].event.seq
             EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs, judged))
-            run.seq = last
+            run.seq, run.progressed_at = last, timezone.now()
             end = sum(line.size for line in lines)
             run.journal_offset += end
             run.journal_tail = fingerprint(data[end - lines[-1].size : end])

@@ -52,6 +52,7 @@ WRITTEN = [
     "resync_seq",
     "journal_error",
     "started_at",
+    "progressed_at",
     "state",
 ]
 """The columns of a run that the ingest writes. `state` only from starting to running."""

@@ -85,18 +85,18 @@ def do_alert_team(run: Run | None, team_id: int, *, only: User | None, alert: No
     if only is not None:
         users = users.filter(pk=only.pk)
     if run is not None:
-        users = users.filter(pk__in=readers_of(run))
+        roles = Membership.objects.filter(team=run.team_id).values_list("user", "role")
+        users = users.filter(pk__in=readers_of(run, roles))
     ids = list(users.values_list("pk", flat=True))
     copied = {name: getattr(alert, name) for name in ("kind", "key", "title", "message", "path")}
     do_notify(Notification(user_id=user, run=run, **copied) for user in ids)
     return len(ids)
 
 
-def readers_of(run: Run) -> set[int]:
-    """Members of the run's team who may read it: all, or its author and the admins of a private one."""
-    places = Membership.objects.filter(team_id=run.team_id, user__is_active=True).values_list("user_id", "role")
+def readers_of(run: Run, roles: Iterable[tuple[int, str]]) -> set[int]:
+    """The members, given with their roles, who may read the run: all, or its author and the admins of a private one."""
     private = run.visibility == Run.Visibility.PRIVATE
-    return {user for user, role in places if not private or user == run.author_id or role == Membership.Role.ADMIN}
+    return {user for user, role in roles if not private or user == run.author_id or role == Membership.Role.ADMIN}
 
 
 def mention_entry(comment: Comment, **fields: Any) -> Notification:

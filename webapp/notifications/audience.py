@@ -9,11 +9,12 @@ from datetime import datetime
 from django.db.models import Min
 
 from webapp.annotations.models import Comment, Mention
-from webapp.notifications.models import Follow, NotificationPreference, RunEvent
+from webapp.notifications.actions import readers_of
+from webapp.notifications.models import Follow, NotificationPreference, Rule, RunEvent
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
 
-NOTIFIED = {RunEvent.Kind.WATCH, RunEvent.Kind.TRAPPED, RunEvent.Kind.FAILED, RunEvent.Kind.FINISHED}
+NOTIFIED = {Rule.Event.WATCH, Rule.Event.TRAPPED, Rule.Event.FAILED, Rule.Event.FINISHED}
 """Kinds of which a run's followers are notified, besides comments."""
 
 
@@ -25,12 +26,12 @@ class Audience:
         self.follows: dict[int, dict[int, Follow]] = defaultdict(dict)
         for follow in Follow.objects.filter(run__in=runs):
             self.follows[follow.run_id][follow.user_id] = follow
-        teams = {run.team_id for run in runs.values()}
-        self.roles: dict[tuple[int, int], str] = {
-            (place.team_id, place.user_id): place.role
-            for place in Membership.objects.filter(team__in=teams, user__is_active=True)
-        }
-        silent = NotificationPreference.objects.filter(user_id__in={user for _, user in self.roles})
+        roles: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        members = Membership.objects.filter(team__in={run.team_id for run in runs.values()}, user__is_active=True)
+        for team, user, role in members.values_list("team", "user", "role"):
+            roles[team].append((user, role))
+        self.readers = {run.pk: readers_of(run, roles[run.team_id]) for run in runs.values()}
+        silent = NotificationPreference.objects.filter(user__in=set().union(*self.readers.values()))
         self.without_own = set(silent.filter(own_runs=False).values_list("user_id", flat=True))
         self.without_comments = set(silent.filter(comments=False).values_list("user_id", flat=True))
         comments = [event.comment for event in events if event.comment is not None]
@@ -40,13 +41,12 @@ class Audience:
     def of(self, event: RunEvent) -> set[int]:
         """Users who are notified of the event."""
         if event.comment is not None:
-            return self._of_comment(event.run, event.comment)
-        return self._followers(event.run, event.at) if event.kind in NOTIFIED else set()
+            return self._of_comment(event.run, event.comment) & self.readers[event.run_id]
+        return self._followers(event.run, event.at) & self.readers[event.run_id] if event.kind in NOTIFIED else set()
 
     def _of_comment(self, run: Run, comment: Comment) -> set[int]:
         """Followers, the run's author and earlier commenters; not its author, nor those it mentions."""
-        first = self.commenters[comment.trajectory_id]
-        earlier = {user for user, at in first.items() if at < comment.created_at and self._may_read(run, user)}
+        earlier = {user for user, at in self.commenters[comment.trajectory_id].items() if at < comment.created_at}
         mentioned = {user for commented, user in self.mentioned if commented == comment.pk}
         users = self._followers(run, comment.created_at) | earlier
         return users - self.without_comments - mentioned - {comment.author_id or 0}
@@ -54,15 +54,9 @@ class Audience:
     def _followers(self, run: Run, at: datetime) -> set[int]:
         follows = self.follows[run.pk]
         users = {user for user, follow in follows.items() if follow.on and follow.since <= at}
-        author = run.author_id
-        if author is not None and author not in follows and author not in self.without_own:
-            users.add(author)
-        return {user for user in users if self._may_read(run, user)}
-
-    def _may_read(self, run: Run, user: int) -> bool:
-        role = self.roles.get((run.team_id, user))
-        private = run.visibility == Run.Visibility.PRIVATE
-        return role is not None and (not private or user == run.author_id or role == Membership.Role.ADMIN)
+        if run.author_id is not None and run.author_id not in follows and run.author_id not in self.without_own:
+            users.add(run.author_id)
+        return users
 
 
 def _commenters(comments: Sequence[Comment]) -> dict[int, dict[int, datetime]]:

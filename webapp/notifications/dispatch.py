@@ -21,7 +21,7 @@ from webapp.notifications.audience import Audience
 from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
 from webapp.notifications.rule_actions import do_switch_off_ownerless_rules
 from webapp.notifications.rule_matching import reported_as
-from webapp.notifications.stalled_runs import do_track_progress, stalled_events
+from webapp.notifications.stalled_runs import stalled_events
 from webapp.teams.models import Membership
 
 logger = logging.getLogger(__name__)
@@ -63,10 +63,7 @@ def do_report_stalled_runs(now: datetime) -> int:
     """Queue the alerts about runs that wait or make no progress. Returns their number."""
     kinds = {Rule.Event.QUEUED, Rule.Event.STALLED}
     rules = [rule for rule in Rule.objects.filter(enabled=True).select_related("team") if kinds & set(rule.events)]
-    if not rules:
-        return 0
-    do_track_progress(now)
-    return _queue_alerts(rules, stalled_events({rule.team_id for rule in rules}, now))
+    return _queue_alerts(rules, stalled_events(rules, now)) if rules else 0
 
 
 def _queue_alerts(rules: Sequence[Rule], events: Sequence[RunEvent]) -> int:
@@ -93,7 +90,7 @@ def _entry(event: RunEvent, user: int) -> Notification:
     if event.comment is not None:
         title, path = f"Comment by {event.comment.author_name}", event.comment.address
     else:
-        title, path = RunEvent.Kind(event.kind).label, reverse("run", args=[event.run.slug])
+        title, path = messages.TITLES[event.kind], reverse("run", args=[event.run.slug])
     where = f"{capfirst(event.where)}. " if event.where else ""
     return Notification(
         user_id=user,

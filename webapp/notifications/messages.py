@@ -74,7 +74,7 @@ LEADS = {
 def payload(rule: Rule, name: str, event: RunEvent, delivery_id: str) -> dict[str, Any]:
     """Payload of an alert, as webhooks carry it and as the delivery log shows it. `name`: the event of the rule."""
     run = event.run
-    details = event.details | ({"threshold": rule.threshold} if event.kind == RunEvent.Kind.EVALUATION else {})
+    details = event.details | ({"threshold": rule.threshold} if event.kind == RunEvent.EVALUATION else {})
     return _frame(rule, delivery_id, name, event.at, _sentence(name, event)) | {
         "run": {
             "id": run.slug,
@@ -92,7 +92,7 @@ def payload(rule: Rule, name: str, event: RunEvent, delivery_id: str) -> dict[st
 
 
 def _sentence(name: str, event: RunEvent) -> str:
-    if event.kind == RunEvent.Kind.EVALUATION:
+    if event.kind == RunEvent.EVALUATION:
         facts = event.details
         success, low, high = (formatting.percent(facts[key]) for key in ("success", "success_low", "success_high"))
         verb = "reached" if name == Rule.Event.REACHED else "fell to"

@@ -33,7 +33,7 @@ MAX_PER_LANE = 20
 
 def deliver_due() -> int:
     """Send the due deliveries, those of each rule in order. Returns the number of attempts."""
-    lanes = list(Delivery.objects.due(timezone.now()).order_by("rule").values_list("rule", flat=True).distinct())
+    lanes = list(Delivery.objects.due(timezone.now()).order_by("rule_id").values_list("rule_id", flat=True).distinct())
     if not lanes:
         return 0
     with ThreadPoolExecutor(min(PARALLEL_LANES, len(lanes)), thread_name_prefix="outbox") as pool:

@@ -20,11 +20,11 @@ def reported_as(rule: Rule, event: RunEvent, members: set[tuple[int, int]]) -> s
 
 def _name(rule: Rule, event: RunEvent) -> str | None:
     match event.kind:
-        case RunEvent.Kind.EVALUATION:
+        case RunEvent.EVALUATION:
             return _crossing(rule, event)
-        case RunEvent.Kind.QUEUED if event.details["minutes"] < rule.queued_minutes:
+        case Rule.Event.QUEUED if event.details["minutes"] < rule.queued_minutes:
             return None
-        case RunEvent.Kind.STALLED if event.details["minutes"] < rule.stalled_minutes:
+        case Rule.Event.STALLED if event.details["minutes"] < rule.stalled_minutes:
             return None
     return event.kind
 

@@ -11,11 +11,10 @@ from django.utils import timezone
 
 from webapp.annotations.actions import commented
 from webapp.annotations.models import Comment
-from webapp.notifications.models import RunEvent
+from webapp.notifications.models import Rule, RunEvent
 from webapp.runs.actions import run_ended
 from webapp.runs.models import Alarm, Evaluation, Run
 
-Kind = RunEvent.Kind
 LOOK_BACK = timedelta(days=7)
 """Earlier events, for example of an old journal that is read again, are not recorded."""
 IMPORTED_WHOLE = timedelta(minutes=10)
@@ -35,7 +34,7 @@ def record_alarms(alarms: Iterable[Alarm]) -> None:
             details={"iteration": alarm.iteration, "evidence": alarm.evidence},
         )
         for alarm in alarms
-        if alarm.state in (Kind.WATCH, Kind.TRAPPED)
+        if alarm.state in (Rule.Event.WATCH, Rule.Event.TRAPPED)
     )
 
 
@@ -49,7 +48,7 @@ def record_evaluation(run: Run, evaluation: Evaluation) -> None:
         for name in ("suite", "iteration", "prompts", "success", "success_low", "success_high")
     }
     event = RunEvent(
-        kind=Kind.EVALUATION,
+        kind=RunEvent.EVALUATION,
         run=run,
         key=f"evaluation:{run.pk}:{evaluation.suite}:{evaluation.iteration}",
         at=evaluation.time,
@@ -62,7 +61,7 @@ def record_evaluation(run: Run, evaluation: Evaluation) -> None:
 @receiver(run_ended)
 def _record_end(run: Run, **kwargs: Any) -> None:
     assert run.ended_at is not None
-    kinds = {Run.State.FAILED: Kind.FAILED, Run.State.FINISHED: Kind.FINISHED}
+    kinds = {Run.State.FAILED: Rule.Event.FAILED, Run.State.FINISHED: Rule.Event.FINISHED}
     kind = kinds.get(Run.State(run.state))
     if kind is None or (run.imported and run.ended_at < run.created_at + IMPORTED_WHOLE):
         return
@@ -73,7 +72,7 @@ def _record_end(run: Run, **kwargs: Any) -> None:
         at=run.ended_at,
         where=f"after iteration {run.iteration} of {run.iterations}" if run.iterations else "",
         message=run.end_text,
-        details={"failure": run.failure} if kind == Kind.FAILED else {"summary": run.summary},
+        details={"failure": run.failure} if kind == Rule.Event.FAILED else {"summary": run.summary},
     )
     _record([event])
 
@@ -81,7 +80,7 @@ def _record_end(run: Run, **kwargs: Any) -> None:
 @receiver(commented)
 def _record_comment(comment: Comment, **kwargs: Any) -> None:
     event = RunEvent(
-        kind=Kind.COMMENT,
+        kind=RunEvent.COMMENT,
         run=comment.trajectory.run,
         comment=comment,
         key=f"comment:{comment.slug}",

@@ -28,9 +28,8 @@ from webapp.notifications.mail_addresses import (
 from webapp.notifications.messages import TITLES, in_order
 from webapp.notifications.models import AlertAddress, Delivery, DeliveryAttempt, Rule
 from webapp.runs.models import Run
-from webapp.teams.access import may_write, team_to_write_in, writable_teams
+from webapp.teams.access import may_write, signed_in, team_to_write_in, writable_teams
 from webapp.teams.daily_use import Kind, do_count_use
-from webapp.teams.models import User
 from webapp.teams.undo_notice import offer_undo
 
 DELIVERIES_PER_PAGE = 30
@@ -71,13 +70,13 @@ def alert_new(request: HttpRequest) -> HttpResponse:
     form = RuleForm(
         request.POST or None,
         team=team,
-        user=_user(request),
-        address=_user(request).email,
+        user=signed_in(request),
+        address=signed_in(request).email,
         run=run,
         channel=request.GET.get("channel", ""),
     )
     if request.method == "POST" and form.is_valid():
-        rule = rule_actions.do_create_rule(team, _user(request), **form.settings())
+        rule = rule_actions.do_create_rule(team, signed_in(request), **form.settings())
         _show_secret_once(request, rule)
         _confirm_addresses(request, rule)
         messages.success(request, "Rule created. Send a test to check that alerts arrive.")
@@ -91,10 +90,10 @@ def alert_new(request: HttpRequest) -> HttpResponse:
 def alert_edit(request: HttpRequest, slug: str) -> HttpResponse:
     """The form of an existing rule."""
     rule = get_own_rule(request.user, slug)
-    form = RuleForm(request.POST or None, team=rule.team, user=_user(request), rule=rule)
+    form = RuleForm(request.POST or None, team=rule.team, user=signed_in(request), rule=rule)
     if request.method == "POST" and form.is_valid():
         was_webhook = rule.channel == Rule.Channel.WEBHOOK
-        rule_actions.do_change_rule(rule, _user(request), **form.settings())
+        rule_actions.do_change_rule(rule, signed_in(request), **form.settings())
         _confirm_addresses(request, rule)
         if not was_webhook:
             _show_secret_once(request, rule)
@@ -164,7 +163,7 @@ def alert_test(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
     """`on=1` switches it on, anything else off."""
-    rule_actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1", _user(request))
+    rule_actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1", signed_in(request))
     return redirect("alert", slug)
 
 
@@ -194,7 +193,7 @@ def alert_former_secrets(request: HttpRequest, slug: str) -> HttpResponse:
 def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete the rule with its log."""
     rule = get_own_rule(request.user, slug)
-    offer_undo(request, f"Rule “{rule.name}” deleted.", rule_actions.do_delete_rule(rule, _user(request)))
+    offer_undo(request, f"Rule “{rule.name}” deleted.", rule_actions.do_delete_rule(rule, signed_in(request)))
     return redirect("alerts")
 
 
@@ -248,7 +247,7 @@ def alert_address(request: HttpRequest, token: str) -> HttpResponse:
 def _confirm_addresses(request: HttpRequest, rule: Rule) -> None:
     """Send the links to addresses that need one, and say so."""
     try:
-        sent = do_send_confirmations(rule, _user(request))
+        sent = do_send_confirmations(rule, signed_in(request))
     except (QuotaExceeded, ConfirmationNotSent) as problem:
         messages.warning(request, f"The rule was saved, but an address was not sent its confirmation link. {problem}")
         return
@@ -259,15 +258,10 @@ def _confirm_addresses(request: HttpRequest, rule: Rule) -> None:
 
 
 def _count_test(request: HttpRequest) -> None:
-    do_count_use(Kind.TEST_ALERTS, _user(request), "You have sent too many test alerts today.")
+    do_count_use(Kind.TEST_ALERTS, signed_in(request), "You have sent too many test alerts today.")
 
 
 def _show_secret_once(request: HttpRequest, rule: Rule) -> None:
     """Show the secret to its creator on the next page."""
     if rule.channel == Rule.Channel.WEBHOOK:
         request.session[SHOW_SECRET] = rule.slug
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "login_required"
-    return request.user

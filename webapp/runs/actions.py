@@ -220,8 +220,9 @@ def _undo_cancel(run_id: int, now: datetime) -> bool:
         run.state = Run.State(run.cancelled_from or Run.State.QUEUED)
         run.ended_at = run.ended_at if run.state == Run.State.STOPPED else None
         run.archived_at = run.archived_at if run.state in Run.ENDED else None
-        run.cancelled_from, run.promised, run.crashes = "", None, 0
-        run.save(update_fields=["state", "ended_at", "archived_at", "cancelled_from", "promised", "crashes"])
+        run.cancelled_from, run.promised, run.crashes, run.progressed_at = "", None, 0, now
+        changes = ["state", "ended_at", "archived_at", "cancelled_from", "promised", "crashes", "progressed_at"]
+        run.save(update_fields=changes)
         if run.state == Run.State.QUEUED:
             run_quotas.require_place_in_queue(run.team_id, run_id)
             wake_on_commit(run_id)
@@ -241,6 +242,7 @@ def _resume(run_id: int) -> bool:
         ended_at=None,
         archived_at=None,
         queued_at=timezone.now(),
+        progressed_at=timezone.now(),
         promised=None,
     )
     if changed:
@@ -286,6 +288,7 @@ def _release(held: RunQuerySet, run: Run, state: Run.State, now: datetime, **cha
         worker=None,
         reserved=[],
         ended_at=now if state in Run.ENDED else None,
+        progressed_at=now,
         **changes,
     )
     if changed:

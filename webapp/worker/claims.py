@@ -77,6 +77,7 @@ def do_claim_run(
             lease=ids.token(),
             lease_expires_at=now + actions.LEASE,
             reserved=list(reserved),
+            progressed_at=now,
             promised=None,
             **({"data_folder": worker.data_folder} if worker else {}),
         )

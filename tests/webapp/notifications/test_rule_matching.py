@@ -17,7 +17,7 @@ from trainer.journal import events as journal
 from webapp.ingest.imports import do_finish_import
 from webapp.ingest.tailer import JournalTailer
 from webapp.notifications.dispatch import dispatch
-from webapp.notifications.models import Delivery, Rule, RunEvent, StalledRun
+from webapp.notifications.models import Delivery, Rule, RunEvent
 from webapp.notifications.rule_actions import do_delete_rule, do_switch_rule
 from webapp.runs.actions import do_release_run, do_request
 from webapp.runs.models import Evaluation, Run
@@ -128,8 +128,7 @@ def test_an_evaluation_of_another_suite_is_not_sent(run: Run, make_rule: Make) -
 def test_a_long_wait_is_sent_once_per_wait(run: Run, make_rule: Make) -> None:
     make_rule(events=[Event.QUEUED], queued_minutes=10)
     assert reported() == []
-    Run.objects.update(created_at=timezone.now() - timedelta(minutes=11))
-    StalledRun.objects.all().delete()
+    Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=11))
     assert reported() == ["queued"]
     assert "In the queue for 11 min" in Delivery.objects.get().payload["message"]
     claimed = do_claim_run(run.pk, None, timezone.now())
@@ -138,7 +137,7 @@ def test_a_long_wait_is_sent_once_per_wait(run: Run, make_rule: Make) -> None:
     Run.objects.update(attempt=1)
     do_release_run(claimed, Run.State.QUEUED)
     assert reported() == ["queued"], "it waits since now"
-    StalledRun.objects.update(since=timezone.now() - timedelta(minutes=12))
+    Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=12))
     assert reported() == ["queued", "queued"]
 
 
@@ -147,12 +146,12 @@ def test_a_stalled_run_is_reported_once_until_it_progresses(run: Run, make_rule:
     assert do_claim_run(run.pk, None, timezone.now())
     take_in(run, journal_builder.started(), *journal_builder.iteration(1))
     assert reported() == []
-    StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
+    Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=11))
     assert reported() == ["stalled"]
     assert "No event for 11 min" in Delivery.objects.get().payload["message"]
     take_in(run, *journal_builder.iteration(2))
     assert reported() == ["stalled"]
-    StalledRun.objects.update(since=timezone.now() - timedelta(minutes=11))
+    Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=11))
     assert reported() == ["stalled", "stalled"]
 
 

@@ -1,6 +1,6 @@
 """Tables of notifications: events, alert rules and follows, the inbox, and the outbox."""
 
-from webapp.notifications.models.event_models import RunEvent, StalledRun
+from webapp.notifications.models.event_models import RunEvent
 from webapp.notifications.models.inbox_models import Follow, Notification, NotificationPreference
 from webapp.notifications.models.outbox_models import Delivery, DeliveryAttempt
 from webapp.notifications.models.rule_models import AlertAddress, Rule
@@ -14,5 +14,4 @@ __all__ = [
     "NotificationPreference",
     "Rule",
     "RunEvent",
-    "StalledRun",
 ]

@@ -1,4 +1,4 @@
-"""Events that people may be notified of, and since when runs have made no progress."""
+"""Events that people may be notified of."""
 
 from __future__ import annotations
 
@@ -14,17 +14,10 @@ class RunEvent(models.Model):
     `key` identifies it, however often it is found: a journal may be read several times.
     """
 
-    class Kind(models.TextChoices):
-        WATCH = "watch", "Echo Trap: watch"
-        TRAPPED = "trapped", "Echo Trap: trapped"
-        FAILED = "failed", "Run failed"
-        FINISHED = "finished", "Run finished"
-        EVALUATION = "evaluation", "Evaluation"
-        COMMENT = "comment", "Comment"
-        QUEUED = "queued", "Run waits in the queue"
-        STALLED = "stalled", "Run makes no progress"
+    EVALUATION = "evaluation"
+    COMMENT = "comment"
 
-    kind = models.CharField(max_length=10, choices=Kind.choices)
+    kind = models.CharField(max_length=10, help_text="A Rule.Event, EVALUATION or COMMENT.")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
     comment = models.ForeignKey(Comment, on_delete=models.CASCADE, null=True, related_name="+")
     key = models.CharField(max_length=200, unique=True)
@@ -39,15 +32,3 @@ class RunEvent(models.Model):
 
     def __str__(self) -> str:
         return self.key
-
-
-class StalledRun(models.Model):
-    """Time since which a queued or held run has made no progress."""
-
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="stalled")
-    state = models.CharField(max_length=10, help_text="queued, or held by a worker.")
-    seq = models.PositiveBigIntegerField(help_text="Journal events at its last progress.")
-    since = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} {self.state} at event {self.seq} since {self.since}"

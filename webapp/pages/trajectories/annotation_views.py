@@ -19,8 +19,8 @@ from webapp.annotations import actions
 from webapp.annotations.access import get_member_trajectory, get_own_comment
 from webapp.annotations.models import MAX_COMMENT_LENGTH
 from webapp.annotations.panel import panel_data
-from webapp.teams.access import require_writer
-from webapp.teams.models import Membership, User
+from webapp.teams.access import require_writer, signed_in
+from webapp.teams.models import Membership
 from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.models import Trajectory
 
@@ -43,7 +43,7 @@ def star(request: HttpRequest, slug: str) -> HttpResponse:
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     change = actions.do_star if request.POST.get("on") == "1" else actions.do_unstar
-    change(trajectory, _user(request))
+    change(trajectory, signed_in(request))
     return _done(request, trajectory, role)
 
 
@@ -54,7 +54,7 @@ def tag(request: HttpRequest, slug: str) -> HttpResponse:
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     try:
-        actions.do_tag(trajectory, _user(request), request.POST.get("tag", ""))
+        actions.do_tag(trajectory, signed_in(request), request.POST.get("tag", ""))
     except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
     return _done(request, trajectory, role, saved="tag")
@@ -78,7 +78,7 @@ def comment(request: HttpRequest, slug: str) -> HttpResponse:
     turn = request.POST.get("turn", "")
     index = int(turn) - 1 if turn.isascii() and turn.isdigit() and 0 < len(turn) < 7 and int(turn) > 0 else None
     try:
-        created = actions.do_comment(trajectory, _user(request), request.POST.get("text", ""), index)
+        created = actions.do_comment(trajectory, signed_in(request), request.POST.get("text", ""), index)
     except actions.AnnotationRefused as refusal:
         return _done(request, trajectory, role, problem=str(refusal))
     return _done(request, trajectory, role, saved="comment", to=created.address)
@@ -113,13 +113,8 @@ def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete a comment."""
     own = get_own_comment(request.user, slug)
     trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
-    offer_undo(request, "Comment deleted.", actions.do_delete_comment(own, _user(request)))
+    offer_undo(request, "Comment deleted.", actions.do_delete_comment(own, signed_in(request)))
     return _done(request, trajectory, role)
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "login_required"
-    return request.user
 
 
 def _is_htmx(request: HttpRequest) -> bool:

@@ -293,6 +293,12 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
                 (
+                    "progressed_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, help_text="When its state or its journal last changed."
+                    ),
+                ),
+                (
                     "author",
                     models.ForeignKey(
                         null=True,

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import JSONObject
+from django.utils import timezone
 from pydantic import ValidationError
 
 import envs
@@ -222,6 +223,7 @@ class Run(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    progressed_at = models.DateTimeField(default=timezone.now, help_text="When its state or its journal last changed.")
 
     objects = RunQuerySet.as_manager()
 

@@ -58,11 +58,10 @@ _DROPPED = {
     "teams_removal": {"kind", "subject", "data"},
 }
 """Columns of the preview that its tables no longer have in this version, by table."""
-_MOVED = {
-    f"alerts_{name}": f"notifications_{name}"
-    for name in ("alertaddress", "delivery", "deliveryattempt", "rule", "stalledrun")
-}
+_MOVED = {f"alerts_{name}": f"notifications_{name}" for name in ("alertaddress", "delivery", "deliveryattempt", "rule")}
 """Table of the preview → table of this version."""
+_NOT_LOADED = {"alerts_stalledrun"}
+"""Tables of the preview whose rows follow from other rows."""
 _ASIDE = {"annotations_mailpreference": "former_mail_preference", "annotations_mention": "former_mention"}
 """Table of the preview → temporary table with its rows, from which _convert_mentions makes rows of other tables."""
 _SECRET = "echosec_"
@@ -149,7 +148,7 @@ def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
     cursor.execute("SET CONSTRAINTS ALL DEFERRED")
     former: dict[str, dict[str, str]] = {}
     for column in archive.manifest.preview["database"]["schema"]["columns"]:
-        if not column["generated"] and column["table"] != _MIGRATIONS:
+        if not column["generated"] and column["table"] not in {_MIGRATIONS, *_NOT_LOADED}:
             former.setdefault(column["table"], {})[column["name"]] = column["type"]
     for former_table, types in former.items():
         table, former_rows = current_table(former_table), _ASIDE.get(former_table, "former")
