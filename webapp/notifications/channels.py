@@ -31,7 +31,7 @@ def send(delivery: Delivery) -> SendResult:
     if delivery.mention is not None:
         return _mail_mention(delivery, delivery.mention)
     if delivery.rule is None:
-        return _mail(delivery, Letter(**delivery.payload))
+        return _mail(delivery, Letter(**delivery.facts))
     return _alert(delivery, delivery.rule)
 
 
@@ -44,7 +44,7 @@ def _alert(delivery: Delivery, rule: Rule) -> SendResult:
         case Rule.Channel.SLACK:
             return post(rule.url, messages.slack_body(delivery), JSON)
         case Rule.Channel.WEBHOOK:
-            body, now = messages.webhook_body(delivery), timezone.now()
+            body, now = delivery.payload.encode(), timezone.now()
             signed = standard_headers(rule.signing_secrets(now), delivery.slug, body, int(now.timestamp()))
             names = {"Echoscope-Event": delivery.event, "Echoscope-Delivery": delivery.slug}
             return post(rule.url, body, JSON | signed | names)
@@ -74,8 +74,8 @@ def _place_in_inboxes(delivery: Delivery, rule: Rule) -> SendResult:
     alert = Notification(
         kind=Notification.Kind.ALERT,
         key=delivery.key,
-        title=f"{delivery.payload['title']} · {rule.name}"[:200],
-        message=delivery.payload["message"],
+        title=f"{delivery.facts['title']} · {rule.name}"[:200],
+        message=delivery.facts["message"],
         path=reverse("run", args=[delivery.run.slug]) if delivery.run else reverse("alert", args=[rule.slug]),
     )
     count = do_alert_team(delivery.run, rule.team_id, only=rule.author if delivery.is_test else None, alert=alert)

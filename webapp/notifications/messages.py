@@ -26,30 +26,6 @@ class Letter:
 
 
 VERSION = 1
-ORDER = (
-    "version",
-    "id",
-    "event",
-    "title",
-    "message",
-    "at",
-    "team",
-    "rule",
-    "run",
-    "details",
-    "name",
-    "environment",
-    "tags",
-    "author",
-    "state",
-    "suite",
-    "iteration",
-    "iterations",
-    "success",
-    "success_low",
-    "success_high",
-    "url",
-)
 TITLES = {
     "watch": "Echo Trap: watch",
     "trapped": "Echo Trap: trapped",
@@ -71,24 +47,23 @@ LEADS = {
 """Beginnings of the messages that say where in the run it happened."""
 
 
-def payload(rule: Rule, name: str, event: RunEvent, delivery_id: str) -> dict[str, Any]:
+def payload(rule: Rule, name: str, event: RunEvent, delivery_id: str) -> str:
     """Payload of an alert, as webhooks carry it and as the delivery log shows it. `name`: the event of the rule."""
     run = event.run
     details = event.details | ({"threshold": rule.threshold} if event.kind == RunEvent.EVALUATION else {})
-    return _frame(rule, delivery_id, name, event.at, _sentence(name, event)) | {
-        "run": {
-            "id": run.slug,
-            "title": run.title,
-            "environment": run.environment,
-            "tags": run.tags,
-            "author": run.author.get_username() if run.author else None,
-            "state": run.state,
-            "iteration": run.iteration,
-            "iterations": run.iterations,
-            "url": absolute(reverse("run", args=[run.slug])),
-        },
-        "details": details,
+    frame = _frame(rule, delivery_id, name, event.at, _sentence(name, event))
+    facts = {
+        "id": run.slug,
+        "title": run.title,
+        "environment": run.environment,
+        "tags": run.tags,
+        "author": run.author.get_username() if run.author else None,
+        "state": run.state,
+        "iteration": run.iteration,
+        "iterations": run.iterations,
+        "url": absolute(reverse("run", args=[run.slug])),
     }
+    return _encoded(frame | {"run": facts, "details": details})
 
 
 def _sentence(name: str, event: RunEvent) -> str:
@@ -102,10 +77,10 @@ def _sentence(name: str, event: RunEvent) -> str:
     return f"{LEADS[name]} {event.where}".strip() + f". {event.message}".rstrip()
 
 
-def test_payload(rule: Rule, delivery_id: str, at: datetime) -> dict[str, Any]:
+def test_payload(rule: Rule, delivery_id: str, at: datetime) -> str:
     """Payload of a test."""
     message = f"This is a test of the alert rule “{rule.name}”. Nothing happened to any run."
-    return _frame(rule, delivery_id, "test", at, message) | {"run": None, "details": {}}
+    return _encoded(_frame(rule, delivery_id, "test", at, message) | {"run": None, "details": {}})
 
 
 def _frame(rule: Rule, delivery_id: str, event: str, at: datetime, message: str) -> dict[str, Any]:
@@ -121,23 +96,14 @@ def _frame(rule: Rule, delivery_id: str, event: str, at: datetime, message: str)
     }
 
 
-def in_order(payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload with its fields in reading order: the database keeps none."""
-    order = {name: index for index, name in enumerate(ORDER)}
-    return {
-        name: in_order(value) if isinstance(value, dict) else value
-        for name, value in sorted(payload.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
-    }
-
-
-def webhook_body(delivery: Delivery) -> bytes:
-    """The signed request body: the same bytes at every attempt."""
-    return json.dumps(in_order(delivery.payload), ensure_ascii=False, separators=(",", ":")).encode()
+def _encoded(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
 
 
 def slack_body(delivery: Delivery) -> bytes:
     """A line with a link, in the format of the incoming webhooks of Slack, Mattermost and Rocket.Chat."""
-    payload, run = delivery.payload, delivery.payload["run"]
+    payload = delivery.facts
+    run = payload["run"]
     about = f" <{run['url']}|{_escaped(run['title'])}>" if run else ""
     text = f"*{_escaped(payload['title'])}*{about}\n{_escaped(payload['message'])}"
     return json.dumps({"text": text}, ensure_ascii=False).encode()
@@ -145,7 +111,8 @@ def slack_body(delivery: Delivery) -> bytes:
 
 def alert_letter(delivery: Delivery, to: list[str]) -> Letter:
     """The e-mail of an alert: the run first, then the event, the links, and the rule that sent it."""
-    payload, run, rule = delivery.payload, delivery.payload["run"], delivery.payload["rule"]
+    payload = delivery.facts
+    run, rule = payload["run"], payload["rule"]
     subject = f"{run['title']}: {payload['title']}" if run else f"{payload['title']} of {rule['name']}"
     lines = [payload["message"], ""]
     if run:

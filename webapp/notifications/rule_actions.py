@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -186,7 +187,7 @@ def _mail_admins(rule: Rule, reason: str, now: datetime) -> None:
     """Mail to the admins of the rule's team that it was switched off; the rule's page also says it."""
     to = admins_addresses(rule.team_id)
     if to and mail_is_configured():
-        letter = asdict(messages.switched_off_letter(rule, to, reason))
+        letter = json.dumps(asdict(messages.switched_off_letter(rule, to, reason)))
         key = f"switched-off:{rule.pk}:{now.isoformat()}"
         Delivery.objects.create(event=Delivery.SWITCHED_OFF, key=key, payload=letter)
 

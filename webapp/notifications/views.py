@@ -25,7 +25,7 @@ from webapp.notifications.mail_addresses import (
     do_send_confirmations,
     unconfirmed_addresses,
 )
-from webapp.notifications.messages import TITLES, in_order
+from webapp.notifications.messages import TITLES
 from webapp.notifications.models import AlertAddress, Delivery, DeliveryAttempt, Rule
 from webapp.runs.models import Run
 from webapp.teams.access import may_write, signed_in, team_to_write_in, writable_teams
@@ -210,7 +210,7 @@ def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpRespons
         "delivery": record,
         "title": TITLES[record.event],
         "attempts": list(record.log.all()[:50]),
-        "text": json.dumps(in_order(record.payload), ensure_ascii=False, indent=2),
+        "text": json.dumps(record.facts, ensure_ascii=False, indent=2),
         "writer": may_write(request.user, rule.team_id),
     }
     return render(request, "alerts/delivery.html", context)

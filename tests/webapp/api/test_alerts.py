@@ -97,7 +97,7 @@ def test_a_test_is_queued_and_listed_until_todays_limit(callers: Callers, people
 
 def test_deliveries_about_private_runs_of_others_are_not_listed(callers: Callers, people: People, run: Run) -> None:
     rule = Rule.objects.get(slug=callers.owner.post("/api/alerts", NEW).json()["slug"])
-    Delivery.objects.create(rule=rule, run=run, event="failed", key="failed:1", payload={"event": "failed"})
+    Delivery.objects.create(rule=rule, run=run, event="failed", key="failed:1", payload='{"event": "failed"}')
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.PRIVATE)
     assert len(callers.owner.get(f"/api/alerts/{rule.slug}/deliveries").json()) == 1
     assert callers.viewer.get(f"/api/alerts/{rule.slug}/deliveries").json() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import pytest
@@ -166,6 +167,7 @@ def test_a_test_and_a_resend_reach_the_receiver(
     who.owner.post(f"/alerts/{rule.slug}/test")
     waiting = text_of(who.owner, f"/alerts/{rule.slug}")
     assert "Waiting" in waiting
+    assert re.search(r"/deliveries/[\w-]+\">\s*Test</a>", waiting)
     assert 'hx-trigger="every 3s"' in waiting
     deliver_due()
     done = who.owner.get(f"/alerts/{rule.slug}", headers={"HX-Request": "true"}).content.decode()

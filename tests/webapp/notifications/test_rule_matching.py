@@ -55,7 +55,7 @@ def test_an_echo_trap_alert_includes_its_evidence(run: Run, make_rule: Make) -> 
     make_rule(events=[Event.WATCH, Event.TRAPPED])
     take_in(run, journal_builder.started(), alarm(2, "watch"), alarm(3, "healthy"), alarm(4, "trapped"))
     assert reported() == ["watch", "trapped"]
-    payload = Delivery.objects.get(event="trapped").payload
+    payload = Delivery.objects.get(event="trapped").facts
     assert payload["title"] == "Echo Trap: trapped"
     assert payload["message"] == "Echo Trap: trapped at iteration 4. It is trapped."
     assert payload["details"] == {"iteration": 4, "evidence": {"spread": 0.1}}
@@ -88,7 +88,7 @@ def test_each_end_of_a_run_is_sent(run: Run, make_rule: Make, state: Run.State, 
     do_release_run(claimed, state, failure="Out of memory." if state == Run.State.FAILED else "")
     assert reported() == [event]
     if state == Run.State.FAILED:
-        assert "Out of memory." in Delivery.objects.get().payload["message"]
+        assert "Out of memory." in Delivery.objects.get().facts["message"]
         do_request(Run.objects.get(pk=run.pk), "resume")
         again = do_claim_run(run.pk, None, timezone.now())
         assert again is not None
@@ -111,7 +111,7 @@ def test_an_evaluation_is_sent_only_when_it_crosses_the_threshold(run: Run, make
         *(recorded_journal.evaluated(n, success) for n, success in enumerate([0.4, 0.6, 0.7, 0.3, 0.2, 0.5])),
     )
     assert reported() == ["reached", "fell", "reached"]
-    payload = Delivery.objects.filter(event="fell").get().payload
+    payload = Delivery.objects.filter(event="fell").get().facts
     assert payload["details"]["iteration"] == 3
     assert payload["details"]["threshold"] == 0.5
     assert payload["message"].startswith("Sokoban fell to 30.0% after iteration 3")
@@ -130,7 +130,7 @@ def test_a_long_wait_is_sent_once_per_wait(run: Run, make_rule: Make) -> None:
     assert reported() == []
     Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=11))
     assert reported() == ["queued"]
-    assert "In the queue for 11 min" in Delivery.objects.get().payload["message"]
+    assert "In the queue for 11 min" in Delivery.objects.get().facts["message"]
     claimed = do_claim_run(run.pk, None, timezone.now())
     assert claimed is not None
     assert reported() == ["queued"]
@@ -148,7 +148,7 @@ def test_a_stalled_run_is_reported_once_until_it_progresses(run: Run, make_rule:
     assert reported() == []
     Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=11))
     assert reported() == ["stalled"]
-    assert "No event for 11 min" in Delivery.objects.get().payload["message"]
+    assert "No event for 11 min" in Delivery.objects.get().facts["message"]
     take_in(run, *journal_builder.iteration(2))
     assert reported() == ["stalled"]
     Run.objects.update(progressed_at=timezone.now() - timedelta(minutes=11))

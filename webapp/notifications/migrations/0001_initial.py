@@ -28,8 +28,8 @@ class Migration(migrations.Migration):
                 ("key", models.CharField(max_length=200)),
                 (
                     "payload",
-                    models.JSONField(
-                        default=dict, help_text="An alert as webhooks carry it, or the fields of a Letter."
+                    models.TextField(
+                        blank=True, help_text="JSON: an alert as webhooks carry it, or the fields of a Letter."
                     ),
                 ),
                 (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.utils import timezone
@@ -52,7 +53,7 @@ class Delivery(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="alert_deliveries")
     event = models.CharField(max_length=12, help_text="A Rule.Event, TEST, MENTION or SWITCHED_OFF.")
     key = models.CharField(max_length=200)
-    payload = models.JSONField(default=dict, help_text="An alert as webhooks carry it, or the fields of a Letter.")
+    payload = models.TextField(blank=True, help_text="JSON: an alert as webhooks carry it, or the fields of a Letter.")
     state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
     tries = models.PositiveIntegerField(default=0, help_text="Attempts since it was created or sent again.")
     next_try_at = models.DateTimeField(default=timezone.now)
@@ -74,6 +75,12 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event} {self.key}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The decoded payload."""
+        facts: dict[str, Any] = json.loads(self.payload)
+        return facts
 
     @property
     def is_test(self) -> bool:

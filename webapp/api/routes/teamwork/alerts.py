@@ -246,7 +246,7 @@ def _delivery(delivery: Delivery) -> DeliveryOut:
             "event": delivery.event,
             "state": delivery.state,
             "tries": delivery.tries,
-            "payload": delivery.payload,
+            "payload": delivery.facts,
             "created_at": delivery.created_at,
             "ended_at": delivery.ended_at,
         }
