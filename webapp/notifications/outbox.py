@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 420, 900, 2130))
 """Delays after failed attempts: six attempts within an hour."""
+MAX_ATTEMPTS = len(DELAYS) + 1
 LEASE = timedelta(seconds=60)
 """Maximum duration of an attempt. If its process died, the delivery can be claimed again afterwards."""
 MAX_FAILED_DELIVERIES = 5
@@ -63,6 +64,8 @@ def serve(rule_id: int | None) -> int:
 
 
 def _attempt(delivery: Delivery) -> SendResult:
+    if delivery.tries > MAX_ATTEMPTS:
+        return SendResult(False, None, "It was not attempted again: the process that sent it ended each time.")
     try:
         return send(delivery)
     except Exception as error:  # a fault of ours in one delivery must neither repeat for ever nor stop the others
@@ -104,7 +107,7 @@ def do_finish_attempt(delivery: Delivery, result: SendResult, now: datetime) -> 
             Rule.objects.filter(deliveries=delivery.pk).update(failures=0)
     elif result.held:
         mine.update(state=Delivery.State.HELD, ended_at=now, claim="")
-    elif delivery.tries <= len(DELAYS) and not delivery.is_test:
+    elif delivery.tries < MAX_ATTEMPTS and not delivery.is_test:
         mine.update(next_try_at=now + DELAYS[delivery.tries - 1], claim="")
     elif mine.update(state=Delivery.State.FAILED, ended_at=now, claim=""):
         logger.warning("Delivery %s was given up: %s", delivery.slug, result.answer)
@@ -115,7 +118,7 @@ def do_finish_attempt(delivery: Delivery, result: SendResult, now: datetime) -> 
 def _count_failure(rule: Rule, result: SendResult, now: datetime) -> None:
     Rule.objects.filter(pk=rule.pk).update(failures=F("failures") + 1)
     reason = (
-        f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {len(DELAYS) + 1} attempts in an "
+        f"{MAX_FAILED_DELIVERIES} alerts in a row could not be delivered, each after {MAX_ATTEMPTS} attempts in an "
         f"hour. The last response: “{result.answer[:300].strip()}”. Fix the receiver, then switch the rule on."
     )
     too_many = Rule.objects.filter(pk=rule.pk, enabled=True, failures__gte=MAX_FAILED_DELIVERIES)

@@ -21,7 +21,7 @@ from webapp.core.scheduler import Job, Scheduler
 from webapp.notifications import webhooks
 from webapp.notifications.dispatch import dispatch
 from webapp.notifications.models import Delivery, DeliveryAttempt, Rule
-from webapp.notifications.outbox import LEASE, MAX_FAILED_DELIVERIES, deliver_due, do_claim
+from webapp.notifications.outbox import LEASE, MAX_ATTEMPTS, MAX_FAILED_DELIVERIES, deliver_due, do_claim
 from webapp.notifications.rule_actions import (
     RuleRefused,
     do_end_former_secrets,
@@ -192,6 +192,34 @@ def test_a_delivery_of_a_dead_sender_is_taken_over(run: Run, make_rule: Make, re
     after = do_claim(rule.pk, now + LEASE)
     assert after is not None
     assert after.tries == 2
+
+
+def test_a_delivery_whose_senders_die_each_time_is_given_up(run: Run, make_rule: Make, receiver: Receiver) -> None:
+    rule = make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url)
+    delivery = notice(run)
+    for _ in range(MAX_ATTEMPTS):
+        assert do_claim(rule.pk, timezone.now()) == delivery
+        make_due()
+    deliver_due()
+    delivery.refresh_from_db()
+    assert delivery.state == State.FAILED
+    assert "ended each time" in delivery.log.get().answer
+    assert receiver.requests == []
+
+
+def test_a_fault_in_one_delivery_is_retried_and_stops_no_other(
+    run: Run, make_rule: Make, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name="broken")
+    make_rule(events=[Event.WATCH], channel=Channel.WEBHOOK, url=receiver.url, name="sound")
+    Rule.objects.filter(name="broken").update(secret="not base64")
+    notice(run)
+    assert deliver_due() == 2
+    broken = Delivery.objects.get(rule__name="broken")
+    assert (broken.state, broken.tries) == (State.PENDING, 1)
+    assert broken.log.get().answer.startswith("Error: ")
+    assert Delivery.objects.get(rule__name="sound").state == State.DELIVERED
+    assert broken.slug in caplog.text
 
 
 def test_a_slack_message_has_a_link_and_no_channel_mention(run: Run, make_rule: Make, receiver: Receiver) -> None:

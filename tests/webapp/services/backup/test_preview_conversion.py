@@ -25,7 +25,7 @@ from trainer.journal.events import RunStarted
 from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from trainer.loops.stages import checkpoints
 from webapp.ingest.tailer import JournalTailer
-from webapp.notifications.models import Notification, Rule
+from webapp.notifications.models import Delivery, Notification, Rule
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.services.backup import preview_conversion
@@ -116,6 +116,7 @@ def test_settings_and_secrets_are_those_of_this_version(moved: Moved) -> None:
     assert RunConfig.model_validate(spec.config).environment.mix == config.environment.mix
     rule = Rule.objects.get()
     assert (rule.secret, rule.former_secrets[0]["secret"]) == ("whsec_ZWNob3NlY18zdy1feA==", "whsec_ZWNob3NlY19vbGQ=")
+    assert Delivery.objects.get().facts["rule"]["id"] == rule.slug
     mention = Notification.objects.mentions().get()
     assert mention.comment is not None
     assert mention.title.startswith(f"{mention.comment.author_name} mentioned you on ")
