@@ -15,7 +15,7 @@ from webapp.runs.models import Run
 from webapp.teams.models import Membership
 
 NOTIFIED = {Rule.Event.WATCH, Rule.Event.TRAPPED, Rule.Event.FAILED, Rule.Event.FINISHED}
-"""Kinds of which a run's followers are notified, besides comments."""
+"""Kinds of event, besides comments, that the followers of a run are notified of."""
 
 
 class Audience:

@@ -5,7 +5,6 @@ An event and what follows from it are settled in one transaction, so that a proc
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -24,11 +23,9 @@ from webapp.notifications.rule_matching import reported_as
 from webapp.notifications.stalled_runs import stalled_events
 from webapp.teams.models import Membership
 
-logger = logging.getLogger(__name__)
-
 BATCH_SIZE = 200
 KEEP = timedelta(days=90)
-"""How long events, deliveries and entries of inboxes are kept: longer than LOOK_BACK of run_events."""
+"""How long events, deliveries and entries of inboxes are kept: longer than run_events.LOOK_BACK."""
 MAX_MESSAGE_LENGTH = 600
 
 

@@ -33,7 +33,7 @@ MAX_PER_LANE = 20
 
 
 def deliver_due() -> int:
-    """Send the due deliveries, those of each rule in order. Returns the number of attempts."""
+    """Send the due deliveries, in order for each rule. Returns the number of attempts."""
     lanes = list(Delivery.objects.due(timezone.now()).order_by("rule_id").values_list("rule_id", flat=True).distinct())
     if not lanes:
         return 0
@@ -49,7 +49,7 @@ def _serve_in_thread(rule_id: int | None) -> int:
 
 
 def serve(rule_id: int | None) -> int:
-    """Send the due deliveries of a rule, or those of none, up to the first failure: the others would fail as slowly.
+    """Send the due deliveries of a rule, or without one, up to the first failure: the others would fail as slowly.
 
     Returns the number of attempts.
     """

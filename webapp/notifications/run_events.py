@@ -96,5 +96,5 @@ def _record(events: Iterable[RunEvent]) -> None:
 
 
 def do_dispatch_again(team_id: int, since: datetime) -> None:
-    """Dispatch events of the team once more, for a subscription that is back. Nobody gets one of them twice."""
+    """Dispatch events of the team once more, for a subscription that is back. Keys keep others from a second report."""
     RunEvent.objects.filter(run__team=team_id, dispatched_at__gte=since).update(dispatched_at=None)
