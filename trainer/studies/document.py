@@ -46,7 +46,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Section:
+class StudySection:
     """A heading with a table. `about` is one line below the heading, `notes` are paragraphs below the table."""
 
     name: str
@@ -74,7 +74,7 @@ class Document:
     title: str
     lead: Sequence[str]
     picture: str
-    sections: Sequence[Section] = field(default_factory=list)
+    sections: Sequence[StudySection] = field(default_factory=list)
 
 
 def markdown(document: Document, picture: str = "") -> str:

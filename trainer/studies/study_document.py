@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trainer.metrics.registry import spec_of
 from trainer.studies.cell_settings import environment_title
-from trainer.studies.document import Cell, Column, Document, Piece, Section, cell
+from trainer.studies.document import Cell, Column, Document, Piece, StudySection, cell
 from trainer.studies.limits import limits
 from trainer.studies.method import ArmConfig, differing_settings, shared_settings
 from trainer.studies.outcomes import Outcome
@@ -88,7 +88,7 @@ def study_document(
 # -- arms -------------------------------------------------------------------------------------------------------------
 
 
-def _arms(results: StudyResults, note: str) -> Section:
+def _arms(results: StudyResults, note: str) -> StudySection:
     incomplete = any(not row.complete and row.success is not None for row in results.rows)
     columns = [
         Column("Environment"),
@@ -109,7 +109,7 @@ def _arms(results: StudyResults, note: str) -> Section:
             rows = [[*row, cell(text)] for row, text in zip(rows, texts, strict=True)]
     notes = " ".join(filter(None, [_RESULTS_NOTE, _INCOMPLETE_NOTE if incomplete else "", note]))
     title = "Trials, best first" if results.ranked else "Results"
-    return Section("arms", title, columns, rows, notes=[notes])
+    return StudySection("arms", title, columns, rows, notes=[notes])
 
 
 def _arm(arm: ArmResult) -> list[Cell]:
@@ -164,7 +164,7 @@ def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResul
     return [*columns, paper]
 
 
-def _suites(results: StudyResults) -> Section:
+def _suites(results: StudyResults) -> StudySection:
     suites = results.plan.all_suites
     rows: list[list[Cell]] = []
     for arm in results.plan.arms if suites else ():
@@ -172,13 +172,13 @@ def _suites(results: StudyResults) -> Section:
         finals = ([found.success for outcome in own if (found := outcome.final(suite))] for suite in suites)
         rows.append([cell(arm.title), *(cell(spread(values)) for values in finals)])
     columns = [Column("Arm", "row header"), *(Column(suite, "figure") for suite in suites)]
-    return Section("suites", "Other suites", columns, rows, "Success, without further training.")
+    return StudySection("suites", "Other suites", columns, rows, "Success, without further training.")
 
 
 # -- verdicts and the paper -------------------------------------------------------------------------------------------
 
 
-def _verdicts(results: StudyResults) -> Section:
+def _verdicts(results: StudyResults) -> StudySection:
     columns = [
         Column("Claim", "row header"),
         Column("Environment"),
@@ -205,10 +205,10 @@ def _verdicts(results: StudyResults) -> Section:
     ]
     provisional = "" if all(verdict.firm for verdict in results.verdicts) else _PROVISIONAL_NOTE
     notes = [" ".join(filter(None, [_VERDICTS_NOTE, provisional])), results.puzzle_note]
-    return Section("verdicts", "Verdicts", columns, rows, notes=[note for note in notes if note])
+    return StudySection("verdicts", "Verdicts", columns, rows, notes=[note for note in notes if note])
 
 
-def _paper(results: StudyResults, configs: Sequence[ArmConfig]) -> Section:
+def _paper(results: StudyResults, configs: Sequence[ArmConfig]) -> StudySection:
     titles = {arm.name: arm.title for arm in results.plan.arms}
     columns = [Column("Quantity", "row header"), Column("Environment"), Column("Arm"), Column("Paper")]
     rows = [
@@ -221,19 +221,19 @@ def _paper(results: StudyResults, configs: Sequence[ArmConfig]) -> Section:
         for reported in results.reported
     ]
     note = other_estimators(results.plan.name, configs)
-    return Section("paper", "Figures of the paper", columns, rows, notes=[note] if note else [])
+    return StudySection("paper", "Figures of the paper", columns, rows, notes=[note] if note else [])
 
 
 # -- settings and runs ------------------------------------------------------------------------------------------------
 
 
-def _method(facts: Mapping[str, Piece], configs: Sequence[ArmConfig]) -> Section:
+def _method(facts: Mapping[str, Piece], configs: Sequence[ArmConfig]) -> StudySection:
     rows: list[list[Cell]] = [[cell(name), [value]] for name, value in facts.items()]
     rows += [[cell(name), cell(value)] for name, value in shared_settings(configs).items()]
-    return Section("method", "Method", [Column("", "row header"), Column("")], rows)
+    return StudySection("method", "Method", [Column("", "row header"), Column("")], rows)
 
 
-def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> Section:
+def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> StudySection:
     """The settings in which the arms differ: one in each row, or one in each column if there are many arms."""
     arms, titles = differing_settings(configs), {one.name: one.arm for one in configs}
     names = list(dict.fromkeys(name for own in arms.values() for name in own))
@@ -241,7 +241,7 @@ def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> Sect
     if len(arms) > MAX_ARM_COLUMNS:
         columns = [Column("Arm", "row header"), *(Column(label(name), code=name) for name in names)]
         rows = [[cell(titles[arm]), *(cell(own.get(name, NONE)) for name in names)] for arm, own in arms.items()]
-        return Section("settings", title, columns, rows if names else [])
+        return StudySection("settings", title, columns, rows if names else [])
     columns = [Column("Setting", "row header"), *(Column(titles[arm]) for arm in arms)]
     by_setting: list[list[Cell]] = []
     for name in names:
@@ -254,10 +254,10 @@ def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> Sect
                 *([Piece(value, mark="unusual" if several and value != common else "")] for value in values),
             ]
         )
-    return Section("settings", title, columns, by_setting)
+    return StudySection("settings", title, columns, by_setting)
 
 
-def _runs(rows: Sequence[RunRow], results: StudyResults) -> Section:
+def _runs(rows: Sequence[RunRow], results: StudyResults) -> StudySection:
     """The runs with their addresses, where they have names of their own."""
     titles = {arm.name: arm.title for arm in results.plan.arms}
     columns = [
@@ -280,4 +280,4 @@ def _runs(rows: Sequence[RunRow], results: StudyResults) -> Section:
         for row in rows
         if row.title
     ]
-    return Section("runs", "Runs", columns, lines)
+    return StudySection("runs", "Runs", columns, lines)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trainer.config.files import load_preset
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
-from trainer.studies.document import Column, Document, Piece, Section, cell, markdown
+from trainer.studies.document import Column, Document, Piece, StudySection, cell, markdown
 from trainer.studies.method import ArmConfig
 from trainer.studies.outcomes import EvaluationResult, Outcome
 from trainer.studies.results import RunRow, StudyResults
@@ -135,7 +135,7 @@ def test_every_study_has_rows_for_all_of_its_parts_before_any_run_began(name):
 def test_texts_of_users_are_no_markup_and_leave_the_table_whole(title, text):
     columns = [Column("Run", "row header"), Column("State")]
     rows = [[[Piece(title, link="/runs/1")], cell(text)]]
-    written = markdown(Document(title, [], "", [Section("runs", "Runs", columns, rows)]))
+    written = markdown(Document(title, [], "", [StudySection("runs", "Runs", columns, rows)]))
     lines = written.rstrip("\n").split("\n")
     assert len([line for line in lines if line.startswith("| ")]) == 3
     bare = lines[-1].replace("\\\\", "").replace("\\|", "")
