@@ -21,7 +21,7 @@ def headline(sides: Sequence[Side]) -> str:
     results = [side.result for side in sides if side.result]
     if len(sides) != 2 or len(results) != 2 or results[0].suite != results[1].suite or unequal_words(sides):
         return ""
-    change = difference(*map(_rate, results))
+    change = difference(_rate(results[0]), _rate(results[1]))
     low, high = formatting.points(change.low), formatting.points(change.high)
     interval = f"{formatting.points(change.value)} points for B, 95% interval {low} to {high}"
     better = {1: "B is better", -1: "A is better", 0: "No clear difference"}[change.direction]
