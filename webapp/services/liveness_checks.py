@@ -45,7 +45,7 @@ class Liveness:
 
     def problem(self, answer: Answer, now: float, patience: Patience) -> str:
         """Why the process has to be restarted, as the end of a sentence with its name; empty if it need not."""
-        self.next_at = now + patience.interval
+        self.next_at = patience.interval * (now // patience.interval + 1)  # of all programs in one wake-up
         suspended = is_suspended(self.pid)
         if answer is Answer.SHUTTING_DOWN:
             return "is shutting down by itself"

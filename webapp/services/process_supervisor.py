@@ -5,10 +5,12 @@ Programs are started from the main thread: PR_SET_PDEATHSIG ties a child to the 
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from types import FrameType
 
@@ -16,11 +18,14 @@ from webapp.services import child_process as programs
 from webapp.services import subreaper
 from webapp.services.child_process import Program
 from webapp.services.liveness_checks import Answer, Liveness, Patience
+from webapp.services.signal_wait import SignalWait
 from webapp.services.watchdog import Watchdog
 
 FIRST_DELAY = 0.2
 MAX_DELAY = 30.0
 STABLE_AFTER = 60.0
+READY_INTERVAL = 0.1
+"""Seconds between two questions whether a restarted program is ready."""
 
 
 @dataclass
@@ -87,15 +92,28 @@ class ProcessSupervisor:
         for member in members:
             programs.wait_ready(member.program, member.process, seconds)
 
-    def watch(self, monitor: Monitor, interval: float = 0.1) -> None:
-        """Supervise the group until it is stopped. `monitor` is called in between with the process ids."""
-        while not self.stopping:
-            monitor(self.pids())
-            for member in self._members:
-                self._check(member)
-                self._rotate(member)
-            subreaper.reap(*self._managed_pids())
-            time.sleep(interval)
+    def watch(self, monitor: Monitor) -> None:
+        """Supervise the group until it is stopped: look at it when a child has ended, and when something is due.
+
+        `monitor` is called after each look with the process ids.
+        """
+        with closing(SignalWait()) as signals:
+            while not self.stopping:
+                for member in self._members:
+                    self._check(member)
+                    self._rotate(member)
+                subreaper.reap(*self._managed_pids())
+                monitor(self.pids())
+                due = min((self._next_look(member) for member in self._members), default=math.inf)
+                signals.wait(min(due - time.monotonic(), self._patience.interval))
+
+    def _next_look(self, member: SupervisedProcess) -> float:
+        """When something is due for a program, by the monotonic clock."""
+        if member.again_at is not None:
+            return member.again_at
+        if member.died_at is not None:
+            return time.monotonic() + READY_INTERVAL
+        return member.liveness.next_at if member.kill_at is None else member.kill_at
 
     def _rotate(self, member: SupervisedProcess) -> None:
         """Rotate the log of a program; a log that cannot be rotated ends nothing and is reported once."""
