@@ -12,12 +12,15 @@ from typing import Any, TypeVar
 from channels.db import database_sync_to_async
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.models import QuerySet
+from django.db.models.expressions import Combinable
 from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable, QueryCanceled
 
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 DELETED_AT_ONCE = 500
 
 Result = TypeVar("Result")
+Moment = datetime | Combinable
+"""A time, or the expression by which the database computes one."""
 
 
 async def query(

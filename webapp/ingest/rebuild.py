@@ -116,12 +116,17 @@ def _refuse_in_training(run: Run) -> None:
         raise RebuildRefused("This run is being trained: pause it first, then rebuild it and resume it.")
 
 
+def requested_rebuilds() -> QuerySet[Run]:
+    """Runs for which the page requested a rebuild."""
+    return Run.objects.filter(rebuild_requested=True)
+
+
 def do_requested_rebuilds() -> int:
-    """Rebuild the runs for which the page requested it; a job of the clock. Returns how many.
+    """Carry the requested rebuilds out; a job of the clock. Returns how many.
 
     A request that cannot be carried out is dropped, with the reason on the run's page.
     """
-    requested = list(Run.objects.filter(rebuild_requested=True))
+    requested = list(requested_rebuilds())
     for run in requested:
         try:
             do_rebuild_ended(run)

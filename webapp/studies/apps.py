@@ -12,4 +12,4 @@ class StudiesConfig(AppConfig):
     def ready(self) -> None:
         from webapp.studies import progress
 
-        every(ADVANCE_EVERY, "studies", progress.do_advance)
+        every(ADVANCE_EVERY, "studies", progress.do_advance, lambda: [progress.unfinished()])

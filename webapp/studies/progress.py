@@ -10,7 +10,7 @@ from typing import cast
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Prefetch, Q
+from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from trainer.metrics import registry
@@ -34,12 +34,16 @@ MAX_ATTEMPTS = 20
 """Trials with values that do not fit together, before a search is paused."""
 
 
+def unfinished() -> QuerySet[Study]:
+    """Studies that go on, finished ones with resumed runs included."""
+    resumed = Q(state=Study.State.FINISHED, arms__members__run__state__in=ACTIVE)
+    return Study.objects.filter(Q(state=Study.State.RUNNING) | resumed).distinct()
+
+
 def do_advance() -> int:
     """Step every study that goes on. Returns how many of them changed."""
     count = 0
-    going = Q(state=Study.State.RUNNING)
-    resumed = Q(state=Study.State.FINISHED, arms__members__run__state__in=ACTIVE)
-    for number in list(Study.objects.filter(going | resumed).order_by("pk").values_list("pk", flat=True).distinct()):
+    for number in list(unfinished().order_by("pk").values_list("pk", flat=True)):
         try:
             count += do_advance_study(number)
         except Exception:  # one study must not keep the others waiting

@@ -13,9 +13,9 @@ class WorkerConfig(AppConfig):
     def ready(self) -> None:
         import webapp.worker.heartbeat  # noqa: F401  connects to Celery's signals
         from webapp.ingest.echo_trap_detector import do_judge_earlier_runs
-        from webapp.ingest.marks import do_judge_waiting
-        from webapp.ingest.rebuild import do_requested_rebuilds
+        from webapp.ingest.marks import do_judge_waiting, waiting
+        from webapp.ingest.rebuild import do_requested_rebuilds, requested_rebuilds
 
-        every(REBUILD_EVERY, "rebuilds", do_requested_rebuilds)
-        every(JUDGE_EVERY, "marks", do_judge_waiting)
+        every(REBUILD_EVERY, "rebuilds", do_requested_rebuilds, lambda: [requested_rebuilds()])
+        every(JUDGE_EVERY, "marks", do_judge_waiting, lambda: [waiting()])
         every(EARLIER_RUNS_EVERY, "echo trap of earlier runs", do_judge_earlier_runs)

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from pytest_django import Settings
 
 from tests.webapp.notifications.conftest import Make, raise_alarm
 from tests.webapp.notifications.receiver import Receiver
+from webapp.core import scheduler
 from webapp.core.scheduler import Job, Scheduler
 from webapp.notifications import webhooks
 from webapp.notifications.dispatch import dispatch
@@ -333,7 +335,8 @@ def test_a_slow_receiver_does_not_delay_others(
 
 @pytest.fixture
 def running() -> Iterator[Scheduler]:
-    background = Scheduler([Job("events", 0.02, dispatch), Job("delivery", 0.02, deliver_due)])
+    jobs = [job for job in scheduler._jobs if job.name in {"events", "deliveries"}]
+    background = Scheduler([replace(job, pause=0.02) for job in jobs], look_interval=0.02)
     background.start()
     yield background
     background.stop()

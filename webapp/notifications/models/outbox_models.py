@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.utils import timezone
 
 from webapp.core import ids
+from webapp.core.database import Moment
 from webapp.notifications.models.inbox_models import Notification
 from webapp.notifications.models.rule_models import Rule
 from webapp.runs.models import Run, readable_by
@@ -24,7 +24,7 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         """Deliveries about runs that the user may read, and about none."""
         return self.filter(models.Q(run=None) | readable_by(user, "run__"))
 
-    def due(self, now: datetime) -> DeliveryQuerySet:
+    def due(self, now: Moment) -> DeliveryQuerySet:
         """Pending deliveries whose next attempt is due. Switching a rule off fails its pending deliveries."""
         return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, rule__deleted_at=None)
 

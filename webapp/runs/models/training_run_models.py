@@ -20,6 +20,7 @@ import envs
 from trainer.config.resources import ActorRequest, ClusterConfig
 from trainer.config.run import POCKET, RunConfig
 from webapp.core import formatting, ids
+from webapp.core.database import Moment
 from webapp.runs.condition import Condition, condition_of
 from webapp.runs.models.worker_models import Worker
 from webapp.runs.queue import placement
@@ -77,7 +78,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs under this lease. Supervisors restrict all their writes to it."""
         return self.filter(lease=lease, state__in=Run.HELD)
 
-    def lost(self, now: datetime) -> RunQuerySet:
+    def lost(self, now: Moment) -> RunQuerySet:
         """Held by a worker that has not renewed its lease in time."""
         return self.filter(state__in=Run.HELD, lease_expires_at__lt=now)
 
