@@ -27,6 +27,7 @@ databases 16
 maxmemory 256mb
 maxmemory-policy noeviction
 loglevel warning
+hz 1
 """
 
 

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_INTERVAL = 5.0
 MEMORY_INTERVAL = 15.0
+REAP_INTERVAL = 15.0
+"""The clock reaps sooner; workers do where it is down."""
 RUNS_PER_GPU = "ECHOSCOPE_RUNS_PER_GPU"
 
 
@@ -129,11 +131,11 @@ class Heartbeat:
                 logger.warning("The database does not answer: %s", str(error).strip())
                 # once it is back, supervisors renew their leases first
                 self._trusted_since = time.monotonic() + actions.LEASE.total_seconds()
-            finally:
                 connection.close()
             if self._end:
-                return
+                break
             self._wake.wait(HEARTBEAT_INTERVAL)
+        connection.close()
 
     def _warn_of_other_folders(self) -> None:
         """Once for each live worker that sees another data folder, unless journals also go to object storage."""
@@ -165,9 +167,9 @@ class Heartbeat:
                     actions.do_reap(database_now())
             except DATABASE_UNAVAILABLE as error:
                 logger.warning("The runs of lost workers could not be requeued: %s", str(error).strip())
-            finally:
                 connection.close()
-            self._reap_wake.wait(HEARTBEAT_INTERVAL)
+            self._reap_wake.wait(REAP_INTERVAL)
+        connection.close()
 
 
 _heartbeat: Heartbeat | None = None

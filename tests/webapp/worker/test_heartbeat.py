@@ -23,6 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heartbeat]:
     monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(heartbeat, "REAP_INTERVAL", 0.05)
     thread = Heartbeat("worker@here", ["training"], 1)
     thread.start()
     yield thread

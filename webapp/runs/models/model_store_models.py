@@ -28,6 +28,7 @@ class StoredModel(models.Model):
         DELETING = "deleting", "Being deleted"
 
     PENDING = (State.QUEUED, State.DOWNLOADING)
+    REQUESTED = (*PENDING, State.DELETING)
 
     name = models.CharField(max_length=200, help_text="As in policy.model.")
     store = models.CharField(max_length=24, help_text="Identity of the models folder; see Worker.model_store.")

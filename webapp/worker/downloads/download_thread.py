@@ -82,6 +82,9 @@ class ModelDownloads:
             models_folder.do_sync(self._store)
         if self._fetch is not None:
             self._supervise(self._fetch)
+        requested = StoredModel.objects.filter(store=self._store, state__in=StoredModel.REQUESTED)
+        if not requested.exists():
+            return  # usually: a look costs a tenth of the steps below
         models_folder.do_delete_requested(self._store)
         if self._fetch is None:
             self._begin()
