@@ -59,7 +59,7 @@ COPY --from=pages /pages/node_modules/uplot/dist/uPlot.esm.js /pages/node_module
 USER echoscope
 VOLUME /data
 EXPOSE 8000
-CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--log-level", "warning", "--limit-concurrency", "2000", "--timeout-keep-alive", "20", "--http", "webapp.services.request_deadlines:DeadlineProtocol", "--proxy-headers"]
+CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--log-level", "warning", "--limit-concurrency", "12000", "--timeout-keep-alive", "20", "--http", "webapp.services.request_deadlines:DeadlineProtocol", "--ws", "webapp.live.shared_frames:SharedFrameProtocol", "--ws-ping-interval", "0", "--proxy-headers"]
 
 FROM site AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility

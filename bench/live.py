@@ -3,10 +3,14 @@
     python -m bench.live                                   # 100, 500, 2,000 events/s to 1, 100, 300 sockets
     python -m bench.live --rates 500 --sockets 100 --seconds 600      # is memory flat?
     python -m bench.live --rates 750 --sockets 1 --seconds 360 --browser  # an hour, ten times as fast
+    python -m bench.live --rates 50 --sockets 10000 --seconds 30      # a run that many people watch
     python -m bench.live --quick
 
 Every cell starts the web process and an ingest at the supervisor's interval, writes lines at a constant rate, and
-counts frames in the sockets of another process. Writer and watchers share the machine's cores. With --browser, a real
+counts frames in the sockets of other processes, visitors without an account. Writer and watchers share the machine's
+cores. The last columns say what the watchers themselves took, and for how long a frame that had arrived waited for
+them (p99): where that is a large part of the latency, the row ends with a note, and the site is faster than it says.
+With --browser, a real
 Chromium on the run's page reports the age of the newest finished trajectory when it appears.
 """
 
@@ -17,16 +21,19 @@ import json
 import secrets
 import signal
 import statistics
+import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil
 
 from bench.lib.site.live_processes import part, web
 from bench.lib.site.servers import servers
+from bench.lib.site.socket_watchers import quantile
 from trainer.studies import machine
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from webapp.runs.models import Run
 
 DRAIN = 3.0  # seconds
+SOCKETS_PER_PROCESS = 5000
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,17 @@ class Cell:
     ingest_after: float = 0.0
     web_cpu: float = 0.0
     ingest_cpu: float = 0.0
+    clients_cpu: float = 0.0
+    clients_wait: float = 0.0
     dom_p50: float | None = None
     dom_p99: float | None = None
     heap_before: float | None = None
     heap_after: float | None = None
+
+    @property
+    def is_limited_by_clients(self) -> bool:
+        """Whether the watchers took more of a core than the web process, or a fourth of the latency."""
+        return self.clients_cpu > max(self.web_cpu, 0.5) or self.clients_wait > self.p99 / 4
 
     def row(self) -> str:
         """Table row."""
@@ -75,7 +90,8 @@ class Cell:
             f"{self.max:,.0f} ms | {self.missing} / {self.twice}{broken} | "
             f"{self.web_before:,.0f} → {self.web_after:,.0f} | "
             f"{self.ingest_before:,.0f} → {self.ingest_after:,.0f} | {self.web_cpu:.0%} / {self.ingest_cpu:.0%} | "
-            f"{dom} | {heap} |"
+            f"{dom} | {heap} | {self.clients_cpu:.0%} | {self.clients_wait:,.0f} ms |"
+            f"{' limited by the clients' if self.is_limited_by_clients else ''}"
         )
 
 
@@ -92,6 +108,8 @@ COLUMNS = (
     "core: web / ingest",
     "DOM p50 / p99",
     "page, MiB",
+    "core: clients",
+    "clients' wait",
 )
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' ---: |' * len(COLUMNS)}"
 
@@ -122,6 +140,7 @@ def new_run(rate: int, sockets: int) -> Run:
         environment="Sokoban",
         iterations=config.iterations,
         state=Run.State.STARTING,
+        visibility=Run.Visibility.LINK,
     )
     run.folder.mkdir(parents=True)
     (run.folder / "journal.jsonl").touch()
@@ -154,24 +173,30 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
     with (
         web(port) as served,
         part("ingest", "--slug", run.slug) as ingest,
-        part("watch", "--url", socket, "--sockets", str(cell.sockets), *common, cookie=cookie) as watch,
+        ExitStack() as stack,
     ):
-        assert watch.stdout is not None
-        assert ingest.stdout is not None
-        ingest.stdout.readline()
-        watch.stdout.readline()
+        watches = [
+            stack.enter_context(
+                part("watch", "--url", socket, "--sockets", str(sockets), "--number", str(number), *common)
+            )
+            for number, sockets in enumerate(shares(cell.sockets))
+        ]
+        read_line(ingest)
+        for watch in watches:
+            read_line(watch)
         before = resident(served), resident(ingest.pid)
-        work = busy(served), busy(ingest.pid)
+        work = busy(served), busy(ingest.pid), sum(busy(watch.pid) for watch in watches)
         write = ["--journal", str(run.folder / "journal.jsonl"), "--rate", str(cell.rate), "--seconds", str(seconds)]
         with page(port, run.slug, cookie, browser) as seen, part("write", *write, *story, *common) as writer:
             writer.wait(seconds + 120)
-            work = busy(served) - work[0], busy(ingest.pid) - work[1]
+            clients = sum(busy(watch.pid) for watch in watches) - work[2]
+            work = busy(served) - work[0], busy(ingest.pid) - work[1], clients
             time.sleep(DRAIN)
             displayed, heap = seen()
         after = resident(served), resident(ingest.pid)
-        watch.send_signal(signal.SIGTERM)
-        result: dict[str, Any] = json.loads(watch.stdout.readline())
-    result.pop("deliveries")
+        for watch in watches:
+            watch.send_signal(signal.SIGTERM)
+        result = together([json.loads(read_line(watch)) for watch in watches])
     ages = [1000 * age for age in finished_ages(run, displayed)]
     return replace(
         cell,
@@ -183,11 +208,35 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
         ingest_after=after[1],
         web_cpu=work[0] / seconds,
         ingest_cpu=work[1] / seconds,
+        clients_cpu=work[2] / seconds,
         dom_p50=statistics.median(ages) if ages else None,
         dom_p99=statistics.quantiles(ages, n=100)[-1] if len(ages) > 1 else None,
         heap_before=heap[0] if heap else None,
         heap_after=heap[1] if heap else None,
     )
+
+
+def shares(sockets: int) -> list[int]:
+    """Sockets of each watching process."""
+    processes = -(-sockets // SOCKETS_PER_PROCESS)
+    return [sockets // processes + (number < sockets % processes) for number in range(processes)]
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    """The next line of a process; waits for it."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Figures of a cell from those of its watching processes."""
+    histogram = np.zeros(1 + max((int(age) for part in parts for age in part["ages"]), default=0))
+    for figures in parts:
+        for age, count in figures["ages"].items():
+            histogram[int(age)] += count
+    sums = {name: sum(figures[name] for figures in parts) for name in ("missing", "twice", "resyncs", "broken")}
+    ages = {name: 1000 * quantile(histogram, share) for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))}
+    return sums | ages | {"clients_wait": 1000 * max(figures["turn"] for figures in parts)}
 
 
 OBSERVE = """() => {

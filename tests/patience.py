@@ -4,7 +4,16 @@ A wait ends as soon as its condition holds, so a long timeout costs nothing when
 ECHOSCOPE_TEST_PATIENCE=10 to see a failure sooner.
 """
 
+import asyncio
 import os
+from collections.abc import Callable
 
 SECONDS = float(os.environ.get("ECHOSCOPE_TEST_PATIENCE", "300"))
 MILLISECONDS = int(SECONDS * 1000)  # as Playwright counts
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.01)

@@ -4,8 +4,10 @@ import gc
 import os
 
 from webapp.core.private_files import set_umask
+from webapp.services.open_files import raise_open_files_limit
 
 set_umask()
+raise_open_files_limit()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 os.environ.setdefault("ECHOSCOPE_DB_POOL", "1")
 

@@ -15,7 +15,7 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 REDIS_UNAVAILABLE = (redis.exceptions.RedisError, OSError, TimeoutError)
-Hub = TypeVar("Hub", bound="BroadcastHub")
+Hub = TypeVar("Hub")
 
 
 class BroadcastHub:

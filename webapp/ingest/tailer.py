@@ -22,6 +22,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.ingest import writer
 from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge
+from webapp.ingest.event_frames import frame_text
 from webapp.ingest.lines import JournalLine, leave_out, read_line
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import EventBatch, Run
@@ -266,4 +267,4 @@ def frame(lines: list[JournalLine], slugs: dict[int, list[str]], judged: JudgedB
             text = f'{text.rstrip()[:-1]},"judged":{json.dumps(judged.as_data())}}}'
         texts.append(text)
     first, last = lines[0].event.seq, lines[-1].event.seq
-    return f'{{"type":"events","first":{first},"last":{last},"events":[{",".join(texts)}]}}'
+    return frame_text(first, last, texts)

@@ -102,8 +102,8 @@ class AnnotationsConsumer(LiveConsumer):
         hub().join(self)
         return None
 
-    async def is_visible(self) -> bool:
-        return await query(member_trajectory, self.scope["user"], self.slug) is not None
+    async def visibility(self) -> int | None:
+        return await query(member_trajectory, self.scope["user"], self.slug)
 
     async def release(self) -> None:
         hub().leave(self)

@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -18,6 +18,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from webapp.core.broadcast import BroadcastHub
 from webapp.core.database import DATABASE_UNAVAILABLE, query
 from webapp.core.quotas import is_reached
+from webapp.live.access_watch import access_watch
 from webapp.teams.models import User
 from webapp.teams.user_sessions import is_session_of
 
@@ -28,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 LOG_IN, NOT_FOUND, TRY_LATER, INTERNAL_ERROR = 4403, 4404, 1013, 1011
 PING_INTERVAL = 20.0
-ACCESS_INTERVAL = 8.0
-"""Seconds after which a socket notices that its user logged out, was deactivated, or lost access."""
 CLIENT_TIMEOUT = 65.0
 MAX_CURSOR_DIGITS = 18
 
@@ -37,7 +36,7 @@ MAX_CURSOR_DIGITS = 18
 class LiveConsumer(AsyncWebsocketConsumer):
     """One browser that follows one object of the site by its slug.
 
-    Subclasses define `open`, `is_visible`, `follow` and `release`.
+    Subclasses define `open`, `visibility`, `follow` and `release`.
     """
 
     channel_layer_alias = (
@@ -49,9 +48,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Find the object and start following it. Returns a close code to refuse the socket, else None."""
         raise NotImplementedError
 
-    async def is_visible(self) -> bool:
-        """Whether the user may still see the object."""
+    async def visibility(self) -> Any:
+        """What the user may see of the object now; None: nothing."""
         raise NotImplementedError
+
+    def on_visibility(self, visibility: Any) -> None:
+        """The user may see that much of the object now. Must not block."""
 
     async def follow(self) -> None:
         """Send changes until the socket closes."""
@@ -102,8 +104,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if refusal is not None:
             await self.close(refusal)
             return
-        works = (self.follow(), self._heartbeat(), self._watch_access())
-        self.tasks = [asyncio.create_task(self._guard(work)) for work in works]
+        self.tasks = [asyncio.create_task(self._guard(work)) for work in (self.follow(), self._heartbeat())]
+        access_watch().join(self)
 
     async def disconnect(self, code: int) -> None:
         await self._end()
@@ -115,6 +117,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             _sockets[self.visitor] -= 1
             if not _sockets[self.visitor]:
                 del _sockets[self.visitor]
+        access_watch().leave(self)
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -168,21 +171,39 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 return
             await self.send_frame({"type": "ping"})
 
-    async def _watch_access(self) -> None:
-        """Close the socket of a user who logged out, was deactivated, or lost access.
+    @property
+    def session_key(self) -> str | None:
+        """Key of the session with which the socket was opened."""
+        key: str | None = getattr(self.scope.get("session"), "session_key", None)
+        return key
+
+    def access_key(self) -> Hashable:
+        return type(self), self.slug, self.scope["user"].pk, self.session_key
+
+    async def check_access(self) -> tuple[int | None, Any]:
+        """(code, None) if sockets like this one have to be closed, else (None, visibility).
 
         A lost session is answered by TRY_LATER: the browser connects again with the session that it has now, and is
         refused unless it has one.
         """
-        session = getattr(self.scope.get("session"), "session_key", None)
-        while True:
-            await asyncio.sleep(ACCESS_INTERVAL)
-            if not await query(is_still_signed_in, self.scope["user"], session):
-                await self.close(TRY_LATER)
-                return
-            if not await self.is_visible():
-                await self.close(NOT_FOUND)
-                return
+        try:
+            if not await query(is_still_signed_in, self.scope["user"], self.session_key):
+                return TRY_LATER, None
+            visibility = await self.visibility()
+        except DATABASE_UNAVAILABLE:
+            return TRY_LATER, None
+        except Exception:
+            logger.exception("The access to %s could not be checked", self.slug)
+            return INTERNAL_ERROR, None
+        return (NOT_FOUND if visibility is None else None), visibility
+
+    def on_access(self, access: Any) -> None:
+        code, visibility = access
+        if code is None:
+            self.on_visibility(visibility)
+        else:  # in a task: a lagging client delays its own close only
+            access_watch().leave(self)
+            self.tasks.append(asyncio.create_task(self._guard(self.close(code))))
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task of this socket; if it fails, close the socket: the client reconnects with its cursor."""

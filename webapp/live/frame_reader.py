@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from webapp.core.broadcast import BroadcastHub, hub_of_running_loop
 from webapp.core.database import DATABASE_UNAVAILABLE, query
 from webapp.core.publisher import PROGRESS, RUN_CHANGED, TOKENS, run_group
+from webapp.ingest.event_frames import FRAME_TAIL, frame_head, frame_text
+from webapp.live.shared_frames import SharedFrame
 from webapp.runs.models import EventBatch, Run
+from webapp.runs.public_words import public_frame
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +29,10 @@ POLL_WITHOUT_REDIS = 0.25
 RETRY_INTERVAL = 2.0
 PAGE_SIZE = 32
 BUFFER_BYTES = 4 * 1024 * 1024
+JOINED_LENGTH = 256 * 1024
+LISTENERS_PER_TURN = 250
+TOKENS_MAX_DELAY, PROGRESS_MAX_DELAY = 0.25, 1.0
+"""Delays beyond which partial responses, and the progress of updates, are dropped; events never are."""
 
 
 class Frame(NamedTuple):
@@ -73,16 +83,51 @@ _executor = ThreadPoolExecutor(2, thread_name_prefix="reader")
 """Threads of the readers: in the shared pool, a burst of connecting sockets would stall all open pages."""
 
 
+class SharedEvents:
+    """New events `first` to `last` for all listeners: for the team, and without its texts for others."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.first, self.last = frame.first, frame.last
+        self.inside = SharedFrame(frame.text)
+
+    @cached_property
+    def outside(self) -> SharedFrame:
+        text = public_frame(self.inside.text)
+        return self.inside if text == self.inside.text else SharedFrame(text)
+
+
+def joined(frames: Sequence[Frame]) -> list[Frame]:
+    """The events of all frames in as few as JOINED_LENGTH allows: each costs every socket a write."""
+    texts: list[list[str]] = []
+    bounds: list[tuple[int, int]] = []
+    length = 0
+    for frame in frames:
+        events = frame.text.removeprefix(frame_head(frame.first, frame.last)).removesuffix(FRAME_TAIL)
+        length += len(events)
+        if not texts or length > JOINED_LENGTH:
+            texts.append([])
+            bounds.append((frame.first, frame.last))
+            length = len(events)
+        texts[-1].append(events)
+        bounds[-1] = bounds[-1][0], frame.last
+    return [
+        Frame(first, last, frame_text(first, last, parts)) for (first, last), parts in zip(bounds, texts, strict=True)
+    ]
+
+
 class Listener(Protocol):
-    """A socket as its reader sees it. Neither method may block."""
+    """A socket as its reader sees it. No method may block."""
 
     def wake(self) -> None:
-        """Frames, the run's status, or the availability of Redis changed."""
+        """The run's status, the availability of Redis, or frames that were not passed on changed."""
 
-    def on_tokens(self, tokens: dict[str, Any]) -> None:
+    def on_events(self, events: SharedEvents) -> None:
+        """New events arrived; those before were passed on."""
+
+    def on_tokens(self, trajectory: str, frame: SharedFrame) -> None:
         """A partial response arrived."""
 
-    def on_progress(self, phase: dict[str, Any]) -> None:
+    def on_progress(self, frame: SharedFrame) -> None:
         """Progress of an update arrived."""
 
 
@@ -145,6 +190,8 @@ class FrameReader:
         self.listeners: set[Listener] = set()
         self._buffer: deque[Frame] = deque()
         self._buffer_bytes = 0
+        self.delay = 0.0
+        """Seconds that the last round took, from the poll to the last listener."""
         self._woken = asyncio.Event()
         self._task = asyncio.create_task(self._follow())
 
@@ -170,12 +217,15 @@ class FrameReader:
         """Handle a wake-up message, a partial response or the progress of an update."""
         if message["type"] == RUN_CHANGED:
             self._woken.set()
-        elif message["type"] == TOKENS:
+        elif message["type"] == TOKENS and self.delay <= TOKENS_MAX_DELAY:
+            fields = {key: message[key] for key in ("trajectory", "turn", "text")}
+            frame = SharedFrame(json.dumps({"type": "tokens", **fields}))
             for listener in self.listeners:
-                listener.on_tokens(message)
-        elif message["type"] == PROGRESS:
+                listener.on_tokens(message["trajectory"], frame)
+        elif message["type"] == PROGRESS and self.delay <= PROGRESS_MAX_DELAY:
+            frame = SharedFrame(json.dumps({"type": "progress", "phase": message["phase"]}))
             for listener in self.listeners:
-                listener.on_progress(message["phase"])
+                listener.on_progress(frame)
 
     def _wake_listeners(self) -> None:
         for listener in self.listeners:
@@ -184,8 +234,10 @@ class FrameReader:
     async def _follow(self) -> None:
         while not self.deleted:
             self._woken.clear()
+            began = time.monotonic()
             try:
                 await self._poll()
+                self.delay = time.monotonic() - began
             except DATABASE_UNAVAILABLE as error:
                 logger.warning("The database does not answer (%s): live pages wait.", str(error).strip())
                 await asyncio.sleep(RETRY_INTERVAL)
@@ -196,7 +248,7 @@ class FrameReader:
                 pass
 
     async def _poll(self) -> None:
-        before = (self.status, self.seq)
+        before, new = self.status, list[Frame]()
         while True:
             status, page = await query(status_and_frames, self.run_id, self.seq, executor=_executor)
             if status is None:
@@ -205,7 +257,9 @@ class FrameReader:
                 return
             if status.rebuilds != self.status.rebuilds:
                 self._skip_to(status.seq)
+                new.clear()
                 break
+            new += page
             for frame in page:
                 self._append(frame)
             if self.seq < status.seq and not page:  # pruned: clients that need these frames are sent a resync
@@ -213,8 +267,16 @@ class FrameReader:
             if self.seq >= status.seq:
                 break
         self.status = status
-        if before != (self.status, self.seq):
+        if replace(before, seq=status.seq) != status or (not new and before.seq != status.seq):
             self._wake_listeners()
+        for frame in joined(new):
+            await self._pass_on(SharedEvents(frame))
+
+    async def _pass_on(self, events: SharedEvents) -> None:
+        for number, listener in enumerate(list(self.listeners), 1):
+            listener.on_events(events)
+            if number % LISTENERS_PER_TURN == 0:
+                await asyncio.sleep(0)  # pages and answers of clients must not wait for all of them
 
     def _skip_to(self, seq: int) -> None:
         self._buffer.clear()

@@ -56,7 +56,7 @@ class InboxConsumer(LiveConsumer):
         hub().join(self)
         return None
 
-    async def is_visible(self) -> bool:
+    async def visibility(self) -> bool:
         return True  # entries are selected by what the user may see at that moment
 
     async def release(self) -> None:

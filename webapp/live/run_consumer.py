@@ -30,7 +30,8 @@ from trainer.journal.protocol import ANY_TRAJECTORY
 from webapp.core.broadcast import REDIS_UNAVAILABLE
 from webapp.core.database import query
 from webapp.live.consumer_base import LOG_IN, NOT_FOUND, LiveConsumer
-from webapp.live.frame_reader import Frame, FrameReader, frames_after, hub, run_status
+from webapp.live.frame_reader import Frame, FrameReader, SharedEvents, frames_after, hub, run_status
+from webapp.live.shared_frames import SharedFrame, write_of
 from webapp.runs import token_subscriptions
 from webapp.runs.models import Run
 from webapp.runs.public_words import failure_words, problem_words, public_frame
@@ -52,8 +53,11 @@ class RunConsumer(LiveConsumer):
 
     async def open(self) -> int | None:
         self.reader: FrameReader | None = None
-        self.pending_tokens: dict[str, dict[str, Any]] = {}
-        self.pending_progress: dict[str, Any] | None = None
+        self.pending_tokens: dict[str, SharedFrame] = {}
+        self.write = write_of(self.scope)
+        self.resting = False
+        """Whether everything was sent that is known, so that new frames may be written past `follow`."""
+        self.pending_progress: SharedFrame | None = None
         self.watched_trajectory: str | None = None
         self.last_hello: dict[str, Any] | None = None
         self.inside = False
@@ -69,10 +73,11 @@ class RunConsumer(LiveConsumer):
             self.reader.wake()  # it has not polled since
         return None
 
-    async def is_visible(self) -> bool:
-        found = await query(visible_run, self.scope["user"], self.slug)
-        self.inside = found is not None and found[1]
-        return found is not None
+    async def visibility(self) -> tuple[int, bool] | None:
+        return await query(visible_run, self.scope["user"], self.slug)
+
+    def on_visibility(self, visibility: tuple[int, bool]) -> None:
+        self.inside = visibility[1]
 
     async def release(self) -> None:
         if self.reader is not None:
@@ -98,19 +103,30 @@ class RunConsumer(LiveConsumer):
     async def on_invalid_frame(self, message: str) -> None:
         await self.send_frame({"type": "error", "message": message})
 
-    def on_tokens(self, tokens: dict[str, Any]) -> None:
-        name = tokens["trajectory"]
-        if self.watched_trajectory not in (name, ANY_TRAJECTORY):
-            return
-        if name in self.pending_tokens or len(self.pending_tokens) < MAX_PENDING_TOKENS:
-            # the newest text replaces an unsent one
-            fields = {key: tokens[key] for key in ("trajectory", "turn", "text")}
-            self.pending_tokens[name] = {"type": "tokens", **fields}
+    def wake(self) -> None:
+        self.resting = False
+        super().wake()
+
+    def on_events(self, events: SharedEvents) -> None:
+        if self.seq + 1 == events.first and self._write_now(events.inside if self.inside else events.outside):
+            self.seq = events.last
+        else:
             self.wake()
 
-    def on_progress(self, phase: dict[str, Any]) -> None:
-        self.pending_progress = phase  # the newest replaces an unsent one
-        self.wake()
+    def on_tokens(self, trajectory: str, frame: SharedFrame) -> None:
+        if self.watched_trajectory not in (trajectory, ANY_TRAJECTORY) or self._write_now(frame):
+            return
+        if trajectory in self.pending_tokens or len(self.pending_tokens) < MAX_PENDING_TOKENS:
+            self.pending_tokens[trajectory] = frame  # the newest text replaces an unsent one
+            self.wake()
+
+    def on_progress(self, frame: SharedFrame) -> None:
+        if not self._write_now(frame):
+            self.pending_progress = frame  # the newest replaces an unsent one
+            self.wake()
+
+    def _write_now(self, frame: SharedFrame) -> bool:
+        return self.resting and self.write(frame)
 
     async def follow(self) -> None:
         reader = self.reader
@@ -133,12 +149,14 @@ class RunConsumer(LiveConsumer):
                 await self._resync(max(reader.seq, status.seq))
             await self._send_frames(reader)
             while self.pending_tokens:
-                await self.send_frame(self.pending_tokens.pop(next(iter(self.pending_tokens))))
+                await self.send(self.pending_tokens.pop(next(iter(self.pending_tokens))).text)
             if self.pending_progress is not None:
-                phase, self.pending_progress = self.pending_progress, None
-                await self.send_frame({"type": "progress", "phase": phase})
+                frame, self.pending_progress = self.pending_progress, None
+                await self.send(frame.text)
             if self.seq >= reader.seq:
+                self.resting = not self.woken.is_set()
                 await self.wait_until_woken()
+                self.resting = False
 
     async def _send_frames(self, reader: FrameReader) -> None:
         """Frames behind the client's cursor: from the reader's memory, else the next page from the database."""

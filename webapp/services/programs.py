@@ -17,9 +17,10 @@ from webapp.worker.hardware import describe_gpus
 
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "webapp.celery")
 """Without its banner, whose output fails if the log is on a full disk, and with it the program."""
-MAX_CONNECTIONS = "2000"
+MAX_CONNECTIONS = "12000"
 """Connections of the web server, websockets included; further ones get 503."""
 HTTP = "webapp.services.request_deadlines:DeadlineProtocol"
+WEBSOCKETS = "webapp.live.shared_frames:SharedFrameProtocol"
 STOP_MARGIN = 10.0
 """Seconds for the worker to end after its runs, which write a checkpoint first."""
 SIGN_AGE = 12.0
@@ -40,6 +41,7 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
     argv = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--host", host, "--port", str(port)]
     argv += ["--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"]
     argv += ["--limit-concurrency", MAX_CONNECTIONS, "--timeout-keep-alive", "20", "--http", HTTP]
+    argv += ["--ws", WEBSOCKETS, "--ws-ping-interval", "0"]  # consumers send pings, which also find silent pages
     if reload:
         argv += ["--reload", *(word for folder in RELOADED_FOLDERS for word in ("--reload-dir", str(ROOT / folder)))]
         argv += [word for pattern in RELOADED_FILES for word in ("--reload-include", pattern)]

@@ -9,11 +9,9 @@ machine, at which its line was written.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,13 +20,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 
 TICK = 0.01  # seconds between writes
-HEAD = re.compile(r'\{"type":\s*"events",\s*"first":\s*(\d+),\s*"last":\s*(\d+)')
-CONNECT_TIMEOUT = 120.0
+CONNECT_TIMEOUT, CONNECT_SECONDS = 120.0, 0.1
+"""Seconds for all sockets, and for each."""
+SOCKETS_PER_ADDRESS = 400  # below the quota of a visitor
+AT_ONCE = 32
 
 
 def moments(path: Path, events: int) -> np.ndarray:
@@ -120,80 +119,44 @@ def ingest(slug: str) -> None:
     publisher().flush()
 
 
-class Watcher:
-    """One socket: are the events contiguous, and how old were they on arrival?"""
+def watch(url: str, sockets: int, number: int, shared: Path, events: int) -> None:
+    """Open the sockets, print "listening", and count until SIGTERM; then the figures as JSON.
 
-    def __init__(self) -> None:
-        self.cursor = 0
-        self.missing = self.twice = self.resyncs = 0
-        self.greeted = False
-        self.ages: list[np.ndarray] = []
+    Visitors without an account, SOCKETS_PER_ADDRESS at each address of the loopback network. `number`: of this process.
+    """
+    from bench.lib.site.socket_watchers import Watchers
+    from webapp.services.open_files import raise_open_files_limit
 
-    def receive(self, text: str, written: np.ndarray) -> bool:
-        """Record a frame. Returns whether it was the first hello, sent once the server has admitted the socket."""
-        now = time.monotonic()
-        match = HEAD.match(text)
-        if match is None:
-            self.resyncs += text.startswith('{"type": "resync"')
-            greeted, self.greeted = self.greeted, self.greeted or text.startswith('{"type": "hello"')
-            return self.greeted and not greeted
-        first, last = int(match[1]), int(match[2])
-        if self.cursor:
-            self.missing += max(0, first - self.cursor - 1)
-            self.twice += max(0, self.cursor + 1 - first)
-        self.cursor = last
-        self.ages.append(now - written[first : last + 1])
-        return False
-
-
-async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) -> None:
-    """Open the sockets, say "listening", and count until SIGTERM; then the figures as JSON."""
-    from websockets.asyncio.client import connect
-    from websockets.typing import Origin
-
+    raise_open_files_limit()
     written = moments(shared, events)
-    watchers = [Watcher() for _ in range(sockets)]
-    listening = asyncio.Semaphore(0)
-    ended = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    watchers = Watchers(url, written)
+    going = True
 
-    async def follow(watcher: Watcher) -> None:
-        async with connect(
-            url,
-            origin=Origin(f"http://{urlsplit(url).netloc}"),
-            additional_headers={"Cookie": cookie},
-            compression=None,
-            max_size=None,
-            max_queue=None,
-        ) as socket:
-            async for message in socket:
-                if watcher.receive(str(message), written):
-                    listening.release()
-                if str(message).startswith('{"type": "ping"'):
-                    await socket.send('{"type": "pong"}')
+    def stop(*_: object) -> None:
+        nonlocal going
+        going = False
 
-    tasks = [asyncio.create_task(follow(watcher)) for watcher in watchers]
-    async with asyncio.timeout(CONNECT_TIMEOUT):
-        for _ in tasks:
-            await listening.acquire()
+    signal.signal(signal.SIGTERM, stop)
+    deadline = time.monotonic() + CONNECT_TIMEOUT + sockets * CONNECT_SECONDS
+    for place, first in enumerate(range(0, sockets, SOCKETS_PER_ADDRESS), 1):
+        watchers.open(min(SOCKETS_PER_ADDRESS, sockets - first), f"127.0.{number + 1}.{place}", AT_ONCE, deadline)
+    watchers.turns.clear()
+    gc.collect()
+    gc.freeze()
     print("listening", flush=True)
-    await ended.wait()
-    broken = sum(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
-    ages = np.concatenate([age for watcher in watchers for age in watcher.ages] or [np.zeros(1)])
+    while going:
+        watchers.turn(0.5)
     last = int(np.flatnonzero(written)[-1]) if written.any() else 0
+    histogram = watchers.arrivals.histogram()
     print(
         json.dumps(
             {
-                "p50": 1000 * float(np.percentile(ages, 50)),
-                "p99": 1000 * float(np.percentile(ages, 99)),
-                "max": 1000 * float(ages.max()),
-                "deliveries": int(ages.size),
-                "missing": sum(watcher.missing + last - watcher.cursor for watcher in watchers),
-                "twice": sum(watcher.twice for watcher in watchers),
-                "resyncs": sum(watcher.resyncs for watcher in watchers),
-                "broken": broken,
+                "ages": {int(age): int(histogram[age]) for age in np.flatnonzero(histogram)},
+                "turn": float(np.percentile(watchers.turns or [0.0], 99)),
+                "missing": sum(watcher.missing + last - watcher.cursor for watcher in watchers.all),
+                "twice": sum(watcher.twice for watcher in watchers.all),
+                "resyncs": sum(watcher.resyncs for watcher in watchers.all),
+                "broken": sum(watcher.broken for watcher in watchers.all),
             }
         ),
         flush=True,
@@ -201,13 +164,12 @@ async def watch(url: str, cookie: str, sockets: int, shared: Path, events: int) 
 
 
 @contextmanager
-def part(name: str, *words: str, cookie: str = "") -> Iterator[subprocess.Popen[str]]:
+def part(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Run one of these processes until the end of the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.lib.site.live_processes", name, *words],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "BENCH_COOKIE": cookie},
     )
     try:
         yield process
@@ -247,13 +209,14 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--url")
     parser.add_argument("--sockets", type=int, default=1)
+    parser.add_argument("--number", type=int, default=0)
     options = parser.parse_args()
     if options.part == "write":
         write(options.journal, options.shared, options.rate, options.seconds, options.source, options.events)
     elif options.part == "ingest":
         ingest(options.slug)
     else:
-        asyncio.run(watch(options.url, os.environ["BENCH_COOKIE"], options.sockets, options.shared, options.events))
+        watch(options.url, options.sockets, options.number, options.shared, options.events)
 
 
 if __name__ == "__main__":

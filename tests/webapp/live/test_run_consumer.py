@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,19 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.patience import SECONDS
+from tests.patience import SECONDS, eventually
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
 from trainer.journal import events as journal
 from trainer.journal.protocol import JOURNAL_FILE
-from webapp.core.publisher import publisher
+from webapp.core.publisher import PROGRESS, TOKENS, publisher
+from webapp.ingest.event_frames import frame_text
 from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
-from webapp.live import consumer_base, frame_reader, run_consumer
+from webapp.live import access_watch, consumer_base, frame_reader, run_consumer
 from webapp.live.frame_reader import hub
 from webapp.live.routing import websocket_urlpatterns
+from webapp.live.shared_frames import WRITE, SharedFrame
 from webapp.runs import token_subscriptions
 from webapp.runs.actions import do_request
 from webapp.runs.models import EventBatch, Run
@@ -52,11 +56,23 @@ class Browser:
             "subprotocols": [],
         } | ({} if user is None else {"user": user})
         self.socket = ApplicationCommunicator(application, scope)
+        self.scope = scope
 
     async def connect(self) -> bool:
         """Whether the server accepts the connection."""
         await self.socket.send_input({"type": "websocket.connect"})
         return bool((await self.socket.receive_output(SECONDS))["type"] == "websocket.accept")
+
+    def accept_shared(self, accept: Callable[[], bool]) -> None:
+        """Let the server write shared frames past its tasks whenever `accept` returns true. Call it before connect."""
+
+        def write(frame: SharedFrame) -> bool:
+            accepted = accept()
+            if accepted:
+                self.socket.output_queue.put_nowait({"type": "websocket.send", "text": frame.text})
+            return accepted
+
+        self.scope["extensions"] = {WRITE: write}
 
     async def leave(self) -> None:
         await self.socket.send_input({"type": "websocket.disconnect", "code": 1000})
@@ -111,8 +127,15 @@ class Browser:
 
 
 @asynccontextmanager
-async def browser(run: Run, user: Any, after: int | str = 0, slug: str | None = None) -> AsyncIterator[Browser]:
+async def browser(
+    run: Run,
+    user: Any,
+    after: int | str = 0,
+    slug: str | None = None,
+    accept_shared: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[Browser]:
     page = Browser(URLRouter(websocket_urlpatterns), f"/ws/runs/{slug or run.slug}/?after={after}", [], user)
+    page.accept_shared(accept_shared)
     assert await page.connect()
     try:
         yield page
@@ -211,6 +234,105 @@ async def test_every_listener_gets_the_stored_bytes(run: Run, people: People, tm
         newest = await ingest(run, tmp_path, *journal_builder.iteration(2))
         for page in (one, two):
             assert await page.events(newest) == list(range(last + 1, newest + 1))
+
+
+async def test_events_written_past_the_tasks_of_sockets_are_complete_and_in_order(
+    run: Run, people: People, tmp_path: Path
+) -> None:
+    moods = cycle([True, True, False, True, False, False])
+    written: list[bool] = []
+
+    def sometimes() -> bool:
+        written.append(next(moods))
+        return written[-1]
+
+    async with (
+        browser(run, people.owner, accept_shared=lambda: True) as quick,
+        browser(run, people.viewer, accept_shared=sometimes) as lagging,
+        browser(run, people.owner) as other,
+    ):
+        pages = (quick, lagging, other)
+        for page in pages:
+            await page.until("hello")
+        numbers: dict[Browser, list[int]] = {page: [] for page in pages}
+        for iteration in range(1, 9):
+            start = [journal_builder.started()] if iteration == 1 else []
+            newest = await ingest(run, tmp_path, *start, *journal_builder.iteration(iteration))
+            for page in pages:
+                numbers[page] += await page.events(newest)
+        assert all(seen == list(range(1, newest + 1)) for seen in numbers.values())
+    assert {True, False} <= set(written)
+
+
+async def test_outsiders_get_no_messages_in_shared_frames(run: Run, people: People, tmp_path: Path) -> None:
+    await Run.objects.filter(pk=run.pk).aupdate(visibility=Run.Visibility.LINK)
+    async with (
+        browser(run, people.owner, accept_shared=lambda: True) as member,
+        browser(run, AnonymousUser(), accept_shared=lambda: True) as outsider,
+    ):
+        for page in (member, outsider):
+            await page.until("hello")
+        await ingest(
+            run, tmp_path, journal_builder.started(), journal.Notice(level="warning", message="/home/ada is full")
+        )
+        texts = [json.dumps(await page.until("events")) for page in (member, outsider)]
+    assert ["/home/ada" in text for text in texts] == [True, False]
+
+
+@pytest.mark.parametrize(("seconds", "dropped"), [(0.0, set()), (0.4, {"tokens"}), (1.2, {"tokens", "progress"})])
+async def test_a_late_server_drops_tokens_first_then_progress_and_never_events(
+    run: Run,
+    people: People,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    dropped: set[str],
+) -> None:
+    read = frame_reader.status_and_frames
+
+    def read_slowly(run_id: int, seq: int) -> Any:
+        time.sleep(seconds)
+        return read(run_id, seq)
+
+    monkeypatch.setattr(frame_reader, "status_and_frames", read_slowly)
+    async with browser(run, people.owner, accept_shared=lambda: True) as page:
+        await page.until("hello")
+        await page.send('{"type":"watch","trajectory":"*"}')
+        last = await ingest(run, tmp_path, *journal_builder.whole_run(1))
+        assert await page.events(last) == list(range(1, last + 1))
+        (reader,) = hub()._readers.values()
+        await eventually(lambda: reader.delay >= seconds)
+        reader.on_message({"type": TOKENS, "trajectory": "a", "turn": 0, "text": "I think"})
+        reader.on_message({"type": PROGRESS, "phase": {"phase": "update"}})
+        await page.send('{"type":"ping"}')
+        kinds: set[str] = set()
+        while "pong" not in kinds:
+            kinds.add((await page.frame())["type"])
+        assert {"tokens", "progress"} - kinds == dropped
+
+
+@given(st.data())
+def test_joined_frames_hold_the_events_of_the_stored_ones(data: st.DataObject) -> None:
+    counts = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))
+    texts = st.text(st.characters(codec="utf-8"), max_size=20)
+    frames: list[frame_reader.Frame] = []
+    for count in counts:
+        first = frames[-1].last + 1 if frames else 5
+        lines = [
+            json.dumps({"seq": seq, "message": data.draw(texts)}, ensure_ascii=data.draw(st.booleans()))
+            for seq in range(first, first + count)
+        ]
+        frames.append(frame_reader.Frame(first, first + count - 1, frame_text(first, first + count - 1, lines)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_reader, "JOINED_LENGTH", data.draw(st.integers(0, 400)))
+        shared = frame_reader.joined(frames)
+    assert [event for frame in shared for event in json.loads(frame.text)["events"]] == [
+        event for frame in frames for event in json.loads(frame.text)["events"]
+    ]
+    for frame in shared:
+        read = json.loads(frame.text)
+        assert (read["type"], read["first"], read["last"]) == ("events", frame.first, frame.last)
+        assert [event["seq"] for event in read["events"]] == list(range(frame.first, frame.last + 1))
 
 
 async def test_a_change_of_state_is_reported_without_an_event(run: Run, people: People) -> None:
@@ -367,7 +489,7 @@ async def test_the_heartbeat_is_answered(run: Run, people: People) -> None:
 
 
 async def test_a_former_member_is_disconnected(run: Run, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_base, "ACCESS_INTERVAL", 0.05)
+    monkeypatch.setattr(access_watch, "ACCESS_INTERVAL", 0.05)
     async with browser(run, people.viewer) as page:
         await page.until("hello")
         await sync_to_async(Membership.objects.filter(user=people.viewer).delete)()

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from tests.patience import SECONDS
 from tests.webapp.conftest import People
 from tests.webapp.live.test_run_consumer import Browser, _close_connections, browser
-from webapp.live import consumer_base
+from webapp.live import access_watch, consumer_base
 from webapp.live.consumer_base import TRY_LATER, visitor_of
 from webapp.live.run_consumer import RunConsumer
 from webapp.runs.models import Run
@@ -29,11 +29,11 @@ __all__ = ["_close_connections"]
 
 @pytest.fixture
 def _frequent_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_base, "ACCESS_INTERVAL", 0.05)
+    monkeypatch.setattr(access_watch, "ACCESS_INTERVAL", 0.05)
 
 
 def test_access_is_checked_within_seconds() -> None:
-    assert consumer_base.ACCESS_INTERVAL <= 10
+    assert access_watch.ACCESS_INTERVAL <= 10
 
 
 def log_in(user: User) -> Client:
