@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.sessions.backends.db import SessionStore
 
@@ -19,6 +20,7 @@ from webapp.core.broadcast import BroadcastHub
 from webapp.core.database import DATABASE_UNAVAILABLE, query
 from webapp.core.quotas import is_reached
 from webapp.live.access_watch import access_watch
+from webapp.live.socket_garbage import socket_garbage
 from webapp.teams.models import User
 from webapp.teams.user_sessions import is_session_of
 
@@ -85,6 +87,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
         finally:
             await self._end()
 
+    async def dispatch(self, message: Any) -> None:
+        """Handle an event of the socket; channels would close old database connections first, in a thread, each time.
+
+        Only `query` uses the database, and closes them itself.
+        """
+        await getattr(self, get_handler_name(message))(message)
+
     async def connect(self) -> None:
         self.woken = asyncio.Event()
         self.last_received = time.monotonic()
@@ -92,6 +101,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.visitor = visitor_of(self.scope)
         await self.accept()  # a refusal before it would reach browsers without its code
         _sockets[self.visitor] += 1
+        socket_garbage.opened()
         self.counted = True
         if self.visitor and is_reached("SOCKETS_PER_VISITOR", _sockets[self.visitor] - 1):
             await self.close(TRY_LATER)
@@ -115,6 +125,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self.counted:
             self.counted = False
             _sockets[self.visitor] -= 1
+            socket_garbage.closed()
             if not _sockets[self.visitor]:
                 del _sockets[self.visitor]
         access_watch().leave(self)
