@@ -16,7 +16,7 @@ from webapp.annotations.actions import AnnotationRefused
 from webapp.core.output_budget import OutputBudget
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import RequestRefused
-from webapp.trajectories.exports.run_downloads import DownloadRefused
+from webapp.trajectories.exports.download_refused import DownloadRefused
 from webapp.trajectories.render.drawing_queue import RETRY_AFTER
 
 NO_CREDENTIALS = (

@@ -97,14 +97,14 @@ class SharedEvents:
 
 
 def joined(frames: Sequence[Frame]) -> list[Frame]:
-    """The events of all frames in as few as JOINED_LENGTH allows: each costs every socket a write."""
+    """The events of all frames in as few as JOINED_LENGTH and gaps allow: each costs every socket a write."""
     texts: list[list[str]] = []
     bounds: list[tuple[int, int]] = []
     length = 0
     for frame in frames:
         events = frame.text.removeprefix(frame_head(frame.first, frame.last)).removesuffix(FRAME_TAIL)
         length += len(events)
-        if not texts or length > JOINED_LENGTH:
+        if not texts or length > JOINED_LENGTH or frame.first != bounds[-1][1] + 1:
             texts.append([])
             bounds.append((frame.first, frame.last))
             length = len(events)

@@ -335,6 +335,11 @@ def test_joined_frames_hold_the_events_of_the_stored_ones(data: st.DataObject) -
         assert [event["seq"] for event in read["events"]] == list(range(frame.first, frame.last + 1))
 
 
+def test_frames_with_a_gap_between_them_stay_apart() -> None:
+    frames = [frame_reader.Frame(seq, seq, frame_text(seq, seq, [f'{{"seq":{seq}}}'])) for seq in (1, 2, 4, 5)]
+    assert [(frame.first, frame.last) for frame in frame_reader.joined(frames)] == [(1, 2), (4, 5)]
+
+
 async def test_a_change_of_state_is_reported_without_an_event(run: Run, people: People) -> None:
     async with browser(run, people.owner) as page:
         assert (await page.until("hello"))["state"] == "queued"

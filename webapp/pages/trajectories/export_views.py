@@ -20,8 +20,9 @@ from webapp.teams.decorators import account_optional
 from webapp.teams.models import AuditAction
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.exports import run_downloads, trajectory_downloads
+from webapp.trajectories.exports.download_refused import DownloadRefused
 from webapp.trajectories.exports.export_document import shared_document
-from webapp.trajectories.exports.run_downloads import JOURNAL, OF_TRAJECTORIES, DownloadRefused
+from webapp.trajectories.exports.run_downloads import JOURNAL, OF_TRAJECTORIES
 from webapp.trajectories.render.drawing_queue import RETRY_AFTER
 from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.sharing.share_links import find_link

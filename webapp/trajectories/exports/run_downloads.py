@@ -12,6 +12,7 @@ from webapp.runs import run_files
 from webapp.runs.models import Run
 from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.trajectories.exports import export_run
+from webapp.trajectories.exports.download_refused import DownloadRefused
 from webapp.trajectories.models import TrajectoryQuerySet
 
 RunExportKind = Literal["parquet", "jsonl", "csv", "metrics.parquet", "metrics.csv", "journal"]
@@ -32,14 +33,6 @@ OF_TRAJECTORIES = {"parquet", "jsonl", "csv"}
 """Exports that the explorer's filters restrict."""
 WITH_TURNS = {"parquet", "jsonl"}
 """Exports whose size is estimated before the first byte: others are small."""
-
-
-class DownloadRefused(Exception):
-    """The download is not possible. `status`: of the HTTP response."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class ExportTooLarge(Exception):

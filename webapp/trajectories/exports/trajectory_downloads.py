@@ -11,8 +11,8 @@ from django.utils.http import content_disposition_header
 
 from webapp.core.output_budget import json_text
 from webapp.core.streaming import release_connection
+from webapp.trajectories.exports.download_refused import DownloadRefused
 from webapp.trajectories.exports.export_document import document, transcript
-from webapp.trajectories.exports.run_downloads import DownloadRefused
 from webapp.trajectories.mistakes.judge import judged
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.observation_images import decoded_images
