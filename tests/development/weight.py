@@ -48,9 +48,13 @@ def weigh(root: Path) -> dict[str, int]:
 
 
 def _settings(root: Path) -> int:
-    """Rows of the generated reference."""
+    """Settings of a run in the generated reference, without the entries of lists and the settings of environments."""
     page = root / "docs" / "settings.md"
-    return len(re.findall(r"^\| `", page.read_text(encoding="utf-8"), re.MULTILINE)) if page.exists() else 0
+    if not page.exists():
+        return 0
+    run, _, _ = page.read_text(encoding="utf-8").partition("\n## Settings of the environments")
+    sections = re.split(r"^##", run, flags=re.MULTILINE)
+    return sum(len(re.findall(r"^\| `", part, re.MULTILINE)) for part in sections if not part.startswith("# Entries"))
 
 
 def _complex(root: Path) -> int:

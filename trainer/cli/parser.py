@@ -40,7 +40,9 @@ def parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build-pocket", help="rebuild a shipped pocket policy, or all of them (minutes each)")
     build.add_argument("--all", action="store_true", help="the policies of all courses, one after the other")
     build.add_argument("--out", type=Path, help="where to write it (default: the shipped checkpoint)")
-    build.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a warm-up setting")
+    build.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="course or think of the warm-up"
+    )
     _add_demonstrate(commands)
     trap = commands.add_parser("echo-trap", help="test Echo Trap detection on recorded runs")
     trap.add_argument(

@@ -17,6 +17,7 @@ from trainer.config.base import error_text
 from trainer.config.dotted import UnknownSetting, put
 from trainer.config.environment import BUDGETS, recommended_budgets
 from trainer.config.override_text import annotation_of, parse_value
+from trainer.config.removed import removal_text, stored_config
 from trainer.config.run import RunConfig
 
 PRESETS = Path(__file__).parent / "presets"
@@ -85,13 +86,26 @@ def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
     Raises:
         ValueError: with one line per problem, each naming its field.
     """
+    return RunConfig.model_validate(_over(defaults, _mapping(path)))
+
+
+def load_stored(path: Path) -> RunConfig:
+    """The configuration that a run wrote to its folder, maybe with settings that were removed since.
+
+    Raises:
+        ValueError: as `load_yaml`.
+    """
+    return stored_config(_mapping(path))
+
+
+def _mapping(path: Path) -> dict[str, Any]:
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"{path} must hold a mapping of settings, not {type(data).__name__}")
-    return RunConfig.model_validate(_over(defaults, data))
+    return data
 
 
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
@@ -204,7 +218,8 @@ def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """(dotted field, message) for each of pydantic's errors."""
     problems = []
     for item in errors:
-        field, text = ".".join(str(part) for part in item["loc"]), error_text(item)
+        field = ".".join(str(part) for part in item["loc"])
+        text = removal_text(field) or error_text(item)
         problems.append(_named_field(field, text) if item["type"] == "value_error" else (field, text))
     return problems
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import field_validator
 
@@ -101,30 +101,6 @@ def mean_batch(demonstrations: int, batch: int) -> float:
 
 Course = Literal["general", "frozen_lake", "bandit", "countdown", "webshop", "calculator"]
 
-
-def _steps(single_state: int, dialogue: int, batch: int, learning_rate: float = 2e-3) -> dict[str, float]:
-    """Steps of a course without random actions: its strategies leave enough to chance."""
-    steps = {"single_state_steps": single_state, "steps": dialogue, "refine_steps": 0, "noisy_steps": 0}
-    return {**steps, "noise": 0.0, "batch": batch, "learning_rate": learning_rate}
-
-
-WARMUP_COURSES: dict[Course, dict[str, float]] = {
-    "general": {
-        "single_state_steps": 900,
-        "steps": 450,
-        "refine_steps": 700,
-        "noisy_steps": 80,
-        "noise": 0.6,
-        "batch": 32,
-        "learning_rate": 2e-3,
-    },
-    "frozen_lake": _steps(4000, 300, batch=8),
-    "bandit": {"copying_steps": 300, **_steps(4000, 0, batch=16)},
-    "countdown": _steps(2000, 0, batch=16),
-    "webshop": {"copying_steps": 800, **_steps(2100, 300, batch=8, learning_rate=1e-3)},
-    "calculator": {"copying_steps": 300, **_steps(0, 3000, batch=16, learning_rate=4e-3)},
-}
-"""Courses of the warm-up, with the defaults of the settings in which they differ."""
 COURSE_ENVIRONMENTS: dict[Course, tuple[str, ...]] = {
     "general": ("Sokoban", "LargeSokoban", "SokobanNewVocab", "FrozenLake", "Bandit", "BanditRev", "BanditTest"),
     "frozen_lake": ("FrozenLake",),
@@ -137,15 +113,14 @@ COURSE_ENVIRONMENTS: dict[Course, tuple[str, ...]] = {
 
 
 class WarmupConfig(Section):
-    """Supervised fine-tuning of the pocket policy on a solver's demonstrations, before any RL.
+    """The pocket policy's supervised fine-tuning on a solver's demonstrations, before any RL.
 
-    With the defaults, a course's policy is the one that ships with the project; any other is built once and cached.
+    With thoughts, a course's policy is the one that ships with the project; without, it is built once and cached.
     """
 
     course: Course = setting(
         "general",
-        "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment. It "
-        "decides about the steps and the noise where those are empty.",
+        "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment.",
         added=True,
     )
     think: bool = setting(
@@ -153,54 +128,7 @@ class WarmupConfig(Section):
         "Demonstrations with thoughts. Without, the policy learns to answer at once, for runs with rollout.think off.",
         added=True,
     )
-    copying_steps: int | None = setting(
-        None,
-        "Optimiser steps on random tokens to copy, before all others; empty: as many as the course takes.",
-        unit="steps",
-        added=True,
-        ge=0,
-        le=100_000,
-    )
-    single_state_steps: int | None = setting(
-        None,
-        "Optimiser steps on single states; empty: as many as the course takes, like all steps here.",
-        unit="steps",
-        ge=0,
-        le=100_000,
-    )
-    steps: int | None = setting(
-        None, "Optimiser steps on complete, good demonstrations.", unit="steps", ge=0, le=100_000
-    )
-    refine_steps: int | None = setting(
-        None, "More of those steps after a warm restart of the learning rate.", unit="steps", ge=0, le=100_000
-    )
-    noisy_steps: int | None = setting(
-        None, "Further steps on demonstrations whose actions are partly random.", unit="steps", ge=0, le=100_000
-    )
-    noise: float | None = setting(
-        None, "Share of random actions in those demonstrations; empty: the course's.", ge=0, le=1
-    )
-    batch: int | None = setting(
-        None,
-        "Demonstrated trajectories per step (twice as many single states); empty: the course's.",
-        unit="trajectories",
-        gt=0,
-        le=4096,
-    )
-    learning_rate: float | None = setting(
-        None, "Peak learning rate of the warm-up (cosine); empty: the course's.", gt=0, le=1
-    )
-    seed: int = setting(0, "Seed of the weights and of the demonstrations.", ge=0)
-
-    def resolved(self) -> WarmupConfig:
-        """These settings with the course's value for each that is empty."""
-        values = {name: value for name, value in self.model_dump().items() if value is not None}
-        return WarmupConfig(**{**WARMUP_COURSES[self.course], **values})
 
     def unknown_among(self, environments: Iterable[str]) -> list[str]:
         """Those of the environments whose words the course does not teach."""
         return [name for name in environments if name not in COURSE_ENVIRONMENTS[self.course]]
-
-    def stable_dump(self) -> dict[str, Any]:
-        """See Section; empty settings count as the course's values."""
-        return super(WarmupConfig, self.resolved()).stable_dump()

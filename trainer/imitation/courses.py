@@ -37,6 +37,7 @@ from trainer.imitation.course_plans import (
     plan_shopping,
     plan_walk,
 )
+from trainer.imitation.recipe import Recipe
 from trainer.policy import pocket
 
 Tasks = Callable[[RolloutConfig], list[tuple[RunConfig, float]]]
@@ -50,6 +51,7 @@ class Course:
     """What a pocket policy is warmed up on."""
 
     tasks: Tasks
+    recipe: Recipe
     vocabulary: tuple[str, ...]
     """Environments whose words the tokenizer learns. Fixed, so that it is independent of installed packages."""
     words: Callable[[], Iterable[str]] = tuple
@@ -174,12 +176,14 @@ def expert_of(config: RunConfig, seed: int) -> Demonstrator | None:
 COURSES: dict[CourseName, Course] = {
     "general": Course(
         tasks=_general,
+        recipe=Recipe(single_state_steps=900, steps=450, refine_steps=700, noisy_steps=80, noise=0.6, batch=32),
         vocabulary=COURSE_ENVIRONMENTS["general"],
         demonstrator=lambda rng: _GENERAL,
         expert=lambda rng: _GENERAL,
     ),
     "frozen_lake": Course(
         tasks=_only("FrozenLake", max_turns=10, max_actions_per_turn=1, max_actions=10),
+        recipe=Recipe(single_state_steps=4000, steps=300, batch=8),
         vocabulary=("FrozenLake",),
         demonstrator=lambda rng: Demonstrator(partial(plan_walk, rng=rng), random_action),
         practice=lambda rng: Demonstrator(partial(plan_walk, rng=rng, strategies=LAKE_PRACTICE), random_action),
@@ -189,6 +193,7 @@ COURSES: dict[CourseName, Course] = {
     ),
     "bandit": Course(
         tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
+        recipe=Recipe(copying_steps=300, single_state_steps=4000, steps=0, batch=16),
         vocabulary=("Bandit", "BanditRev"),  # the names of BanditTest are spelled, as all unseen ones
         demonstrator=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng), random_action),
         expert=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng, best=True), random_action),
@@ -201,6 +206,7 @@ COURSES: dict[CourseName, Course] = {
         tasks=_only(
             "Countdown", COUNTDOWN, max_response_tokens=160, max_turns=1, max_actions_per_turn=1, max_actions=1
         ),
+        recipe=Recipe(single_state_steps=2000, steps=0, batch=16),
         vocabulary=("Countdown",),
         demonstrator=lambda rng: Demonstrator(partial(plan_expression_search, rng=rng), shuffled_equation),
         expert=lambda rng: Demonstrator(partial(plan_expression_search, rng=rng, patience=1.0), shuffled_equation),
@@ -208,6 +214,7 @@ COURSES: dict[CourseName, Course] = {
     ),
     "webshop": Course(
         tasks=_only("WebShop", WEBSHOP, max_turns=9, max_actions_per_turn=1, max_actions=9, context_turns=1),
+        recipe=Recipe(copying_steps=800, single_state_steps=2100, steps=300, batch=8, learning_rate=1e-3),
         vocabulary=("WebShop",),
         words=_product_ids,
         demonstrator=lambda rng: Demonstrator(partial(plan_shopping, rng=rng), random_click),
@@ -221,6 +228,7 @@ COURSES: dict[CourseName, Course] = {
     ),
     "calculator": Course(
         tasks=_only("ToolCalculator", max_turns=4, max_actions_per_turn=1, max_actions=4),
+        recipe=Recipe(copying_steps=300, steps=3000, batch=16, learning_rate=4e-3),
         vocabulary=("ToolCalculator",),
         demonstrator=lambda rng: Demonstrator(partial(plan_calculation, rng=rng), answer_to_another_question),
         expert=lambda rng: Demonstrator(partial(plan_calculation, rng=rng, trust=1.0), answer_to_another_question),

@@ -102,34 +102,34 @@ def train(settings: WarmupConfig, progress: Progress) -> tuple[Qwen2ForCausalLM,
 
     `progress(done, total)` is called after every optimiser step. Deterministic given settings and number of threads.
     """
-    settings = settings.resolved()
-    course, size = COURSES[settings.course], settings.batch or 1
+    course = COURSES[settings.course]
+    recipe, size = course.recipe, course.recipe.batch
     rollout = RolloutConfig(think=settings.think)
-    tokenizer, model = _at_start(course, settings.seed, rollout)
+    tokenizer, model = _at_start(course, recipe.seed, rollout)
     chat = ChatFormat.of_rollout(tokenizer, rollout)
     dialogue = partial(_dialogue, course, chat)
     good = partial(_within_window, partial(dialogue, noise=0.0, mistake_rate=_MISTAKE_RATE))
-    noisy = partial(_within_window, partial(dialogue, noise=settings.noise or 0.0, mistake_rate=0.0))
+    noisy = partial(_within_window, partial(dialogue, noise=recipe.noise, mistake_rate=0.0))
     sources: list[tuple[int, int, float, DemonstrationSource]] = [
-        (settings.single_state_steps or 0, 2 * size, 1.0, partial(_single_state, course, chat)),
-        (settings.steps or 0, size, 0.5, good),
-        (settings.refine_steps or 0, size, 0.5, good),
-        (settings.noisy_steps or 0, size, 0.2, noisy),
+        (recipe.single_state_steps, 2 * size, 1.0, partial(_single_state, course, chat)),
+        (recipe.steps, size, 0.5, good),
+        (recipe.refine_steps, size, 0.5, good),
+        (recipe.noisy_steps, size, 0.2, noisy),
     ]
-    copying = _copying_losses(model, tokenizer, settings.seed, course.frequent)
-    losses = [(settings.copying_steps or 0, 1.0, copying)]
+    copying = _copying_losses(model, tokenizer, recipe.seed, course.frequent)
+    losses = [(recipe.copying_steps, 1.0, copying)]
     for number, (steps, batch, share, source) in enumerate(sources):
-        demonstrations = demonstration_stream(course.tasks(rollout), derive(settings.seed, number), source)
+        demonstrations = demonstration_stream(course.tasks(rollout), derive(recipe.seed, number), source)
         losses.append((steps, share, _response_losses(model, tokenizer, _batches(demonstrations, batch))))
     total, done = sum(steps for steps, _, _ in losses), 0
     for steps, share, stage in losses:
-        peak = (settings.learning_rate or 0.0) * share
+        peak = recipe.learning_rate * share
         optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01, betas=(0.9, 0.95))
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, peak)
             loss = next(stage)
-            if settings.copying_steps and stage is not copying and step % _REHEARSED == 0:
+            if recipe.copying_steps and stage is not copying and step % _REHEARSED == 0:
                 loss = loss + next(copying)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -201,7 +201,8 @@ def _within_window(source: DemonstrationSource, config: RunConfig, seed: int) ->
 
 def digest(settings: WarmupConfig) -> str:
     """Content hash of everything that determines the warmed-up policy."""
-    text = json.dumps({"format": FORMAT, **settings.stable_dump()}, sort_keys=True)
+    facts = {"format": FORMAT, **settings.stable_dump(), **COURSES[settings.course].recipe.facts()}
+    text = json.dumps(facts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -220,7 +221,8 @@ def write(folder: Path, settings: WarmupConfig, progress: Progress, **record: ob
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     pocket.save(model, tokenizer, partial)
-    facts = {"digest": digest(settings), "format": FORMAT, "settings": settings.resolved().model_dump(), **record}
+    made = settings.model_dump() | COURSES[settings.course].recipe.facts()
+    facts = {"digest": digest(settings), "format": FORMAT, "settings": made, **record}
     (partial / RECORD).write_text(json.dumps(facts, indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.hosted import DECISIVE
+from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import Suite, config_for_suite, suites_of
 from trainer.journal import reader
@@ -50,7 +51,7 @@ def _is_same(recorded: dict[str, Any], config: RunConfig) -> bool:
     if _decisive_settings(recorded) == _decisive_settings(_as_resolved(config.model_dump(mode="json"), recorded)):
         return True
     try:
-        completed = RunConfig.model_validate(recorded)
+        completed = stored_config(recorded)
     except ValidationError:
         return False
     played = completed.model_dump(mode="json")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer.config.files import load_yaml
+from trainer.config.files import load_stored
 from trainer.config.run import RunConfig
 from trainer.evaluation.suites import suites_of
 from trainer.journal.events import EvaluatedPolicy, Generalization, GeneralizationCell, RunFinished, RunStarted
@@ -42,7 +42,7 @@ def settings_beside(model: str) -> RunConfig | None:
     for place in (folder, folder.parent.parent):
         file = place / CONFIG_FILE
         if file.exists() and (place / JOURNAL_FILE).exists():
-            return load_yaml(file)
+            return load_stored(file)
     return None
 
 

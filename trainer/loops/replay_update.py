@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from trainer.config.removed import stored_config
 from trainer.config.run import POCKET, RunConfig
 from trainer.imitation import warmup
 from trainer.journal import token_arrays
@@ -111,7 +112,7 @@ def _read_record(folder: Path, iteration: int) -> _Record:
     for event in read(path):
         match event:
             case RunStarted() if event.from_iteration < iteration:
-                record, members = _Record(RunConfig.model_validate(event.config)), set()
+                record, members = _Record(stored_config(event.config)), set()
             case GroupStarted() if event.split == "train" and event.iteration == iteration:
                 record.groups.append(event)
                 members |= set(event.members)

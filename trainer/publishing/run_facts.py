@@ -15,6 +15,7 @@ from trainer.config.base import Section, is_hub_id
 from trainer.config.catalogue import catalogue
 from trainer.config.dotted import holder
 from trainer.config.files import load_preset, preset_names
+from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
@@ -105,7 +106,7 @@ def started_elsewhere(run: Path) -> bool:
 
 def _started(facts: RunFacts | None, start: events.RunStarted) -> RunFacts:
     if facts is None:
-        return RunFacts(0, start, RunConfig.model_validate(start.config))
+        return RunFacts(0, start, stored_config(start.config))
     facts.success = {at: value for at, value in facts.success.items() if at <= start.from_iteration}
     facts.evaluations = [e for e in facts.evaluations if not is_superseded(start, "eval", e.iteration, e.suite)]
     facts.start = facts.start.model_copy(update={"attempt": start.attempt, "versions": start.versions})

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import yaml
 
+from trainer.config.files import load_stored
 from trainer.config.run import RunConfig
 from trainer.journal import events, reader
 from trainer.journal.protocol import COMPLETED, INTERRUPTED, JOURNAL_FILE, LOG_FILE
@@ -126,7 +127,7 @@ def _check_same(cell: Cell) -> None:
     path = cell.folder / SETTINGS
     if not path.exists():
         return
-    before = RunConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    before = load_stored(path)
     if before.stable_dump() | {"name": ""} != cell.config.stable_dump() | {"name": ""}:
         raise ValueError(
             f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to start over"

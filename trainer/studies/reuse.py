@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
+from trainer.config.files import load_stored
 from trainer.config.run import RunConfig
 from trainer.studies.grid import SETTINGS, Cell, ended
 
@@ -52,7 +51,7 @@ def _complete_runs(folders: Sequence[Path]) -> dict[str, Path]:
             raise ValueError(f"--reuse {folder}: there is no such folder; name the --out of a study, or one above it")
         for path in sorted(folder.rglob(SETTINGS)):
             if ended(path.parent):
-                config = RunConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+                config = load_stored(path)
                 found.setdefault(_key(config), path.parent)
     return found
 

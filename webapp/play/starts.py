@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from envs.base import EnvSpec
 from trainer.config.evaluation import EvaluationConfig
-from trainer.config.run import RunConfig
+from trainer.config.removed import stored_config
 from trainer.seeds import Purpose, derive
 from webapp.runs.inputs import allowed_inputs
 from webapp.trajectories.mistakes.budgets import budgets_of, settings_of
@@ -80,7 +80,7 @@ def variant_of(user: Any, name: str, slug: str) -> str:
     """The variant of an adapter in which a trajectory was played, empty for the default one. Raises Http404."""
     trajectory = _visible(user, name, slug)
     try:
-        config = RunConfig.model_validate(trajectory.run.config)
+        config = stored_config(trajectory.run.config)
     except ValidationError:
         return ""
     return str(settings_of(config, name, trajectory.group.suite).get("id", ""))
@@ -136,7 +136,7 @@ def find(user: Any, spec: EnvSpec, name: str, query: str, variant: str = "") -> 
 def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
     trajectory = _visible(user, name, slug)
     try:
-        config = RunConfig.model_validate(trajectory.run.config)
+        config = stored_config(trajectory.run.config)
     except ValidationError:
         raise NoSuchStart("This attempt is of a run of another version, whose settings are unknown here.") from None
     settings = settings_of(config, name, trajectory.group.suite)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import ValidationError
 
-from trainer.config.run import RunConfig
+from trainer.config.removed import stored_config
 from trainer.studies import catalogue
 from trainer.studies.method import ArmConfig
 from trainer.studies.outcomes import UPDATE
@@ -97,7 +97,7 @@ def arm_configs(members: Sequence[StudyRun]) -> list[ArmConfig]:
     found = []
     for (_, environment), member in firsts.items():
         try:
-            config = RunConfig.model_validate(settings[member.run_id])
+            config = stored_config(settings[member.run_id])
         except ValidationError:
             continue
         found.append(ArmConfig(environment, member.arm.title, member.arm.name, config))

@@ -16,6 +16,7 @@ import yaml
 from django.conf import settings
 
 from envs.text_roles import TextRole
+from trainer.config.removed import without_removed
 from trainer.journal import source_commit
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, INTERRUPTED, MODEL_FOLDER
 from trainer.models import store
@@ -206,7 +207,7 @@ class Supervisor:
         self.files.folder.mkdir(parents=True, exist_ok=True)
         if self.copy is not None:
             self.copy.make_current()
-        config = yaml.safe_dump(self.claimed.config, sort_keys=False, allow_unicode=True)
+        config = yaml.safe_dump(without_removed(self.claimed.config), sort_keys=False, allow_unicode=True)
         self.files.inside.replace(CONFIG_FILE, config.encode())
         token_subscriptions.write(self.files.folder, [])
         self.tailer = JournalTailer(self.claimed)

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from envs.sandbox.host_environment import BASIC_NAMES, BASIC_PREFIXES, select
 from trainer.config.engine import WEIGHTS_VARIABLE
 from trainer.config.hosted import HostedConfig
+from trainer.config.removed import without_removed
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
 from webapp.worker.ray_cluster import RAY_PREFIX
 
@@ -114,7 +115,7 @@ def named_by_operator(environ: Mapping[str, str]) -> frozenset[str]:
 def _key_variable(config: Mapping[str, Any]) -> list[str]:
     """The variable with the key of the run's hosted model, which the operator's list of endpoints has confirmed."""
     try:
-        hosted = HostedConfig.model_validate(config.get("hosted") or {})
+        hosted = HostedConfig.model_validate(without_removed(config).get("hosted") or {})
     except ValidationError:  # the trainer rejects it with a message
         return []
     return [hosted.api_key_env] if hosted.url and hosted.api_key_env else []

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainer.config.imitation import WARMUP_COURSES, Course
+from trainer.config.imitation import Course
 from trainer.config.run import WarmupConfig
 from trainer.imitation import warmup
 from trainer.imitation.courses import COURSES
+from trainer.imitation.recipe import Recipe
 from trainer.paths import POCKET_CHECKPOINT, shipped_folder
 from trainer.policy import pocket
 
 
 def test_the_shipped_policy_uses_the_default_settings() -> None:
     record = json.loads((POCKET_CHECKPOINT / warmup.RECORD).read_text())
-    assert {
-        "course": "general",
-        "copying_steps": None,
-        "think": True,
-        **record["settings"],
-    } == WarmupConfig().resolved().model_dump()
+    assert record["settings"] == COURSES["general"].recipe.facts()
     assert record["digest"] == warmup.digest(WarmupConfig())
     assert record["command"] == "python -m trainer build-pocket"
 
 
 def test_the_recipe_reproduces_the_shipped_tokenizer() -> None:
     """Independent of installed packages: a new environment must not change the pocket policy's input."""
-    made = pocket.build_tokenizer(list(warmup.corpus(COURSES["general"], WarmupConfig().seed)))
+    made = pocket.build_tokenizer(list(warmup.corpus(COURSES["general"], COURSES["general"].recipe.seed)))
     shipped = json.loads((POCKET_CHECKPOINT / "tokenizer.json").read_text())
     assert made.get_vocab() == {
         **shipped["model"]["vocab"],
@@ -40,12 +37,13 @@ def test_the_recipe_reproduces_the_shipped_tokenizer() -> None:
 
 
 @pytest.mark.parametrize("course", COURSES)
-def test_empty_settings_are_those_of_the_course(course: Course) -> None:
-    settings = WarmupConfig(course=course)
-    assert settings.resolved().model_dump() == {**settings.model_dump(), **WARMUP_COURSES[course]}
-    explicit = WarmupConfig(course=course, **WARMUP_COURSES[course])
-    assert warmup.digest(explicit) == warmup.digest(settings)
-    assert warmup.digest(WarmupConfig(course=course, noise=0.123)) != warmup.digest(settings)
+def test_a_policy_of_another_recipe_has_another_digest(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, recipe = WarmupConfig(course=course), COURSES[course].recipe
+    shipped = warmup.digest(settings)
+    for changes in ({"noise": 0.123}, {"copying_steps": 1}, {"seed": 7}):
+        monkeypatch.setitem(COURSES, course, replace(COURSES[course], recipe=replace(recipe, **changes)))
+        assert warmup.digest(settings) != shipped
+        assert warmup.shipped(settings) is None
 
 
 SHIPPED: list[Course] = ["general", "frozen_lake", "bandit", "countdown", "webshop", "calculator"]
@@ -68,7 +66,9 @@ def test_every_course_has_a_digest_of_its_own() -> None:
 
 
 def test_processes_that_need_the_same_policy_build_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = WarmupConfig(course="bandit", think=False, copying_steps=0, single_state_steps=1, batch=1)
+    settings = WarmupConfig(course="bandit", think=False)
+    short = Recipe(steps=0, single_state_steps=1, batch=1)
+    monkeypatch.setitem(COURSES, "bandit", replace(COURSES["bandit"], recipe=short))
     built, write = [], warmup.write
 
     def counted(*args: Any) -> None:

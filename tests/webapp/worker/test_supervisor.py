@@ -25,9 +25,11 @@ from django.utils import timezone
 
 from tests.patience import SECONDS
 from tests.webapp import journal_builder
+from trainer.config.files import load_yaml
+from trainer.config.run import RunConfig
 from trainer.journal import events as journal
 from trainer.journal import reader
-from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from webapp.core.publisher import run_group
 from webapp.runs import actions, token_subscriptions
 from webapp.runs.actions import do_request
@@ -124,6 +126,13 @@ def test_a_run_is_trained_to_its_end(run: Run) -> None:
     assert (run.state, run.iteration, run.attempt, run.lease) == ("finished", 4, 1, "")
     assert run.ended_at is not None
     assert_complete(run)
+
+
+def test_a_trainer_gets_no_setting_that_was_removed_since_its_run_was_queued(run: Run) -> None:
+    config = run.config | {"warmup": {"course": "general", "seed": 3}}
+    Run.objects.filter(pk=run.pk).update(config=config)
+    assert supervise(take(run), command=act("train"), intervals=INTERVALS) == "finished"
+    assert load_yaml(run.folder / CONFIG_FILE) == RunConfig.model_validate(config | {"warmup": {}})
 
 
 def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:

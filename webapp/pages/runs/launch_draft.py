@@ -10,6 +10,7 @@ from django.http import HttpRequest, QueryDict
 from pydantic import ValidationError
 
 from trainer.config.files import find_preset, load_preset, preset_names
+from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from webapp.runs.access import get_run
 from webapp.runs.launch import experiment, form
@@ -86,7 +87,7 @@ def form_start(request: HttpRequest, fields: QueryDict) -> FormStart:
     named = fields.get("preset", "") or (source.preset if source else "")
     preset = (find_preset(named) or DEFAULT_PRESET) if named or not environment else _preset_of(environment)
     try:
-        config = RunConfig.model_validate(source.config) if source else load_preset(preset)
+        config = stored_config(source.config) if source else load_preset(preset)
     except ValidationError as error:
         assert source is not None
         raise NotClonable(source, error) from None

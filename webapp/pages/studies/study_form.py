@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.files import find_preset, load_preset, preset_names, validation_errors, with_values
+from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.planning import LaunchPlan
@@ -153,7 +154,7 @@ def _config_of(run: Run) -> RunConfig:
     if run.recorded is not None:
         raise StudyRefused("from", "was trained by another trainer, whose settings are not those of a run here")
     try:
-        return RunConfig.model_validate(run.config | {"name": ""})
+        return stored_config(run.config | {"name": ""})
     except ValidationError:
         raise StudyRefused("from", "is of another version, and its settings do not fit this one") from None
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 import envs
 from envs.text_roles import TextRole, TextSetting, text_settings
 from trainer.config.evaluation import parse_suite
+from trainer.config.removed import stored_config
 from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import RUN_MODEL
 from webapp.runs.inputs import endpoints, run_models, stored_models
@@ -61,7 +62,7 @@ def refusal(run: Run) -> str:
     Invalid configurations are left to the trainer, which rejects them before it reads anything.
     """
     try:
-        config = RunConfig.model_validate(run.config)
+        config = stored_config(run.config)
     except ValidationError:
         return ""
     found = problems(config, run_models.readable_by_run(run), stored=True)
@@ -79,7 +80,7 @@ def texts(config: Mapping[str, Any]) -> list[TextSetting]:
     None for an invalid one, which the trainer rejects before it uses them.
     """
     try:
-        valid = RunConfig.model_validate(config)
+        valid = stored_config(config)
         mixes = (*valid.environment.mix, *valid.sft.mix)
         named = [
             (valid.environment.name, valid.environment.settings),

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainer.config.files import with_values
+from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 
 STARPO_S_KEEP = 0.25
@@ -27,7 +28,7 @@ class Variation:
 def of_config(config: Mapping[str, Any]) -> list[Variation]:
     """At most three variations of a configuration that it allows; none if it does not fit this version."""
     try:
-        base = RunConfig.model_validate(config)
+        base = stored_config(config)
     except ValidationError:
         return []
     return [variation for key, label, change in _changes(base) if (variation := _variation(base, key, label, change))]

@@ -17,8 +17,9 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 import envs
+from trainer.config.removed import stored_config, without_removed
 from trainer.config.resources import ActorRequest, ClusterConfig
-from trainer.config.run import POCKET, RunConfig
+from trainer.config.run import POCKET
 from webapp.core import formatting, ids
 from webapp.core.database import Moment
 from webapp.runs.condition import Condition, condition_of
@@ -318,7 +319,7 @@ class Run(models.Model):
         share = 0.0
         if self.warmup_steps:
             with suppress(ValidationError):  # settings that this version no longer accepts
-                share = RunConfig.model_validate(self.config).warmup_share
+                share = stored_config(self.config).warmup_share
         return formatting.RunLength(self.iterations, self.iteration, self.warmup_steps, share)
 
     @property
@@ -366,7 +367,7 @@ class Run(models.Model):
     @property
     def actors(self) -> tuple[ActorRequest, ...]:
         """Ray actors that the run needs; empty without any, and for a configuration that the trainer will refuse."""
-        settings = self.config.get("cluster") or {}
+        settings = without_removed(self.config).get("cluster") or {}
         if not (settings.get("rollout_actors") or settings.get("learners")):
             return ()
         try:

@@ -28,6 +28,7 @@ from django.db import connection
 from psycopg import sql
 from pydantic import ValidationError
 
+from trainer.config.removed import without_removed
 from trainer.config.run import POCKET, RunConfig
 from trainer.journal.protocol import CHECKPOINT_STATE, CHECKPOINTS_FOLDER, CONFIG_FILE, JOURNAL_FILE
 from webapp.annotations.models import Comment
@@ -257,6 +258,7 @@ def current_config(config: Mapping[str, Any], meanings: int | None = None) -> di
     for section, settings in result.items():
         if isinstance(settings, Mapping):
             result[section] = _renamed(settings, f"{section}.")
+    result = without_removed(result)
     if isinstance(environment := result.get("environment"), Mapping):
         result["environment"] = environment = dict(environment)
         if environment.pop("defaults_version", None) == 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from trainer.config.run import RunConfig
+from trainer.config.removed import stored_config
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing import model_card
@@ -62,7 +62,7 @@ def _facts(run: Run, iteration: int) -> RunFacts:
     return RunFacts(
         iteration,
         start,
-        RunConfig.model_validate(run.config),
+        stored_config(run.config),
         success=dict(points.filter(name=SUCCESS).values_list("iteration", "value")),
         evaluations=[
             events.Evaluation.model_validate(row)

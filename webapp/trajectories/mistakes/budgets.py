@@ -12,6 +12,7 @@ import envs
 from envs.base import EnvSpec
 from trainer.config.environment import BUDGETS
 from trainer.config.evaluation import parse_suite
+from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from webapp.trajectories.models import Trajectory
 
@@ -40,7 +41,7 @@ def limits_of(trajectory: Trajectory) -> Limits | None:
     """The limits under which it was played; None where its run's configuration is of another version."""
     name, suite = trajectory.group.environment, trajectory.group.suite
     try:
-        config = RunConfig.model_validate(trajectory.run.config)
+        config = stored_config(trajectory.run.config)
         settings = settings_of(config, name, suite)
         turns, per_turn, actions = budgets_of(config, envs.spec(name, settings), name, suite)
     except (ValidationError, ValueError):

@@ -532,3 +532,13 @@ def test_only_a_model_without_an_iteration_is_pinned(finished: Run) -> None:
     assert pinned.policy.model == f"run:{finished.slug}@4"
     for model in (f"run:{finished.slug}@2", "pocket", "a/b", "run:2222mq9x4t8b"):
         assert run_models.pinned(policy(model)).policy.model == model
+
+
+def test_a_run_stored_with_a_setting_that_was_removed_opens_and_can_be_cloned(who: Visitors, run: Run) -> None:
+    config = load_preset(PRESET).model_dump(mode="json")
+    config["warmup"]["learning_rate"] = 0.004
+    Run.objects.filter(pk=run.pk).update(config=config)
+    assert who.owner.get(f"/runs/{run.slug}/").status_code == 200
+    clone = who.owner.get(f"/runs/new?clone={run.slug}")
+    assert clone.status_code == 200
+    assert 'name="iterations"' in clone.content.decode()

@@ -1,0 +1,37 @@
+"""Names of removed settings: refused with what replaces them, and tolerated in what was stored with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from trainer.config.files import load_stored, load_yaml, validation_errors, with_overrides
+from trainer.config.removed import REMOVED, removal_text, stored_config
+from trainer.config.run import RunConfig
+
+
+def with_removed(name: str) -> dict[str, object]:
+    section, _, field = name.partition(".")
+    config = RunConfig(seed=7).model_dump(mode="json")
+    return config | {section: config[section] | {field: 1}}
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_setting_is_refused_with_what_replaces_it_and_read_from_what_was_stored(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(with_removed(name)))
+    for use in (lambda: load_yaml(file), lambda: with_overrides(RunConfig(), [f"{name}=1"])):
+        with pytest.raises(ValidationError) as refused:
+            use()
+        assert validation_errors(refused.value) == [(name, removal_text(name))]
+    assert load_stored(file) == stored_config(with_removed(name)) == RunConfig(seed=7)
+
+
+def test_a_stored_configuration_with_a_mistake_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        stored_config({"rollout": {"group": 3}})

@@ -1,0 +1,51 @@
+"""Settings that were removed: what replaces each, and how a configuration stored with them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.config.run import RunConfig
+
+_RECIPE = "the recipe of a warm-up belongs to its course (COURSES in trainer/imitation/courses.py)"
+REMOVED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "warmup.copying_steps",
+            "warmup.single_state_steps",
+            "warmup.steps",
+            "warmup.refine_steps",
+            "warmup.noisy_steps",
+            "warmup.noise",
+            "warmup.batch",
+            "warmup.learning_rate",
+            "warmup.seed",
+        ),
+        _RECIPE,
+    ),
+}
+"""Dotted name → clause that says what replaces the setting."""
+
+
+def removal_text(name: str) -> str | None:
+    """Error message for the name of a removed setting; None for any other name."""
+    return f"was removed: {REMOVED[name]}" if name in REMOVED else None
+
+
+def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored configuration without the settings that were removed since."""
+    return {
+        section: {name: inner for name, inner in value.items() if f"{section}.{name}" not in REMOVED}
+        if isinstance(value, Mapping)
+        else value
+        for section, value in stored.items()
+    }
+
+
+def stored_config(stored: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a recorded run, whatever version of this program stored it.
+
+    Raises:
+        pydantic.ValidationError: other settings of it do not fit this version.
+    """
+    return RunConfig.model_validate(without_removed(stored))
