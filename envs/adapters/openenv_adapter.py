@@ -60,7 +60,10 @@ class OpenEnvSettings(EnvSettings):
         1.0, description="An episode counts as successful if its last reward is at least this.", allow_inf_nan=False
     )
     timeout: float = Field(
-        8.0, ge=0.1, le=3600, description="Seconds for an answer of the server; below environment.step_timeout."
+        8.0,
+        ge=0.1,
+        le=3600,
+        description="Seconds for an answer of the server; below the limit of a step.",
     )
 
     @field_validator("id")

@@ -28,6 +28,11 @@ from envs.sandbox.host_environment import host_environment
 
 _BOARD: TypeAdapter[Any] = TypeAdapter(Board)
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+TIMEOUT_VARIABLES = {
+    "step_timeout": "ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP",
+    "start_timeout": "ECHOSCOPE_TIMEOUT_ENVIRONMENT_START",
+}
+"""Environment variables by which an operator changes the time limits of a trainer's sandboxes; see trainer.timeouts."""
 _HOST_TIMEOUT = 10.0  # of the host itself, which runs no environment code after its start
 
 
@@ -129,7 +134,8 @@ class _HostProcess:
             self._process.kill()
             self.close()
             raise EnvironmentFailure(
-                f"{sandbox.name} could not be made within {sandbox.start_timeout:g} s (environment.start_timeout)"
+                f"{sandbox.name} could not be made within {sandbox.start_timeout:g} s "
+                f"({TIMEOUT_VARIABLES['start_timeout']})"
             ) from None
         except (EOFError, ConnectionError):
             self.control.close()
@@ -259,7 +265,7 @@ class SandboxedEnv(TextEnv):
         except TimeoutError:
             self._disconnect(kill=True)
             seconds = getattr(self._sandbox, limit)
-            raise EnvironmentFailure(f"no answer to {call} within {seconds:g} s (environment.{limit})") from None
+            raise EnvironmentFailure(f"no answer to {call} within {seconds:g} s ({TIMEOUT_VARIABLES[limit]})") from None
         except (EOFError, ConnectionError):
             raise EnvironmentFailure(f"during {call} {_exit_message(self._disconnect(kill=False))}") from None
         if "error" in reply:

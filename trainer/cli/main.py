@@ -15,6 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 import envs
+from trainer import timeouts
 from trainer.cli import environments, estimate_memory, models, publish
 from trainer.cli.parser import parser
 from trainer.cli.profiling import profiled
@@ -109,6 +110,7 @@ def _print_error(error: Exception) -> None:
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
     """Validate the arguments of a command; returns its work, which no longer fails because of them."""
+    timeouts.check()
     return _PREPARATIONS[arguments.command](arguments)
 
 

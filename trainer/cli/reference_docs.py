@@ -19,6 +19,7 @@ from trainer.config.files import entry_model
 from trainer.config.run import RunConfig
 from trainer.metrics.registry import METRICS, TERM_PREFIX, spec_of
 from trainer.metrics.spec import SECTIONS, MetricSpec
+from trainer.timeouts import TIMEOUTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 _FAMILIES = (
@@ -55,6 +56,13 @@ def settings_page() -> str:
     parts += ["## Settings of the adapters", "Set under `environment.settings`, too; `id` chooses the variant."]
     for name in ADAPTERS:
         parts += [f"### {name}", _settings_table(registry.adapter_settings(name).model_fields, with_source=False)]
+    limits = [(f"`{limit.variable}`", f"{limit.default:g}", limit.meaning) for limit in TIMEOUTS]
+    parts += [
+        "## Time limits",
+        "They depend on machines and networks, not on the run. Environment variables of the trainer, or of a site's "
+        "workers, change them; on a Ray cluster set them on every node.",
+        _table(("variable", "seconds", "what is limited"), limits),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -10,6 +10,7 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from trainer import timeouts
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.node_names import ID_LENGTH, node_names
 from trainer.rollout.runner import Interrupted
@@ -20,7 +21,7 @@ Bundle = Mapping[str, float]
 _POLL_SECONDS = 1.0
 _SMALLER = (
     "Ask for less (cluster.rollout_actors, cluster.learners and the CPUs and GPUs of each), or add nodes and resume "
-    "the run; cluster.start_timeout sets how long it waits"
+    f"the run; {timeouts.CLUSTER_START.variable} sets how long it waits"
 )
 
 
@@ -48,13 +49,12 @@ class ActorPlacement:
     """The placement group that holds all actors of a run.
 
     Args:
-        start_timeout: seconds that `reserve` waits for free resources.
         stop: polled while waiting; True ends the wait.
         notify: receives messages for the user.
     """
 
-    def __init__(self, start_timeout: float, stop: Callable[[], bool], notify: Callable[[str], None]) -> None:
-        self.start_timeout, self.stop, self.notify = start_timeout, stop, notify
+    def __init__(self, stop: Callable[[], bool], notify: Callable[[str], None]) -> None:
+        self.stop, self.notify = stop, notify
         self._group: PlacementGroup | None = None
         self._bundle_of: list[int] = []
         """By actor: its bundle in the placement group, which two may share."""
@@ -80,7 +80,7 @@ class ActorPlacement:
             actors: resources of each.
             pairs: so many of the first actors share a bundle, and with it the GPU, with as many of the last ones.
         Raises:
-            ClusterError: the cluster has not enough of them within `cluster.start_timeout`.
+            ClusterError: the cluster has not enough of them within the time limit `CLUSTER_START`.
             Interrupted: the run was asked to stop.
         """
         unpaired = len(actors) - pairs
@@ -92,7 +92,7 @@ class ActorPlacement:
         while not self._group.wait(_POLL_SECONDS):
             if self.stop():
                 raise Interrupted
-            if time.monotonic() - began > self.start_timeout:
+            if time.monotonic() - began > timeouts.CLUSTER_START.seconds:
                 raise ClusterError(f"{self._shortage(bundles)}. {_SMALLER}")
             if not notified:
                 notified = True

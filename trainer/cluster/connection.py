@@ -53,7 +53,7 @@ class ClusterConnection:
         self, config: ClusterConfig, stop: Callable[[], bool], notify: Callable[[str], None], policy_bytes: int
     ) -> None:
         self.config = config
-        self.placement = ActorPlacement(config.start_timeout, stop, notify)
+        self.placement = ActorPlacement(stop, notify)
         self.address = config.address or os.environ.get(RAY_ADDRESS_VARIABLE, "")
         self._owned = not ray.is_initialized()
         self._folder: str | None = None

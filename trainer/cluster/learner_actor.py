@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from trainer import timeouts
 from trainer.cluster.actor_description import ActorDescription
 from trainer.cluster.transfer import PackedWeights, PolicyFiles
 from trainer.config.run import RunConfig
@@ -116,7 +117,7 @@ class LearnerActor:
         return ActorDescription.of_this_process(policy.model.device)
 
     def _join(self, address: str, device: torch.device) -> RankGroup:
-        timeout = timedelta(seconds=self.config.parallel.timeout)
+        timeout = timedelta(seconds=timeouts.LEARNER_EXCHANGE.seconds)
         on_gpu = device.type == "cuda"
         host, _, port = address.rpartition(":")
         if interface := interface_of(ray.util.get_node_ip_address()):

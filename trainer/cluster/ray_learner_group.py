@@ -12,6 +12,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 from torch import Tensor
 
+from trainer import timeouts
 from trainer.cluster.actor_description import ActorDescription, check_versions
 from trainer.cluster.actor_placement import Bundle
 from trainer.cluster.connection import ClusterConnection, cause_of, first_line
@@ -179,7 +180,7 @@ class RayLearnerGroup:
 
     def _collect(self, calls: list[Any]) -> list[Any]:
         """Results of calls, one of each rank in order; reports of the first rank are passed on meanwhile."""
-        pending, limit = list(calls), self.config.cluster.actor_timeout
+        pending, limit = list(calls), timeouts.CLUSTER_ACTOR.seconds
         self._active_at = time.monotonic()
         while pending:
             before = len(pending)
@@ -188,26 +189,25 @@ class RayLearnerGroup:
                 self._active_at = time.monotonic()
             if pending and time.monotonic() - self._active_at > limit:
                 name = self._name(calls.index(pending[0]))
-                raise LearnerLostError(f"{name} hangs: no progress within cluster.actor_timeout = {limit:g} seconds")
+                raise LearnerLostError(f"{name} hangs: no progress within {timeouts.CLUSTER_ACTOR}")
         return [self._result(call, rank) for rank, call in enumerate(calls)]
 
     def _await_start(self, calls: list[Any]) -> list[Any]:
-        """Results of the first calls of ranks, within `cluster.start_timeout`.
+        """Results of the first calls of ranks, within the time limit `CLUSTER_START`.
 
         Raises:
             ClusterError: one takes longer.
             Interrupted: the run was asked to stop.
         """
-        limit = self.config.cluster.start_timeout
-        deadline, pending = time.monotonic() + limit, list(calls)
+        deadline, pending = time.monotonic() + timeouts.CLUSTER_START.seconds, list(calls)
         while pending:
             pending = self._wait(calls, pending)
             if self.stop():
                 raise Interrupted
             if pending and time.monotonic() > deadline:
                 raise ClusterError(
-                    f"{self._name(calls.index(pending[0]))} was not ready within cluster.start_timeout = {limit:g} "
-                    "seconds: see the logs of its node (/tmp/ray/session_latest)"
+                    f"{self._name(calls.index(pending[0]))} was not ready within {timeouts.CLUSTER_START}: "
+                    "see the logs of its node (/tmp/ray/session_latest)"
                 )
         return [self._result(call, rank) for rank, call in enumerate(calls)]
 

@@ -10,6 +10,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from trainer import timeouts
 from trainer.cluster.actor_description import ActorDescription, check_versions
 from trainer.cluster.actor_placement import Bundle
 from trainer.cluster.connection import ClusterConnection, cause_of, first_line
@@ -134,9 +135,9 @@ class RayRolloutPool:
                 member.weights = self._weights
                 self._loading[member] = member.handle.load_weights.remote(self._weights)
         if not self.config.rollout.max_staleness:
-            self._await_weights(self.config.cluster.actor_timeout)
+            self._await_weights(timeouts.CLUSTER_ACTOR.seconds)
             for member in list(self._loading):
-                self._replace(member, "it loaded no weights within cluster.actor_timeout")
+                self._replace(member, f"it loaded no weights within {timeouts.CLUSTER_ACTOR}")
             self._loading.clear()
 
     def close(self) -> None:
@@ -165,14 +166,14 @@ class RayRolloutPool:
 
     def _await_all(self) -> None:
         """Wait until all actors are ready."""
-        deadline = time.monotonic() + self.config.cluster.start_timeout
+        deadline = time.monotonic() + timeouts.CLUSTER_START.seconds
         while starting := [member for member in self._members if member.starting is not None]:
             if self._stop():
                 raise Interrupted
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"{starting[0].name} was not ready within cluster.start_timeout = "
-                    f"{self.config.cluster.start_timeout:g} seconds: see the logs of its node (/tmp/ray/session_latest)"
+                    f"{starting[0].name} was not ready within {timeouts.CLUSTER_START}: "
+                    "see the logs of its node (/tmp/ray/session_latest)"
                 )
             self._welcome(_POLL_SECONDS)
 
@@ -340,17 +341,16 @@ class RayRolloutPool:
         self._replace(member, reason)
 
     def _replace_hanging(self) -> None:
-        limit, now = self.config.cluster.actor_timeout, time.monotonic()
+        limit, now = timeouts.CLUSTER_ACTOR.seconds, time.monotonic()
         for member in list(self._members):
             if member.session is not None and now - member.active_at > limit:
-                self._lose(member, f"it finished no turn within cluster.actor_timeout = {limit:g} seconds")
+                self._lose(member, f"it finished no turn within {timeouts.CLUSTER_ACTOR}")
         if any(member.starting is None for member in self._members):
             self._ready_at = now
-        elif now - self._ready_at > self.config.cluster.start_timeout:
+        elif now - self._ready_at > timeouts.CLUSTER_START.seconds:
             raise ClusterError(
-                "all rollout actors were lost, and none could be started again within cluster.start_timeout = "
-                f"{self.config.cluster.start_timeout:g} seconds. Checkpoints are kept: resume the run once the cluster "
-                "has nodes"
+                "all rollout actors were lost, and none could be started again within "
+                f"{timeouts.CLUSTER_START}. Checkpoints are kept: resume the run once the cluster has nodes"
             )
 
     def _pass_on_watched(self) -> None:

@@ -56,13 +56,6 @@ class EngineConfig(Section):
     sleep_between_rollouts: bool = setting(
         True, "A vLLM engine releases the GPU's memory to the learner between rollouts."
     )
-    server_timeout: float = setting(
-        300.0,
-        "How long a server may be unreachable before the run ends.",
-        unit="seconds",
-        gt=0,
-        le=86_400,
-    )
     weights_dir: Annotated[str, TextRole.OPERATOR] = setting(
         "",
         f"Folder visible to learner and servers, through which weights are passed; empty = the one that "

@@ -132,21 +132,6 @@ class EnvironmentConfig(Section):
         "budgets, as in - {name: FrozenLake, share: 0.25, settings: {size: 5}, max_turns: 3}. The first environment "
         "gets the remaining share; the budgets of `rollout` are its own.",
     )
-    step_timeout: float = setting(
-        10.0,
-        "Timeout of a reset or step in an environment that runs in a separate process (WebShop, environments of other "
-        "packages); exceeding it ends the trajectory.",
-        unit="seconds",
-        gt=0,
-        le=3600,
-    )
-    start_timeout: float = setting(
-        120.0,
-        "Timeout for creating such an environment, with its modules and data.",
-        unit="seconds",
-        gt=0,
-        le=86_400,
-    )
 
     @field_validator("name")
     @classmethod

@@ -35,7 +35,6 @@ class HostedConfig(Section):
         "key is sent.",
     )
     concurrency: int = setting(8, "Maximum number of concurrent requests.", unit="requests", gt=0, le=512)
-    timeout: float = setting(120.0, "Timeout of one request.", unit="seconds", gt=0, le=3600)
     retries: int = setting(
         6, "Maximum number of retries of a request while the endpoint is busy or unreachable.", ge=0, le=100
     )

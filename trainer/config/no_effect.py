@@ -219,7 +219,7 @@ _RULES = (
         _text("the hosted model answers"),
     ),
     _Rule(
-        ("engine.urls", "engine.server_timeout", "engine.weights_dir"),
+        ("engine.urls", "engine.weights_dir"),
         _is_not("engine.name", "server"),
         _using("only the engine “server” uses it, not “{}”", "engine.name"),
     ),
@@ -241,7 +241,7 @@ _RULES = (
         _text("only the engine “transformers” uses it"),
     ),
     _Rule(
-        ("cluster.rollout_cpus", "cluster.rollout_gpus", "cluster.actor_timeout"),
+        ("cluster.rollout_cpus", "cluster.rollout_gpus"),
         _is_zero("cluster.rollout_actors"),
         _text("cluster.rollout_actors is 0: the trainer's own process plays"),
     ),
@@ -251,7 +251,7 @@ _RULES = (
         _text("cluster.learners is 0: the trainer's own process learns"),
     ),
     _Rule(
-        ("cluster.address", "cluster.start_timeout"),
+        ("cluster.address",),
         lambda data: _is_zero("cluster.rollout_actors")(data) and _is_zero("cluster.learners")(data),
         _text("neither cluster.rollout_actors nor cluster.learners is above 0: the run needs no cluster"),
     ),

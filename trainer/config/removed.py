@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainer import timeouts
 from trainer.config.run import RunConfig
+
+
+def _limit(timeout: timeouts.Timeout) -> str:
+    return f"set the environment variable {timeout.variable}"
+
 
 _RECIPE = "the recipe of a warm-up belongs to its course (COURSES in trainer/imitation/courses.py)"
 REMOVED: Mapping[str, str] = {
@@ -23,6 +29,13 @@ REMOVED: Mapping[str, str] = {
         ),
         _RECIPE,
     ),
+    "environment.step_timeout": _limit(timeouts.ENVIRONMENT_STEP),
+    "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
+    "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
+    "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
+    "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
+    "cluster.start_timeout": _limit(timeouts.CLUSTER_START),
+    "cluster.actor_timeout": _limit(timeouts.CLUSTER_ACTOR),
 }
 """Dotted name → clause that says what replaces the setting."""
 

@@ -54,9 +54,6 @@ class ParallelConfig(Section):
         "none: every learner holds all weights and only gradients are exchanged; full: weights, gradients and moments "
         "are sharded over the learners (FSDP2), for models that do not fit otherwise.",
     )
-    timeout: float = setting(
-        1800.0, "Maximum wait of the learners for each other within an update.", unit="seconds", gt=0, le=86_400
-    )
 
 
 class ClusterConfig(Section):
@@ -108,23 +105,6 @@ class ClusterConfig(Section):
         f"Address of a Ray cluster, as in 10.0.0.5:6379, or auto; empty = the one that {RAY_ADDRESS_VARIABLE} names, "
         "else one of its own on this machine for as long as the run. On a site, always empty.",
         added=True,
-    )
-    start_timeout: float = setting(
-        600.0,
-        "How long a run waits for the cluster's resources and for its actors to load.",
-        unit="seconds",
-        added=True,
-        gt=0,
-        le=604_800,
-    )
-    actor_timeout: float = setting(
-        1800.0,
-        "Time after which an actor counts as hanging: a rollout actor without any turn, whose groups others then play, "
-        "or learners without any progress, which then start again from the newest checkpoint.",
-        unit="seconds",
-        added=True,
-        gt=0,
-        le=86_400,
     )
 
     @field_validator("address")

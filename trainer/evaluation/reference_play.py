@@ -13,6 +13,7 @@ import numpy as np
 from envs.base import TextEnv
 from envs.demonstrators import best_action, demonstrator_of
 from envs.pool import EnvironmentPool, Start, failure_message
+from trainer import timeouts
 from trainer.config.run import RunConfig
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
@@ -54,8 +55,8 @@ def reference_success(
     pool = EnvironmentPool(
         config.environment.name,
         config.environment.settings,
-        step_timeout=config.environment.step_timeout,
-        start_timeout=config.environment.start_timeout,
+        step_timeout=timeouts.ENVIRONMENT_STEP.seconds,
+        start_timeout=timeouts.ENVIRONMENT_START.seconds,
     )
     referee = _Referee(config, check_stop, clock, began=clock(), seconds=seconds)
     try:

@@ -10,6 +10,7 @@ from typing import Literal, NoReturn
 from envs.base import TextBoard, TextEnv
 from envs.pool import EnvironmentPool, Start, failure_message
 from envs.sandbox.client import EnvironmentFailure
+from trainer import timeouts
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import Sampler, SamplingParams, TokenListener
 from trainer.engines.stop_text import StopText
@@ -152,13 +153,13 @@ class RolloutRunner:
     def _pool_key(self, plan: GroupPlan) -> str:
         """Key of the plan's environment pool, which is created if missing."""
         environment = (plan.config or self.config).environment
-        key = environment.model_dump_json(include={"name", "settings", "step_timeout", "start_timeout"})
+        key = environment.model_dump_json(include={"name", "settings"})
         if key not in self._pools:
             self._pools[key] = EnvironmentPool(
                 environment.name,
                 environment.settings,
-                step_timeout=environment.step_timeout,
-                start_timeout=environment.start_timeout,
+                step_timeout=timeouts.ENVIRONMENT_STEP.seconds,
+                start_timeout=timeouts.ENVIRONMENT_START.seconds,
             )
         return key
 

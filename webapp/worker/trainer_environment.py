@@ -20,6 +20,7 @@ from trainer.config.engine import WEIGHTS_VARIABLE
 from trainer.config.hosted import HostedConfig
 from trainer.config.removed import without_removed
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
+from trainer.timeouts import TIMEOUT_PREFIX
 from webapp.worker.ray_cluster import RAY_PREFIX
 
 VARIABLE = "ECHOSCOPE_TRAINER_ENV"
@@ -40,6 +41,7 @@ NAMES = frozenset(
     }
 )
 PREFIXES = (
+    TIMEOUT_PREFIX,
     "HF_",
     "TRANSFORMERS_",
     "TOKENIZERS_",

@@ -20,7 +20,7 @@ for package in ("reasoning_gym", "textarena", "websockets", "torch"):
     pytest.importorskip(package, reason=f"{package} is not installed: make test-adapters")
 
 ROOT = Path(__file__).parents[3]
-PATIENT = ("environment.start_timeout=600", "environment.step_timeout=300")
+PATIENT = {"ECHOSCOPE_TIMEOUT_ENVIRONMENT_START": "600", "ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP": "300"}
 """On a loaded machine, the import of a package takes minutes."""
 SHORT = {
     "train": (
@@ -66,7 +66,7 @@ def address() -> Iterator[str]:
 def typed(line: str, packages: Path, *more: str) -> str:
     """What a command prints. It has to succeed."""
     argv = [sys.executable, *line.split()[1:], *(word for setting in more for word in ("--set", setting))]
-    variables = {**os.environ, "PYTHONPATH": f"{packages}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    variables = {**os.environ, **PATIENT, "PYTHONPATH": f"{packages}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(argv, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
@@ -95,7 +95,7 @@ def test_documented_runs_play_their_environments_to_the_end(
 ) -> None:
     out = re.findall(r"--out (\S+)", line)[0]
     line = line.replace(out, str(tmp_path)).replace("http://localhost:8000", address).replace("PACKAGE", "shop-example")
-    typed(line, packages, *SHORT[line.split()[3]], *PATIENT)
+    typed(line, packages, *SHORT[line.split()[3]])
     journal = events(tmp_path)
     finished = [event for event in journal if event["type"] == "trajectory_finished"]
     assert len(finished) >= 2

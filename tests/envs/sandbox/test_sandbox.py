@@ -100,7 +100,7 @@ def test_a_hung_environment_is_killed_in_time_and_the_others_continue(
         except EnvironmentFailure as error:
             failed.append((env, str(error)))
     call = "reset()" if when == "reset" else "step('Go')"
-    assert failed == [(opened_envs[1], f"no answer to {call} within 1.5 s (environment.step_timeout)")]
+    assert failed == [(opened_envs[1], f"no answer to {call} within 1.5 s (ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP)")]
     with pytest.raises(EnvironmentFailure, match="closed, or failed before"):
         opened_envs[1].step("Go")
     assert opened_envs[0].step("Go")[0] == "start 7, steps 3, ?"
@@ -115,9 +115,9 @@ def two_steps(env: TextEnv) -> None:
 @pytest.mark.parametrize(
     ("when", "how", "complaint"),
     [
-        ("render", "loop", "no answer to step('Go') within 1.5 s (environment.step_timeout)"),
-        ("board", "sleep", "no answer to step('Go') within 1.5 s (environment.step_timeout)"),
-        ("hint", "search", "no answer to step('Go') within 1.5 s (environment.step_timeout)"),
+        ("render", "loop", "no answer to step('Go') within 1.5 s (ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP)"),
+        ("board", "sleep", "no answer to step('Go') within 1.5 s (ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP)"),
+        ("hint", "search", "no answer to step('Go') within 1.5 s (ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP)"),
         ("step", "leave", "during step('Go') its process ended with exit status 3"),
         ("reset", "leave", "during reset() its process ended with exit status 3"),
         ("hint", "die", "during step('Go') its process died of SIGSEGV"),
@@ -137,7 +137,7 @@ def test_every_other_failure_is_reported_in_one_line(open_sandbox: Opener, when:
 @pytest.mark.parametrize(
     ("how", "complaint"),
     [
-        ("sleep", "Trouble could not be made within 1.5 s (environment.start_timeout)"),
+        ("sleep", "Trouble could not be made within 1.5 s (ECHOSCOPE_TIMEOUT_ENVIRONMENT_START)"),
         ("leave", "Trouble could not be made: its process ended with exit status 3"),
         ("fail", "Trouble could not be made: RuntimeError: the pipe is broken"),
     ],

@@ -11,6 +11,7 @@ from tests.trainer.cluster.journals import check_order, facts
 from tests.trainer.cluster.processes import listening_addresses, pids
 from tests.trainer.cluster.selection import on_request
 from tests.trainer.loops.test_train import count_turns, dialogues, events, numbers, run, same_weights, weights
+from trainer import timeouts
 from trainer.cluster.errors import LearnerLostError
 from trainer.config.run import RunConfig
 from trainer.journal.events import Metrics, Notice, RunStarted
@@ -165,12 +166,12 @@ def test_demonstrations_are_imitated_by_two_learners_as_by_one_process(llama_fol
 
 
 @on_request
-def test_a_hanging_learner_is_replaced_like_a_lost_one(llama_folder, tmp_path):
+def test_a_hanging_learner_is_replaced_like_a_lost_one(llama_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv(timeouts.CLUSTER_ACTOR.variable, "20")
     config = small(llama_folder, iterations=2)
     run(config, tmp_path / "one")
     folder, stopped = tmp_path / "two", []
     data = on_cluster(config, learners=1, actors=0)
-    data.cluster.actor_timeout = 20
 
     def stop_once():
         if not stopped and count_turns(folder, 2):
@@ -180,5 +181,5 @@ def test_a_hanging_learner_is_replaced_like_a_lost_one(llama_folder, tmp_path):
 
     assert run(data, folder, stop=stop_once).reason == "completed"
     (notice,) = events(folder, Notice)
-    assert "hangs: no progress within cluster.actor_timeout = 20 seconds" in notice.message
+    assert "hangs: no progress within ECHOSCOPE_TIMEOUT_CLUSTER_ACTOR = 20 seconds" in notice.message
     same_weights(weights(folder), weights(tmp_path / "one"))

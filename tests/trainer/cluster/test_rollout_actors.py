@@ -11,6 +11,7 @@ from tests.trainer.cluster.journals import check_order, facts
 from tests.trainer.cluster.processes import listening_addresses, pids
 from tests.trainer.cluster.selection import on_request
 from tests.trainer.loops.test_train import count_turns, events, run, same_weights, weights
+from trainer import timeouts
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.ray_rollout_pool import RayRolloutPool
 from trainer.cluster.rollout_actor import RolloutActor
@@ -127,8 +128,9 @@ def test_a_suite_is_played_by_actors_as_by_one_process(llama_folder, tmp_path):
     check_order(tmp_path / "two")
 
 
-def test_a_run_too_large_for_its_cluster_ends_with_what_is_missing(llama_folder, tmp_path):
-    config = on_actors(small(llama_folder), 2, rollout_cpus=16, start_timeout=2)
+def test_a_run_too_large_for_its_cluster_ends_with_what_is_missing(llama_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv(timeouts.CLUSTER_START.variable, "2")
+    config = on_actors(small(llama_folder), 2, rollout_cpus=16)
     with pytest.raises(ClusterError) as caught:
         run(config, tmp_path / "run")
     assert "the run needs 32 CPUs, the cluster has 8 CPUs, of which" in str(caught.value)
@@ -145,7 +147,8 @@ def test_actors_that_would_not_fit_the_memory_of_their_node_are_refused(llama_fo
 
 
 @on_request
-def test_groups_of_a_hanging_actor_are_played_again_by_another(llama_folder, tmp_path):
+def test_groups_of_a_hanging_actor_are_played_again_by_another(llama_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv(timeouts.CLUSTER_ACTOR.variable, "15")
     config = small(llama_folder, iterations=2)
     run(config, tmp_path / "one")
     folder = tmp_path / "two"
@@ -157,7 +160,7 @@ def test_groups_of_a_hanging_actor_are_played_again_by_another(llama_folder, tmp
             os.kill(stopped[0], signal.SIGSTOP)
         return False
 
-    assert run(on_actors(config, 2, actor_timeout=15), folder, stop=stop_once).reason == "completed"
+    assert run(on_actors(config, 2), folder, stop=stop_once).reason == "completed"
     (notice,) = events(folder, Notice)
     assert f"process {stopped[0]} was lost and is replaced: it finished no turn within" in notice.message
     check_order(folder)

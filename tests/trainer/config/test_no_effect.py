@@ -113,9 +113,9 @@ def test_thoughts_of_later_turns_are_compared_at_intervals_unless_there_are_none
 
 def test_settings_of_actors_need_actors():
     usual = without_effect()
-    assert {"cluster.rollout_cpus", "cluster.learner_gpus", "cluster.address", "cluster.actor_timeout"} <= set(usual)
+    assert {"cluster.rollout_cpus", "cluster.learner_gpus", "cluster.address"} <= set(usual)
     assert not {"cluster.rollout_actors", "cluster.learners"} & set(usual)
     actors = without_effect(cluster={"rollout_actors": 2})
     assert "cluster.learner_cpus" in actors
-    assert not {"cluster.rollout_cpus", "cluster.address", "cluster.start_timeout"} & set(actors)
+    assert not {"cluster.rollout_cpus", "cluster.address"} & set(actors)
     assert {"cluster.learners", "cluster.learner_gpus"} <= set(without_effect(kind="evaluate", cluster={"learners": 1}))

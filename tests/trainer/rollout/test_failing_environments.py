@@ -7,22 +7,24 @@ from tests.trainer import tiny
 from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from tests.trainer.loops.test_train import events, run
 from tests.trainer.rollout.test_runner import player, train_request
+from trainer import timeouts
 from trainer.cli import main
 from trainer.config.run import RunConfig
 from trainer.rollout.runner import EnvironmentsFailedError
 from trainer.rollout.trajectory import collate
 
-HUNG = "the environment failed: no answer to {} within 1.5 s (environment.step_timeout)"
+HUNG = "the environment failed: no answer to {} within 1.5 s (ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP)"
 
 
 @pytest.fixture(autouse=True)
-def _trouble(tmp_path_factory):
+def _trouble(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv(timeouts.ENVIRONMENT_STEP.variable, "1.5")
     with offering(tmp_path_factory.mktemp("package"), Trouble="tests.envs.broken_env:Trouble"):
         yield
 
 
 def broken_config(**settings):
-    return {"name": "Trouble", "settings": settings, "step_timeout": 1.5}
+    return {"name": "Trouble", "settings": settings}
 
 
 def play(chat, settings, sizes, actions=("Go", "Go")):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.patience import SECONDS
 from tests.webapp.worker.test_supervisor import INTERVALS, take
+from trainer import timeouts
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
 from webapp.worker.supervisor import supervise
@@ -107,3 +108,8 @@ def test_a_process_that_hides_its_environment_owns_no_file_with_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS)
     assert done.stdout.strip() == "0", done.stderr
+
+
+def test_trainers_of_a_site_get_the_limits_of_their_worker() -> None:
+    limits = {limit.variable: "7" for limit in timeouts.TIMEOUTS}
+    assert trainer_environment({}, limits | {"ECHOSCOPE_SECRET_KEY": "secret"}) == limits

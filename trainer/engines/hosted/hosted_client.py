@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from trainer import timeouts
 from trainer.config.hosted import HostedConfig
 from trainer.engines.hosted import completion as parser
 from trainer.engines.hosted.completion import CONTEXT_EXCEEDED, Completion, NotACompletionError
@@ -58,7 +59,7 @@ class HostedClient:
     """Requests chat completions. Bound to one event loop; `close` it there.
 
     Args:
-        config: address, credentials, timeouts and retries.
+        config: address, credentials and retries.
         sleep: waits some seconds; replaceable in tests.
     Raises:
         RefusedError: the API key is malformed.
@@ -71,10 +72,11 @@ class HostedClient:
         if not (self.key.isascii() and self.key.isprintable()):
             raise RefusedError(f"the key in {config.api_key_env} contains invalid characters: set it again")
         self._random = random.Random()  # only for backoff
+        self._timeout = timeouts.HOSTED_REQUEST.seconds
         self._slots = asyncio.Semaphore(config.concurrency)
         limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
         headers = {"User-Agent": "Echoscope/1"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        self._client = httpx.AsyncClient(limits=limits, headers=headers, timeout=config.timeout, follow_redirects=False)
+        self._client = httpx.AsyncClient(limits=limits, headers=headers, timeout=self._timeout, follow_redirects=False)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -104,7 +106,7 @@ class HostedClient:
             except NotACompletionError as error:
                 problem = f"{error}; is hosted.url the root of an OpenAI-compatible endpoint?"
             except TimeoutError:
-                problem = f"no response within {self.config.timeout:g} s (hosted.timeout)"
+                problem = f"no response within {self._timeout:g} s ({timeouts.HOSTED_REQUEST.variable})"
             except httpx.RequestError as error:
                 problem = f"the connection failed: {str(error) or type(error).__name__}"
             failures += 1
@@ -127,7 +129,7 @@ class HostedClient:
 
     async def _post(self, body: Mapping[str, Any]) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body of one attempt, within `timeout` seconds in total, however slowly data arrive."""
-        async with asyncio.timeout(self.config.timeout):
+        async with asyncio.timeout(self._timeout):
             try:
                 response = await self._client.post(self.address, json=body)
             except httpx.TimeoutException as error:

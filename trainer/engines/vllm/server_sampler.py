@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from trainer import timeouts
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
@@ -30,7 +31,7 @@ class ServerSampler:
         self.config, self.policy, self.end_ids = config, policy, frozenset([eos_id])
         self.closed = False
         self.servers = [
-            VllmServer(url, config.engine.server_timeout, lambda: self.closed) for url in config.engine.urls
+            VllmServer(url, timeouts.ENGINE_SERVER.seconds, lambda: self.closed) for url in config.engine.urls
         ]
         for server in self.servers:
             server.connect(policy.context, logprobs_mode(config.rollout))

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from trainer import timeouts
 from trainer.policy.load import ModelError
 
 logger = logging.getLogger(__name__)
@@ -164,5 +165,5 @@ class VllmServer:
             time.sleep(_RETRY_SECONDS)
         raise ServerError(
             f"engine.urls: {self.url} was unavailable for {self.timeout:g} s ({reason}): start it again with `python "
-            "-m trainer serve-vllm` and resume the run, or raise engine.server_timeout"
+            f"-m trainer serve-vllm` and resume the run, or raise {timeouts.ENGINE_SERVER.variable}"
         )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.trainer.hosted_server import Reply, Server, completion, in_turn, refusal
+from trainer import timeouts
 from trainer.config.hosted import HostedConfig
 from trainer.engines.hosted.hosted_client import CompletionResult, HostedClient, HostedError, RefusedError
 
@@ -84,17 +85,18 @@ def test_retries_end_after_the_last_attempt() -> None:
     assert len(server.bodies) == 3
 
 
-def test_a_slow_response_times_out_and_is_requested_again() -> None:
+def test_a_slow_response_times_out_and_is_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(timeouts.HOSTED_REQUEST.variable, "0.2")
     late = completion("Late")
     late.late = 1.0
     with Server(in_turn(late, GOOD)).running() as server:
-        (result,), _ = complete(server, timeout=0.2)
+        (result,), _ = complete(server)
         assert (result.completion.text, result.retries) == ("Up", 1)
     with (
         Server(in_turn(late)).running() as server,
-        pytest.raises(HostedError, match=r"no response within 0.2 s \(hosted.timeout\)"),
+        pytest.raises(HostedError, match=r"no response within 0.2 s \(ECHOSCOPE_TIMEOUT_HOSTED_REQUEST\)"),
     ):
-        complete(server, timeout=0.2, retries=0)
+        complete(server, retries=0)
 
 
 def test_a_missing_endpoint_is_reported() -> None:
