@@ -53,6 +53,11 @@ ENGINE_SERVER = Timeout(
 HOSTED_REQUEST = Timeout(
     "ECHOSCOPE_TIMEOUT_HOSTED_REQUEST", 120.0, "One request to a hosted model. It is then sent again."
 )
+HOSTED_WAIT = Timeout(
+    "ECHOSCOPE_TIMEOUT_HOSTED_WAIT",
+    60.0,
+    "Pause before such a request is repeated. An endpoint that asks for a longer one ends the run.",
+)
 CLUSTER_START = Timeout(
     "ECHOSCOPE_TIMEOUT_CLUSTER_START", 600.0, "Waiting for the resources of a Ray cluster, and for actors to load."
 )
@@ -70,6 +75,7 @@ TIMEOUTS = (
     ENVIRONMENT_START,
     ENGINE_SERVER,
     HOSTED_REQUEST,
+    HOSTED_WAIT,
     CLUSTER_START,
     CLUSTER_ACTOR,
     LEARNER_EXCHANGE,

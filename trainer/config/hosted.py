@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import field_validator, model_validator
@@ -17,8 +17,8 @@ RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_co
 """Fields of a request that `hosted.extra_body` may not set."""
 MAX_EXTRA_FIELDS, MAX_EXTRA_BYTES = 20, 4096
 """Of `hosted.extra_body`, as JSON."""
-DECISIVE = ("url", "model", "unsupported_params", "max_tokens_param", "prefill", "extra_body")
-"""Settings that the result of an evaluation may depend on; the others affect only cost and retries."""
+DECISIVE = ("url", "model", "prefill", "extra_body")
+"""Settings that the result of an evaluation may depend on; the others affect only cost and speed."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -35,25 +35,6 @@ class HostedConfig(Section):
         "key is sent.",
     )
     concurrency: int = setting(8, "Maximum number of concurrent requests.", unit="requests", gt=0, le=512)
-    retries: int = setting(
-        6, "Maximum number of retries of a request while the endpoint is busy or unreachable.", ge=0, le=100
-    )
-    max_backoff: float = setting(
-        60.0,
-        "Maximum pause before a retry; an endpoint that requests a longer one ends the run.",
-        unit="seconds",
-        ge=0,
-        le=3600,
-    )
-    unsupported_params: list[Literal["seed", "logprobs", "temperature", "system"]] = setting(
-        [],
-        "Parameters that the endpoint does not support and that are not sent: seed, logprobs, temperature; system "
-        "moves the system message into the first user message.",
-    )
-    max_tokens_param: Literal["max_tokens", "max_completion_tokens"] = setting(
-        "max_tokens",
-        "The endpoint's parameter for the maximum response length; newer OpenAI models need the second.",
-    )
     prefill: bool = setting(
         False,
         "Prefill each response with its opening tag, as for policies trained here; for servers that continue the last "

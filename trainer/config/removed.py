@@ -33,6 +33,12 @@ REMOVED: Mapping[str, str] = {
     "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
     "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
+    "hosted.max_backoff": _limit(timeouts.HOSTED_WAIT),
+    "hosted.retries": "a request is repeated up to six times",
+    **dict.fromkeys(
+        ("hosted.unsupported_params", "hosted.max_tokens_param"),
+        "what an endpoint rejects is no longer sent to it",
+    ),
     "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
     "cluster.start_timeout": _limit(timeouts.CLUSTER_START),
     "cluster.actor_timeout": _limit(timeouts.CLUSTER_ACTOR),

@@ -28,7 +28,7 @@ def evaluate_hosted(session: RunSession) -> None:
         system=rollout.system,
         native_calls=rollout.tool_calls == "native",
     )
-    sampler = HostedSampler(config.hosted, chat, session.folder, session.stop)
+    sampler = HostedSampler(config.hosted, chat, session.folder, session.stop, session.warn)
     session.on_close(sampler.close)
 
     def write_costs() -> None:

@@ -12,14 +12,16 @@ import pytest
 from tests.trainer import tiny
 from tests.trainer.hosted_server import Reply, Server, completion, in_turn, refusal
 from tests.trainer.loops.test_train import events
+from trainer import timeouts
 from trainer.cli.main import COMPLETED, main
 from trainer.config.run import RunConfig
-from trainer.engines.hosted import response_cache
+from trainer.engines.hosted import hosted_client, response_cache
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.journal import token_arrays
 from trainer.journal.events import (
     Evaluation,
     Metrics,
+    Notice,
     RunFinished,
     RunStarted,
     TrajectoryFinished,
@@ -42,6 +44,11 @@ def reply_without_tokens(body: dict[str, Any]) -> Reply:
     return completion(TEXT, prompt=50, written=9)
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(timeouts.HOSTED_WAIT.variable, "0.01")
+
+
 def settings(server: Server, hosted: dict[str, Any] | None = None, **sections: Any) -> RunConfig:
     data: dict[str, Any] = {"kind": "evaluate", "evaluation": {"prompts": 3, "suites": ["Bandit"]}}
     own = {
@@ -49,7 +56,6 @@ def settings(server: Server, hosted: dict[str, Any] | None = None, **sections: A
         "model": "m",
         "prompt_price_per_million": 1.0,
         "completion_price_per_million": 2.0,
-        "max_backoff": 0.01,
     }
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 
@@ -127,17 +133,26 @@ def test_reported_tokens_and_log_probabilities_are_recorded(tmp_path: Path) -> N
 
 
 def test_unreported_values_are_absent_and_counts_are_the_endpoints(tmp_path: Path) -> None:
-    with Server(reply_without_tokens).running() as server:
-        play(settings(server, {"unsupported_params": ["logprobs", "seed", "temperature", "system"]}), tmp_path)
+    def strict(body: dict[str, Any]) -> Reply:
+        rejected = [name for name in ("logprobs", "seed", "temperature") if name in body]
+        rejected += ["system role"] if body["messages"][0]["role"] == "system" else []
+        return refusal(400, f"unsupported: {rejected[0]}") if rejected else reply_without_tokens(body)
+
+    with Server(strict).running() as server:
+        config = settings(server)
+        play(config, tmp_path)
     assert not events(tmp_path, TrajectoryTokens)
     turns = events(tmp_path, Turn)
     assert {(turn.logprob, turn.entropy, turn.tokens) for turn in turns} == {(None, None, 9)}
     ends = {event.trajectory: event.tokens for event in events(tmp_path, TrajectoryFinished)}
     assert all(ends[name] == 9 * sum(turn.trajectory == name for turn in turns) for name in ends)
-    body = server.bodies[0]
-    assert body.keys() == {"model", "messages", "max_tokens"}
+    assert {name for body in server.bodies[-3:] for name in body} == {"model", "messages", "max_tokens"}
+    body = server.bodies[-1]
     assert [message["role"] for message in body["messages"]] == ["user"]
     assert body["messages"][0]["content"].startswith("You solve tasks step by step.\n\n")
+    warnings = [notice.message for notice in events(tmp_path, Notice) if "rejected a request" in notice.message]
+    assert len(warnings) == 4
+    assert f"{config.hosted.host} rejected a request: no temperature is sent" in "".join(warnings)
 
 
 def test_only_the_turns_in_the_window_are_sent(tmp_path: Path) -> None:
@@ -167,7 +182,8 @@ def test_rows_do_not_wait_for_each_other(tmp_path: Path) -> None:
     assert end.reason == "completed"
 
 
-def test_errors_are_counted_without_changing_the_result(tmp_path: Path) -> None:
+def test_errors_are_counted_without_changing_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted_client, "RETRIES", 20)
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -178,7 +194,7 @@ def test_errors_are_counted_without_changing_the_result(tmp_path: Path) -> None:
     with Server(reply_with_tokens).running() as server:
         play(settings(server), tmp_path / "calm")
     with Server(answer).running() as server:
-        play(settings(server, {"retries": 20}), tmp_path / "troubled")
+        play(settings(server), tmp_path / "troubled")
     calm, troubled = (
         {(t.trajectory, t.turn): t.state for t in events(tmp_path / name, Turn)} for name in ("calm", "troubled")
     )
@@ -218,7 +234,8 @@ def test_the_budget_is_not_exceeded_and_a_higher_one_pays_only_the_rest(tmp_path
     assert account(tmp_path / "poor")["requests"] == number
 
 
-def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted_client, "RETRIES", 0)
     calls = iter(range(10**6))
 
     def answer(body: dict[str, Any]) -> Reply:
@@ -228,7 +245,7 @@ def test_an_interrupted_run_resumes_without_repeating_requests(tmp_path: Path) -
         play(settings(server), tmp_path / "whole")
         number = len(server.bodies)
         server.answer, server.bodies = answer, []
-        config = settings(server, {"retries": 0, "concurrency": 1})
+        config = settings(server, {"concurrency": 1})
         with pytest.raises(HostedError, match="Completed responses are kept"):
             play(config, tmp_path / "broken")
         assert account(tmp_path / "broken")["requests"] == 8

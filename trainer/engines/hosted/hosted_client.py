@@ -17,20 +17,14 @@ import httpx
 from trainer import timeouts
 from trainer.config.hosted import HostedConfig
 from trainer.engines.hosted import completion as parser
+from trainer.engines.hosted.adaptation import RequestAdaptation
 from trainer.engines.hosted.completion import CONTEXT_EXCEEDED, Completion, NotACompletionError
 
 FIRST_BACKOFF = 0.5
 RETRYABLE_STATUS = (408, 409, 425, 429)
 """Statuses below 500 after which the same request may succeed; from 500 on all may."""
-_HINTS = (
-    ("max_completion_tokens", "set hosted.max_tokens_param to max_completion_tokens"),
-    ("logprobs", "add logprobs to hosted.unsupported_params"),
-    ("seed", "add seed to hosted.unsupported_params"),
-    ("temperature", "add temperature to hosted.unsupported_params"),
-    ("system", "add system to hosted.unsupported_params"),
-    ("continue_final_message", "set hosted.prefill to off"),
-)
-"""Words of error messages, and what to change."""
+RETRIES = 6
+"""Further attempts while the endpoint is busy or unreachable."""
 _TOOLS_HINT = (
     "set rollout.tool_calls to answer, or let the server read calls (vLLM: --enable-auto-tool-choice and "
     "--tool-call-parser)"
@@ -59,7 +53,7 @@ class HostedClient:
     """Requests chat completions. Bound to one event loop; `close` it there.
 
     Args:
-        config: address, credentials and retries.
+        config: address, credentials and concurrency.
         sleep: waits some seconds; replaceable in tests.
     Raises:
         RefusedError: the API key is malformed.
@@ -71,6 +65,7 @@ class HostedClient:
         self.key = os.environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
         if not (self.key.isascii() and self.key.isprintable()):
             raise RefusedError(f"the key in {config.api_key_env} contains invalid characters: set it again")
+        self.adaptation = RequestAdaptation(config.extra_body)
         self._random = random.Random()  # only for backoff
         self._timeout = timeouts.HOSTED_REQUEST.seconds
         self._slots = asyncio.Semaphore(config.concurrency)
@@ -82,7 +77,7 @@ class HostedClient:
         await self._client.aclose()
 
     async def complete(self, body: Mapping[str, Any]) -> CompletionResult:
-        """Send a chat completion request, and retry it while that may help.
+        """Send a chat completion request, and retry it while that may help, without parameters that are rejected.
 
         Raises:
             RefusedError: the endpoint rejects the request permanently.
@@ -94,13 +89,17 @@ class HostedClient:
             try:
                 async with self._slots:
                     began = time.monotonic()
-                    status, headers, data = await self._post(body)
+                    sent = self.adaptation.adapted(body)
+                    status, headers, data = await self._post(sent)
                     seconds = time.monotonic() - began
                 if status == 200:
                     return CompletionResult(parser.parse_completion(data), failures, seconds)
                 if parser.is_context_exceeded(status, data):
                     return CompletionResult(CONTEXT_EXCEEDED, failures, seconds)
-                problem = f"status {status}: {parser.error_message(data, self.key) or 'no message'}"
+                message = parser.error_message(data, self.key)
+                if self.adaptation.learn(status, message, sent):
+                    continue
+                problem = f"status {status}: {message or 'no message'}"
                 self._raise_if_permanent(status, data, tools="tools" in body)
                 requested_wait = retry_after(headers)
             except NotACompletionError as error:
@@ -113,8 +112,8 @@ class HostedClient:
             await self._wait_before_retry(failures, requested_wait, problem)
 
     async def _wait_before_retry(self, failures: int, requested_wait: float | None, problem: str) -> None:
-        host, max_wait = self.config.host, self.config.max_backoff
-        if failures > self.config.retries:
+        host, max_wait = self.config.host, timeouts.HOSTED_WAIT.seconds
+        if failures > RETRIES:
             attempts = f"{failures} attempts" if failures > 1 else "one attempt"
             raise HostedError(
                 f"{host} sent no completion in {attempts}; the last one: {problem}. Completed responses are kept: "
@@ -122,7 +121,7 @@ class HostedClient:
             )
         if requested_wait is not None and requested_wait > max_wait:
             raise HostedError(
-                f"{host} requests a wait of {requested_wait:,.0f} s, and hosted.max_backoff is {max_wait:g} s; "
+                f"{host} requests a wait of {requested_wait:,.0f} s, which is above {timeouts.HOSTED_WAIT}; "
                 f"{problem}. Completed responses are kept: resume later, or lower hosted.concurrency"
             )
         await self.sleep(backoff(failures, requested_wait, max_wait, self._random))
@@ -166,10 +165,7 @@ class HostedClient:
             )
         if 300 <= status < 400:
             raise RefusedError(f"{host} redirects, which is not followed: set hosted.url to the final address")
-        hint = next(
-            (todo for word, todo in _HINTS if word in text),
-            "see hosted.unsupported_params, hosted.max_tokens_param and hosted.extra_body",
-        )
+        hint = "set hosted.prefill to off" if "continue_final_message" in text else "see hosted.extra_body"
         raise RefusedError(f"{host} rejects the request ({status}){detail}. To change the request, {hint}")
 
 

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,20 @@ class HostedSampler:
         chat: encodes dialogues as ids.
         folder: holds the response cache.
         stop: `generate` ends without waiting for open requests once it returns True.
+        warn: receives a sentence for each parameter that the endpoint does not take.
     Raises:
         RefusedError: the API key is malformed.
     """
 
     def __init__(
-        self, config: HostedConfig, chat: HostedChat, folder: Path, stop: Callable[[], bool] = lambda: False
+        self,
+        config: HostedConfig,
+        chat: HostedChat,
+        folder: Path,
+        stop: Callable[[], bool] = lambda: False,
+        warn: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self.config, self.chat, self.stop = config, chat, stop
+        self.config, self.chat, self.stop, self.warn = config, chat, stop, warn
         self.client = HostedClient(config)
         self.totals = UsageTotals(config)
         self.budget = BudgetLimiter(self.totals)
@@ -84,6 +91,12 @@ class HostedSampler:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.client.close()
+
+    def pass_on_notices(self) -> None:
+        """Warn of the changes of requests that the endpoint's answers called for."""
+        with suppress(queue.Empty):
+            while True:
+                self.warn(f"{self.config.host} rejected a request: {self.client.adaptation.notices.get_nowait()}.")
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Start a coroutine in the event loop."""
@@ -161,6 +174,7 @@ class HostedSession:
                 self.append(row, ids)
             while self._requests:
                 outcome = self._next()
+                self.sampler.pass_on_notices()
                 if outcome is None:
                     return
                 del self._requests[outcome.row]
@@ -202,32 +216,20 @@ def _outcome(row: int, future: Future[Completion]) -> _Outcome:
 
 
 def request_body(config: HostedConfig, dialogue: Dialogue, params: SamplingParams, seed: int) -> dict[str, Any]:
-    """The JSON body of a chat completion request."""
-    messages, unsupported = dialogue.messages, config.unsupported_params
+    """The JSON body of a chat completion request, before its adaptation to the endpoint."""
     body: dict[str, Any] = {
         "model": config.model,
-        "messages": _merge_system(messages) if "system" in unsupported else messages,
-        config.max_tokens_param: params.max_tokens,
+        "messages": dialogue.messages,
+        "max_tokens": params.max_tokens,
+        "temperature": params.temperature,
+        "seed": seed,
+        "logprobs": True,
     }
-    if "temperature" not in unsupported:
-        body["temperature"] = params.temperature
-    if "seed" not in unsupported:
-        body["seed"] = seed
-    if "logprobs" not in unsupported:
-        body["logprobs"] = True
     if dialogue.tools:
         body["tools"] = dialogue.tools
-    if config.prefill and messages[-1]["role"] == "assistant":
+    if config.prefill and dialogue.messages[-1]["role"] == "assistant":
         body |= {"add_generation_prompt": False, "continue_final_message": True}
     return body | config.extra_body
-
-
-def _merge_system(messages: list[Message]) -> list[Message]:
-    """Put the system message into the first user message."""
-    if len(messages) < 2 or messages[0]["role"] != "system":
-        return messages
-    first = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
-    return [first, *messages[2:]]
 
 
 def sampled_response(chat: HostedChat, completion: Completion, stop: StopText | None = None) -> SampledResponse:

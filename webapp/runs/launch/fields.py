@@ -61,7 +61,6 @@ LABELS = {
     "max_cost": "cost limit",
     "max_grad_norm": "gradient norm limit",
     "max_num_seqs": "maximum sequences",
-    "max_tokens_param": "max tokens parameter",
     "min_p": "min-p",
     "mini_batch_trajectories": "mini-batch, E",
     "mix": "further environments",
@@ -71,7 +70,6 @@ LABELS = {
     "top_k": "top-k",
     "top_p": "top-p",
     "turn_gamma": "γ from turn to turn",
-    "unsupported_params": "unsupported parameters",
     "updates_per_rollout": "updates per rollout",
     "value_coef": "weight of the critic's loss",
 }

@@ -10,6 +10,7 @@ import pytest
 from tests.trainer.hosted_server import Reply, Server, completion, in_turn, refusal
 from trainer import timeouts
 from trainer.config.hosted import HostedConfig
+from trainer.engines.hosted import hosted_client
 from trainer.engines.hosted.hosted_client import CompletionResult, HostedClient, HostedError, RefusedError
 
 GOOD = completion("Up")
@@ -70,7 +71,10 @@ def test_retry_after_is_honoured() -> None:
 def test_a_requested_wait_above_the_limit_ends_the_run() -> None:
     with (
         Server(in_turn(refusal(429, "daily limit", Retry_After="7200"))).running() as server,
-        pytest.raises(HostedError, match=r"requests a wait of 7,200 s, and hosted.max_backoff is 60 s.*daily limit"),
+        pytest.raises(
+            HostedError,
+            match=r"a wait of 7,200 s, which is above ECHOSCOPE_TIMEOUT_HOSTED_WAIT = 60 seconds; .*daily limit",
+        ),
     ):
         complete(server)
     assert len(server.bodies) == 1
@@ -79,10 +83,10 @@ def test_a_requested_wait_above_the_limit_ends_the_run() -> None:
 def test_retries_end_after_the_last_attempt() -> None:
     with (
         Server(in_turn(refusal(503, "overloaded"))).running() as server,
-        pytest.raises(HostedError, match=r"no completion in 3 attempts; the last one: status 503: overloaded"),
+        pytest.raises(HostedError, match=r"no completion in 7 attempts; the last one: status 503: overloaded"),
     ):
-        complete(server, retries=2)
-    assert len(server.bodies) == 3
+        complete(server)
+    assert len(server.bodies) == 7
 
 
 def test_a_slow_response_times_out_and_is_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,18 +96,20 @@ def test_a_slow_response_times_out_and_is_requested_again(monkeypatch: pytest.Mo
     with Server(in_turn(late, GOOD)).running() as server:
         (result,), _ = complete(server)
         assert (result.completion.text, result.retries) == ("Up", 1)
+    monkeypatch.setattr(hosted_client, "RETRIES", 0)
     with (
         Server(in_turn(late)).running() as server,
         pytest.raises(HostedError, match=r"no response within 0.2 s \(ECHOSCOPE_TIMEOUT_HOSTED_REQUEST\)"),
     ):
-        complete(server, retries=0)
+        complete(server)
 
 
-def test_a_missing_endpoint_is_reported() -> None:
+def test_a_missing_endpoint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted_client, "RETRIES", 0)
     with Server(in_turn(GOOD)).running() as server:
         url = server.url
     with pytest.raises(HostedError, match="no completion in one attempt; the last one: the connection failed"):
-        complete(url, retries=0)
+        complete(url)
 
 
 def test_a_response_without_a_completion_points_to_the_url() -> None:
@@ -111,23 +117,15 @@ def test_a_response_without_a_completion_points_to_the_url() -> None:
         Server(in_turn(Reply(200, b"<html>Hello</html>"))).running() as server,
         pytest.raises(HostedError, match=r"no JSON object; is hosted\.url the root"),
     ):
-        complete(server, retries=1)
+        complete(server)
 
 
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (
-            refusal(400, "Unsupported parameter: use 'max_completion_tokens'"),
-            "set hosted.max_tokens_param to max_",
-        ),
-        (refusal(400, "logprobs is not supported"), "add logprobs to hosted.unsupported_params"),
-        (refusal(422, "unknown field: seed"), "add seed to hosted.unsupported_params"),
-        (refusal(400, "temperature must be 1"), "add temperature to hosted.unsupported_params"),
-        (
-            refusal(400, "odd"),
-            r"rejects the request \(400\): odd. To change the request, see hosted.unsupported",
-        ),
+        (refusal(400, "odd"), r"rejects the request \(400\): odd. To change the request, see hosted.extra_body"),
+        (refusal(400, "seed"), r"rejects the request \(400\): seed"),  # which was not sent
+        (refusal(400, "unknown continue_final_message"), "To change the request, set hosted.prefill to off"),
         (refusal(401, "bad key"), "requires a key: bad key.*set ECHOSCOPE_TEST_KEY to a valid key"),
         (refusal(402, "top up"), "requires payment: top up"),
         (refusal(429, "quota", code="insufficient_quota"), "requires payment: quota"),

@@ -31,7 +31,7 @@ def settings(server: Server, **sections: Any) -> RunConfig:
         "environment": {"name": "ToolCalculator", "settings": {"max_calls": 4}},
         "evaluation": {"prompts": 1, "samples_per_prompt": 1, "suites": []},
         "rollout": {"tool_calls": "native", "max_turns": 4, "max_actions": 5},
-        "hosted": {"url": server.url, "model": "m", "max_backoff": 0.01},
+        "hosted": {"url": server.url, "model": "m"},
     }
     for name, value in sections.items():
         data[name] = data[name] | value
