@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal, Self
 
 from pydantic import field_validator, model_validator
@@ -10,7 +11,11 @@ from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, base_url, setting
 
 WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
-"""Environment variable with the folder for weights, used if the setting `weights_dir` is empty."""
+"""Environment variable with the folder through which learner and servers pass weights; else the run's folder."""
+MAX_ROWS = 256
+"""Sequences that a vLLM engine or server generates at once; the others queue."""
+CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
+"""vLLM's environment variable with the GiB of a KV cache on the CPU."""
 
 
 class EngineConfig(Section):
@@ -33,13 +38,6 @@ class EngineConfig(Section):
         gt=0,
         le=0.95,
     )
-    cpu_kv_cache_gib: float = setting(1.0, "KV cache of a vLLM engine on the CPU.", unit="GiB", gt=0, le=1024)
-    max_num_seqs: int = setting(
-        256,
-        "Maximum number of sequences that vLLM generates at once; the others queue.",
-        gt=0,
-        le=65_536,
-    )
     tensor_parallel: int = setting(
         1,
         "GPUs that each vLLM engine is split over (tensor parallelism), for more speed and a larger KV cache.",
@@ -52,14 +50,6 @@ class EngineConfig(Section):
         False,
         "Without compilation and CUDA graphs: vLLM starts sooner, and both vLLM and transformers are slower on a GPU. "
         "Always on for a CPU.",
-    )
-    sleep_between_rollouts: bool = setting(
-        True, "A vLLM engine releases the GPU's memory to the learner between rollouts."
-    )
-    weights_dir: Annotated[str, TextRole.OPERATOR] = setting(
-        "",
-        f"Folder visible to learner and servers, through which weights are passed; empty = the one that "
-        f"{WEIGHTS_VARIABLE} names, else in the run's folder. On a site, always empty.",
     )
 
     @field_validator("urls")
@@ -82,6 +72,14 @@ class EngineConfig(Section):
                 f'"--tensor-parallel-size {self.tensor_parallel}", and set it to 1'
             )
         return self
+
+    @property
+    def cpu_cache_bytes(self) -> int:
+        """KV cache of a vLLM engine on the CPU. Raises ValueError if vLLM's variable is no whole number."""
+        text = os.environ.get(CPU_CACHE_VARIABLE, "1")
+        if not text.isdecimal() or int(text) == 0:
+            raise ValueError(f"{CPU_CACHE_VARIABLE} must be a whole number of GiB above 0, not {text!r}")
+        return int(text) * 2**30
 
     @property
     def foreign(self) -> bool:

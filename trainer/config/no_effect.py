@@ -219,22 +219,19 @@ _RULES = (
         _text("the hosted model answers"),
     ),
     _Rule(
-        ("engine.urls", "engine.weights_dir"),
+        ("engine.urls",),
         _is_not("engine.name", "server"),
         _using("only the engine “server” uses it, not “{}”", "engine.name"),
     ),
     _Rule(
         (
             "engine.gpu_memory_utilization",
-            "engine.cpu_kv_cache_gib",
-            "engine.sleep_between_rollouts",
             "engine.tensor_parallel",
         ),
         _is_not("engine.name", "vllm"),
         _using("only the engine “vllm” uses it, not “{}”", "engine.name"),
     ),
     _Rule(("engine.enforce_eager",), _is("engine.name", "server"), _text("the servers have settings of their own")),
-    _Rule(("engine.max_num_seqs",), _is("engine.name", "transformers"), _text("only vLLM uses it")),
     _Rule(
         ("memory.max_concurrent_trajectories",),
         _is("engine.name", "vllm", "server"),

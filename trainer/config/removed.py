@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer import timeouts
+from trainer.config.engine import CPU_CACHE_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.run import RunConfig
 
 
@@ -32,6 +33,10 @@ REMOVED: Mapping[str, str] = {
     "environment.step_timeout": _limit(timeouts.ENVIRONMENT_STEP),
     "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
     "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
+    "engine.weights_dir": f"set the environment variable {WEIGHTS_VARIABLE}",
+    "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",
+    "engine.sleep_between_rollouts": "a vLLM engine always gives the GPU's memory to the learner between rollouts",
+    "engine.max_num_seqs": "vLLM generates up to 256 sequences at once",
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
     "hosted.max_backoff": _limit(timeouts.HOSTED_WAIT),
     "hosted.retries": "a request is repeated up to six times",

@@ -69,7 +69,6 @@ def _changes(config: RunConfig, shape: ModelShape, processes: int, *, gpu: bool)
     if config.policy.dtype == "float32":
         yield "policy.dtype", "bfloat16"
     if engine.name == "vllm":
-        yield "engine.sleep_between_rollouts", True
         yield "engine.gpu_memory_utilization", round(engine.gpu_memory_utilization / 2, 2)
     if config.kind != "evaluate":
         yield from _changes_of_updates(config, shape, processes, gpu=gpu)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
+from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RunConfig
 from trainer.memory import activations
 from trainer.memory.activations import ActivationBytes
@@ -442,7 +443,7 @@ def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | Non
         return []
     weights = width_of(config) * shape.parameters
     if not gpu:
-        return [MemoryItem("vLLM: weights, keys and values", weights + int(engine.cpu_kv_cache_gib * 2**30))]
-    rows = min(engine.max_num_seqs, played_at_once(config))
+        return [MemoryItem("vLLM: weights, keys and values", weights + engine.cpu_cache_bytes)]
+    rows = min(MAX_ROWS, played_at_once(config))
     size = int(engine.gpu_memory_utilization * total) if total else weights + rows * row_bytes(config, shape)
-    return [MemoryItem("vLLM: weights, keys and values", size, ("play",) if engine.sleep_between_rollouts else ALWAYS)]
+    return [MemoryItem("vLLM: weights, keys and values", size, ("play",))]

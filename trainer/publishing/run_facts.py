@@ -23,7 +23,7 @@ from trainer.publishing.live_groups import is_superseded
 
 _OWN_FIELDS = ("name", "tags", "trackers")
 """Settings that name a run, and change nothing in what it learns."""
-_UNPUBLISHED = ("engine.urls", "engine.weights_dir", "hosted.url", "hosted.api_key_env", "cluster.address", "tags")
+_UNPUBLISHED = ("engine.urls", "hosted.url", "hosted.api_key_env", "cluster.address", "tags")
 """Settings with addresses, folders or variables of the machine; cards and published settings omit them."""
 
 PRIVATE_ADDRESS = "ADDRESS"

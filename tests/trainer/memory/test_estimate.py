@@ -13,6 +13,7 @@ import envs
 from envs.registry import BUILT_IN
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, learner_for
+from trainer.config.engine import CPU_CACHE_VARIABLE
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, LoraConfig, PolicyConfig, RunConfig
 from trainer.engines.sampler import SamplingParams
@@ -402,13 +403,28 @@ def test_evaluations_need_no_optimiser_and_servers_no_local_sampler():
 
 def test_vllm_uses_its_share_and_frees_it_in_sleep_mode():
     shape, total = shapes.named_shape("Qwen2.5-0.5B"), 40 * estimate.GB
-    engine = {"name": "vllm", "gpu_memory_utilization": 0.5}
-    both = [RunConfig(engine=engine | {"sleep_between_rollouts": sleep}) for sleep in (True, False)]
-    asleep, awake = (estimate.estimate_memory(config, shape, gpu=True, total=total) for config in both)
-    share = next(one for one in asleep.parts if one.name.startswith("vLLM"))
+    config = RunConfig(engine={"name": "vllm", "gpu_memory_utilization": 0.5})
+    found = estimate.estimate_memory(config, shape, gpu=True, total=total)
+    share = next(one for one in found.parts if one.name.startswith("vLLM"))
     assert share.size == total // 2
-    assert awake.at("learn") - asleep.at("learn") == total // 2
-    assert awake.at("play") == asleep.at("play")
+    assert share.stages == ("play",)
+
+
+@pytest.mark.parametrize(("space", "gibibytes"), [(None, 1), ("6", 6)])
+def test_vllm_on_a_cpu_has_the_cache_that_its_variable_says(monkeypatch, space, gibibytes):
+    shape, config = shapes.named_shape("Qwen2.5-0.5B"), RunConfig(engine={"name": "vllm"})
+    monkeypatch.delenv(CPU_CACHE_VARIABLE, raising=False)
+    if space:
+        monkeypatch.setenv(CPU_CACHE_VARIABLE, space)
+    found = estimate.estimate_memory(config, shape, gpu=False)
+    cached = next(one for one in found.parts if one.name.startswith("vLLM")).size - 4 * shape.parameters
+    assert cached == gibibytes * 2**30
+
+
+def test_an_unusable_size_of_vllms_cache_is_refused(monkeypatch):
+    monkeypatch.setenv(CPU_CACHE_VARIABLE, "lots")
+    with pytest.raises(ValueError, match="VLLM_CPU_KVCACHE_SPACE must be a whole number of GiB above 0, not 'lots'"):
+        _ = RunConfig().engine.cpu_cache_bytes
 
 
 def test_only_sharded_parts_are_divided_among_processes():

@@ -99,7 +99,6 @@ def test_addresses_and_folders_of_the_machine_are_not_published(tmp_path: Path, 
         [
             f"policy.model={tmp_path}/secret-folder/base",
             "engine.urls=[http://gpu7.internal:8000]",
-            "engine.weights_dir=/mnt/secret-folder",
             "cluster.address=10.0.0.5:6379",
         ],
     )

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from trainer import timeouts
+from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
@@ -35,7 +36,7 @@ class ServerSampler:
         ]
         for server in self.servers:
             server.connect(policy.context, logprobs_mode(config.rollout))
-        self._weights = WeightPush(config.engine.weights_dir, folder, self.servers)
+        self._weights = WeightPush(folder, self.servers)
         self._stale = True
 
     def session(
@@ -96,7 +97,7 @@ class ServerSession:
         self.turn[row] += 1
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        rows = self.sampler.config.engine.max_num_seqs * len(self.sampler.servers)
+        rows = MAX_ROWS * len(self.sampler.servers)
         self.pool = ThreadPoolExecutor(max_workers=min(rows, max(len(self.seeds), 1)))
         try:
             for row, ids in prompts.items():

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.engines.vllm.weight_files import EXTENSION, write_weights
 from trainer.policy import lora_adapters
@@ -81,7 +82,7 @@ class VllmEngine:
             "skip_tokenizer_init": True,
             "generation_config": "vllm",
             "max_model_len": self.policy.context,
-            "max_num_seqs": engine.max_num_seqs,
+            "max_num_seqs": MAX_ROWS,
             "enable_prefix_caching": True,
             "logprobs_mode": logprobs_mode(self.config.rollout),
             "enforce_eager": engine.enforce_eager or not self.on_gpu,
@@ -91,10 +92,10 @@ class VllmEngine:
         if self.on_gpu:
             arguments |= {
                 "gpu_memory_utilization": engine.gpu_memory_utilization,
-                "enable_sleep_mode": engine.sleep_between_rollouts,
+                "enable_sleep_mode": True,
             }
         else:
-            arguments["kv_cache_memory_bytes"] = int(engine.cpu_kv_cache_gib * 2**30)
+            arguments["kv_cache_memory_bytes"] = engine.cpu_cache_bytes
             # vLLM 0.32 cannot prefill a seeded row in chunks on CPUs ("CPU Generator does not use offset").
             arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, self.policy.context)}
         if self.parts > 1:
@@ -158,7 +159,7 @@ class VllmEngine:
     @property
     def sleeps(self) -> bool:
         """Whether its memory can be released to the learner: only on a GPU."""
-        return self.on_gpu and self.config.engine.sleep_between_rollouts
+        return self.on_gpu
 
     def step(self) -> list[Any]:
         """Outputs of one step of all active requests. On a CPU nothing is compiled, which would take minutes."""

@@ -5,7 +5,6 @@ Continuous batching: each row is resubmitted as soon as its next prompt is ready
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -18,7 +17,6 @@ from trainer.policy.load import Policy
 from trainer.seeds import derive
 
 _REPORT_INTERVAL = 4  # tokens between two reports of a response: to the listener, and to see whether it has to stop
-_log = logging.getLogger(__name__)
 
 
 class VllmSampler:
@@ -34,8 +32,6 @@ class VllmSampler:
         self.serial = count()
         self.version = 0  # of the weights, where the sampler's owner counts them
         self._asleep, self._stale = False, True
-        if config.engine.sleep_between_rollouts and not self.engine.sleeps:
-            _log.info("engine.sleep_between_rollouts: on a CPU the engine keeps its memory between rollouts")
 
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None

@@ -21,14 +21,13 @@ class WeightPush:
     """Pushes each version of a policy's weights to all servers.
 
     Args:
-        weights_dir: the setting `engine.weights_dir`; empty: the environment variable, else the run's folder.
-        run_folder: of the run, if it has one.
+        run_folder: of the run, if it has one; weights lie there unless the environment names another folder.
         servers: connected ones.
     """
 
-    def __init__(self, weights_dir: str, run_folder: Path | None, servers: Sequence[VllmServer]) -> None:
-        parent = weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
-        parent = parent or (str(run_folder / "weights") if run_folder else tempfile.gettempdir())
+    def __init__(self, run_folder: Path | None, servers: Sequence[VllmServer]) -> None:
+        default = str(run_folder / "weights") if run_folder else tempfile.gettempdir()
+        parent = os.environ.get(WEIGHTS_VARIABLE) or default
         self.folder = Path(parent).resolve() / secrets.token_hex(4)
         self.servers = servers
         self.version = 0

@@ -51,7 +51,6 @@ ROLES = {
     "rollout.chat_template_kwargs": TextRole.PLAIN,
     "rollout.template_date": TextRole.PLAIN,
     "engine.urls": TextRole.URL,
-    "engine.weights_dir": TextRole.OPERATOR,
     "rewards.terms": TextRole.PLAIN,
     "cluster.address": TextRole.OPERATOR,
     "lora.targets": TextRole.PLAIN,
@@ -341,12 +340,6 @@ def test_engine_servers_are_those_that_the_operator_lists(settings: Settings) ->
 
 
 @pytest.mark.django_db
-def test_the_folder_of_weights_belongs_to_the_operator(settings: Settings) -> None:
-    settings.ECHOSCOPE_DATA_FOLDERS = settings.ECHOSCOPE_MODEL_FOLDERS = ["/shared"]
-    assert list(found(config(engine={"weights_dir": "/shared/weights"}))) == ["engine.weights_dir"]
-
-
-@pytest.mark.django_db
 def test_runs_of_a_site_start_no_further_processes_and_connect_to_no_cluster() -> None:
     for name, value in (("rollout_actors", 2), ("learners", 1), ("address", "10.0.0.5:6379")):
         assert list(found(config(cluster={name: value}))) == [f"cluster.{name}"]
@@ -448,7 +441,6 @@ def test_an_outsider_cannot_train_on_the_run_of_another_team_by_api(callers: Cal
         {"environment.name": "Boxoban", "environment.settings": {"path": str(finished.folder.parent)}},
         {"evaluation.suites": ["Boxoban:path=var"]},
         {"engine.urls": ["http://127.0.0.1:9199/latest"], "engine.name": "server"},
-        {"engine.weights_dir": "/shared"},
     ]
     for overrides in refused:
         answer = callers.outsider.post("/api/runs", {"preset": PRESET, "overrides": overrides})

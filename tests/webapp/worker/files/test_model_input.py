@@ -75,7 +75,6 @@ def test_a_worker_does_not_train_on_the_run_of_another_team(people: People, trai
         "may not read": config(folder),
         "environment.settings.path": config("pocket", environment={"name": "Boxoban", "settings": {"path": folder}}),
         "engine.urls": config("pocket", engine={"name": "server", "urls": ["http://127.0.0.1:9199"]}),
-        "engine.weights_dir": config("pocket", engine={"weights_dir": folder}),
     }
     for data in refused.values():
         run = stored(people, data)
