@@ -60,7 +60,7 @@ def config(actors: int, turns: int, staleness: int = 1, iterations: int = 100) -
                 "max_staleness": staleness,
             },
             "algorithm": {"tis_cap": 2},
-            "cluster": {"rollout_actors": actors, "rollout_cpus": 0.5},
+            "cluster": {"rollout_actors": actors, "rollout_resources": {"cpus": 0.5}},
         }
     )
 
@@ -78,7 +78,7 @@ def simulated_pool(settings: RunConfig) -> Iterator[SimulatedPool]:
     files, cluster = PolicyFiles.of(policy), settings.cluster
     with TemporaryDirectory() as folder:
         connection = ClusterConnection(cluster, lambda: False, print, files.size)
-        bundles = connection.placement.bundles(cluster.rollout_actors, cluster.rollout_cpus, 0.0, "cpu")
+        bundles = connection.placement.bundles(cluster.rollout_actors, cluster.rollout_reservation.cpus, 0.0, "cpu")
         connection.placement.reserve(bundles)
         written: dict[str, Any] = {"emit": Journal(Path(folder)).write, "notify": print}
         try:

@@ -81,7 +81,8 @@ class ClusterConnection:
     def _slots(self) -> int:
         """CPUs that all actors reserve."""
         cluster = self.config
-        return math.ceil(cluster.rollout_actors * cluster.rollout_cpus + cluster.learners * cluster.learner_cpus)
+        rollouts = cluster.rollout_actors * cluster.rollout_reservation.cpus
+        return math.ceil(rollouts + cluster.learners * cluster.learner_reservation.cpus)
 
     def _refusal(self, error: Exception) -> str:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -95,5 +95,5 @@ class EngineConfig(Section):
         if self.name == "vllm" and self.tensor_parallel > 1 and reserved != self.tensor_parallel:
             raise ValueError(
                 f"engine.tensor_parallel splits each engine over {self.tensor_parallel} GPUs: set "
-                f"cluster.rollout_gpus to {self.tensor_parallel}, so that every rollout actor has as many"
+                f"cluster.rollout_resources to gpus={self.tensor_parallel}, so that every rollout actor has as many"
             )

@@ -45,6 +45,10 @@ REMOVED: Mapping[str, str] = {
         "what an endpoint rejects is no longer sent to it",
     ),
     "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
+    "cluster.rollout_cpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
+    "cluster.rollout_gpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
+    "cluster.learner_cpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
+    "cluster.learner_gpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
     "cluster.start_timeout": _limit(timeouts.CLUSTER_START),
     "cluster.actor_timeout": _limit(timeouts.CLUSTER_ACTOR),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import field_validator, model_validator
 
@@ -12,6 +13,8 @@ from trainer.config.base import Section, setting
 
 RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
 """Environment variable with the address of a Ray cluster, used if the setting `address` is empty."""
+_MOST = {"cpus": 1024, "gpus": 64}
+"""Largest amounts of the resources of an actor."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,17 @@ class ActorRequest:
     count: int
     cpus: float
     gpus: float | None
+
+
+class Reservation(NamedTuple):
+    """CPUs and GPUs of an actor; GPUs None: one, where the cluster has any."""
+
+    cpus: float
+    gpus: float | None
+
+
+def _reservation(resources: Mapping[str, float]) -> Reservation:
+    return Reservation(resources.get("cpus", 1.0), resources.get("gpus"))
 
 
 class MemoryConfig(Section):
@@ -77,23 +91,14 @@ class ClusterConfig(Section):
         ge=0,
         le=1024,
     )
-    rollout_cpus: float = setting(1.0, "CPUs reserved for each rollout actor.", unit="CPUs", added=True, gt=0, le=1024)
-    rollout_gpus: float | None = setting(
-        None,
-        "GPUs reserved for each rollout actor; empty = one where the cluster has GPUs and policy.device is not cpu.",
-        unit="GPUs",
+    rollout_resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(
+        {},
+        "CPUs and GPUs reserved for each rollout actor, as in cpus=2, gpus=0.5. Left out: one CPU, and one GPU where "
+        "the cluster has GPUs and policy.device is not cpu.",
         added=True,
-        ge=0,
-        le=64,
     )
-    learner_cpus: float = setting(1.0, "CPUs reserved for each learner.", unit="CPUs", added=True, gt=0, le=1024)
-    learner_gpus: float | None = setting(
-        None,
-        "GPUs reserved for each learner; empty = one where the cluster has GPUs and policy.device is not cpu.",
-        unit="GPUs",
-        added=True,
-        ge=0,
-        le=64,
+    learner_resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(
+        {}, "CPUs and GPUs reserved for each learner, likewise.", added=True
     )
     shared_gpus: bool = setting(
         False,
@@ -106,6 +111,18 @@ class ClusterConfig(Section):
         "else one of its own on this machine for as long as the run. On a site, always empty.",
         added=True,
     )
+
+    @field_validator("rollout_resources", "learner_resources")
+    @classmethod
+    def check_resources(cls, value: dict[str, float]) -> dict[str, float]:
+        """CPUs above 0 and GPUs of at least 0, up to what a node can have."""
+        for name, amount in value.items():
+            if name not in _MOST:
+                raise ValueError(f"may name cpus and gpus, not {name!r}")
+            if not (0 < amount <= _MOST[name] or (amount == 0 and name == "gpus")):
+                least = "above" if name == "cpus" else "at least"
+                raise ValueError(f"{name} must be {least} 0 and at most {_MOST[name]}")
+        return value
 
     @field_validator("address")
     @classmethod
@@ -126,10 +143,10 @@ class ClusterConfig(Section):
                 "shared_gpus puts a learner and a rollout actor on each GPU: set rollout_actors and learners to the "
                 "number of GPUs, or shared_gpus to false"
             )
-        if (self.rollout_gpus, self.learner_gpus) != (None, None):
+        if "gpus" in self.rollout_resources | self.learner_resources:
             raise ValueError(
-                "shared_gpus gives each actor half a GPU: leave rollout_gpus and learner_gpus empty, or set "
-                "shared_gpus to false"
+                "shared_gpus gives each actor half a GPU: leave gpus out of rollout_resources and learner_resources, "
+                "or set shared_gpus to false"
             )
         return self
 
@@ -142,6 +159,16 @@ class ClusterConfig(Section):
         """
         actors = {"learners": count, "rollout_actors": count if plays else 0, "shared_gpus": plays}
         return self.model_validate(self.model_dump() | actors)
+
+    @property
+    def rollout_reservation(self) -> Reservation:
+        """What is reserved for a rollout actor."""
+        return _reservation(self.rollout_resources)
+
+    @property
+    def learner_reservation(self) -> Reservation:
+        """What is reserved for a learner."""
+        return _reservation(self.learner_resources)
 
     @property
     def uses_ray(self) -> bool:
@@ -169,10 +196,11 @@ class ClusterConfig(Section):
         """
         if self.pairs(kind):
             gpus = 0.0 if device == "cpu" else None
-            return (ActorRequest(self.learners, self.learner_cpus + self.rollout_cpus, gpus),)
+            cpus = self.learner_reservation.cpus + self.rollout_reservation.cpus
+            return (ActorRequest(self.learners, cpus, gpus),)
         kinds = (
-            (self.ranks(kind), self.learner_cpus, self.learner_gpus),
-            (self.rollout_actors, self.rollout_cpus, self.rollout_gpus),
+            (self.ranks(kind), *self.learner_reservation),
+            (self.rollout_actors, *self.rollout_reservation),
         )
         return tuple(
             ActorRequest(count, cpus, 0.0 if gpus is None and device == "cpu" else gpus)

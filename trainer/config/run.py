@@ -306,7 +306,7 @@ class RunConfig(Section):
                 "cluster.rollout_actors to 0, or choose the engine transformers or vllm for the actors"
             )
         if self.cluster.rollout_actors and self.policy.device != "cpu":
-            self.engine.check_gpus(self.cluster.rollout_gpus)
+            self.engine.check_gpus(self.cluster.rollout_reservation.gpus)
         if self.kind == "evaluate" and self.evaluation.prompts == 0:
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")
         if self.hosted.url and self.kind != "evaluate":

@@ -65,7 +65,7 @@ def test_servers_sample_for_several_learners_without_rollout_actors():
 
 
 def test_a_pair_is_requested_as_one_where_both_are_needed():
-    cluster = ClusterConfig(learners=2, rollout_actors=2, rollout_cpus=3, shared_gpus=True)
+    cluster = ClusterConfig(learners=2, rollout_actors=2, rollout_resources={"cpus": 3}, shared_gpus=True)
     assert cluster.actors("train", "auto") == (ActorRequest(2, 4.0, None),)
     assert cluster.actors("train", "cpu") == (ActorRequest(2, 4.0, 0.0),)
     assert cluster.actors("evaluate", "auto") == (ActorRequest(2, 3, None),), "no learner has the other half"
@@ -76,7 +76,7 @@ def test_a_pair_is_requested_as_one_where_both_are_needed():
     [
         ({"learners": 2, "rollout_actors": 3}, "set rollout_actors and learners to the number of GPUs"),
         ({}, "set rollout_actors and learners to the number of GPUs"),
-        ({"learners": 2, "rollout_actors": 2, "rollout_gpus": 1}, "leave rollout_gpus and learner_gpus empty"),
+        ({"learners": 2, "rollout_actors": 2, "rollout_resources": {"gpus": 1}}, "leave gpus out of rollout_resources"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_with_advice(settings, advice):

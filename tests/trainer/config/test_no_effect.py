@@ -113,9 +113,11 @@ def test_thoughts_of_later_turns_are_compared_at_intervals_unless_there_are_none
 
 def test_settings_of_actors_need_actors():
     usual = without_effect()
-    assert {"cluster.rollout_cpus", "cluster.learner_gpus", "cluster.address"} <= set(usual)
+    assert {"cluster.rollout_resources", "cluster.learner_resources", "cluster.address"} <= set(usual)
     assert not {"cluster.rollout_actors", "cluster.learners"} & set(usual)
     actors = without_effect(cluster={"rollout_actors": 2})
-    assert "cluster.learner_cpus" in actors
-    assert not {"cluster.rollout_cpus", "cluster.address"} & set(actors)
-    assert {"cluster.learners", "cluster.learner_gpus"} <= set(without_effect(kind="evaluate", cluster={"learners": 1}))
+    assert "cluster.learner_resources" in actors
+    assert not {"cluster.rollout_resources", "cluster.address"} & set(actors)
+    assert {"cluster.learners", "cluster.learner_resources"} <= set(
+        without_effect(kind="evaluate", cluster={"learners": 1})
+    )

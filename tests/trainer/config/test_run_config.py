@@ -200,8 +200,8 @@ def test_an_engine_split_over_gpus_needs_as_many_for_every_rollout_actor():
     engine = {"name": "vllm", "tensor_parallel": 2}
     split = {"engine": engine, "cluster": {"rollout_actors": 2}, "algorithm": {"tis_cap": 2}}
     ((_, sentence),) = problems(split)
-    assert "set cluster.rollout_gpus to 2" in sentence
-    RunConfig.model_validate(split | {"cluster": {"rollout_actors": 2, "rollout_gpus": 2}})
+    assert "set cluster.rollout_resources to gpus=2" in sentence
+    RunConfig.model_validate(split | {"cluster": {"rollout_actors": 2, "rollout_resources": {"gpus": 2}}})
     RunConfig.model_validate(split | {"policy": {"device": "cpu"}})
     servers = {"name": "server", "urls": "http://gpu1:8000", "tensor_parallel": 2}
     ((_, sentence),) = problems({"engine": servers, "algorithm": {"tis_cap": 2}})

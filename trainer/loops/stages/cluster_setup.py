@@ -105,8 +105,8 @@ def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str |
     session.on_close(connection.close)
     ranks, pairs = cluster.ranks(config.kind), cluster.pairs(config.kind)
     of_kind = partial(connection.placement.bundles, device=device, paired=pairs > 0)
-    learners = of_kind(ranks, cluster.learner_cpus, cluster.learner_gpus)
-    rollouts = of_kind(cluster.rollout_actors, cluster.rollout_cpus, cluster.rollout_gpus)
+    learners = of_kind(ranks, *cluster.learner_reservation)
+    rollouts = of_kind(cluster.rollout_actors, *cluster.rollout_reservation)
     connection.placement.reserve([*learners, *rollouts], pairs)
     if connection.address:
         places, count = connection.placement.actor_nodes(), len(learners)
