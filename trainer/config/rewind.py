@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from trainer.config.base import Section
 from trainer.seeds import Purpose, derive
 
-Config = TypeVar("Config", bound=BaseModel)
+Config = TypeVar("Config", bound=Section)
 FIELD = "echo_trap.rewind_changes"
 SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
 """Sections that a rewind may change: model, environments and evaluation stay the same, for comparability."""
@@ -56,15 +57,10 @@ def _changed(name: str, old: Any, text: str, times: int) -> Any:
     return max(1, round(product)) if isinstance(old, int) else product
 
 
-def changes_as_text(before: BaseModel, after: BaseModel) -> dict[str, str]:
+def changes_as_text(before: Section, after: Section) -> dict[str, str]:
     """Differences of two configurations as texts, by dotted name; without the seed."""
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    return {
-        f"{section}.{field}": _text(value)
-        for section in SECTIONS
-        for field, value in new[section].items()
-        if value != old[section][field]
-    }
+    differences = before.differences(after)
+    return {name: _text(value) for name, _, value in differences if name.partition(".")[0] in SECTIONS}
 
 
 def _text(value: object) -> str:
