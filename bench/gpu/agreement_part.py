@@ -33,13 +33,13 @@ def agreement(settings: Settings, recorder: Recorder) -> None:
     logprobs, step = _pocket("cpu", "float32", {}, dialogues)
     cases: dict[str, tuple[str, dict[str, object]]] = {
         "float32, prefixes shared": ("float32", {}),
-        "float32, padded rows": ("float32", {"prefix_sharing": False}),
-        "float32, FlexAttention": ("float32", {"packed_attention": "flex"}),
+        "float32, padded rows": ("float32", {"implementation": ["separate"]}),
+        "float32, FlexAttention": ("float32", {"implementation": ["flex"]}),
         "float32, gradient checkpointing": ("float32", {"gradient_checkpointing": True}),
         "bfloat16 with float32 masters": ("bfloat16", {}),
     }
     if settings.device == "cuda":
-        cases["float32, compiled layers"] = ("float32", {"compile_layers": True})
+        cases["float32, compiled layers"] = ("float32", {"implementation": ["compiled"]})
     for name, (dtype, optimizer) in cases.items():
         with recorder.attempt(name):
             other, moved = _pocket(settings.device, dtype, optimizer, dialogues)

@@ -29,14 +29,14 @@ def test_hidden_states_equal_those_of_the_cpu(on_cpu: Policy, on_gpu: Policy) ->
     "optimizer",
     [
         {},
-        {"prefix_sharing": False},
-        {"prefix_sharing": False, "packing": True},
-        {"packed_attention": "flex"},
+        {"implementation": ["separate"]},
+        {"implementation": ["separate", "packed"]},
+        {"implementation": ["flex"]},
         {"gradient_checkpointing": True},
-        {"compile_layers": True},
+        {"implementation": ["compiled"]},
         {"micro_batch_tokens": 2048},
     ],
-    ids=lambda changed: ", ".join(changed) or "default",
+    ids=lambda changed: ", ".join(map(str, changed.values())) or "default",
 )
 def test_scores_and_step_equal_those_of_the_cpu(optimizer: dict[str, object]) -> None:
     expected = step_of(pocket("cpu"), config(optimizer=SGD), recorded())
@@ -48,7 +48,7 @@ def test_scores_and_step_equal_those_of_the_cpu(optimizer: dict[str, object]) ->
 def test_the_critic_and_its_step_work_with_every_saving(on_gpu: Policy) -> None:
     run = config(
         algorithm={"estimator": "gae"},
-        optimizer=SGD | {"packed_attention": "flex", "gradient_checkpointing": True, "critic_lr": 0.1},
+        optimizer=SGD | {"implementation": ["flex"], "gradient_checkpointing": True, "critic_lr": 0.1},
     )
     learner = Learner(run, on_gpu)
     played = recorded()

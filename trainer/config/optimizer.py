@@ -10,7 +10,7 @@ from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, setting
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
-PackedAttention = Literal["sdpa", "flex"]
+Variant = Literal["separate", "packed", "flex", "compiled", "half_steps"]
 LrSchedule = Literal["constant", "linear", "cosine"]
 
 
@@ -57,41 +57,46 @@ class OptimizerConfig(Section):
         ge=64,
         le=10_000_000,
     )
-    packing: bool = setting(
-        False,
-        "Concatenate the rows of a micro-batch so that only attention pads them: the same result up to rounding, with "
-        "less work where lengths differ much.",
-    )
-    prefix_sharing: bool = setting(
-        True,
-        "Compute common prefixes of the rows of a micro-batch (a group's prompt, an environment's instruction) once: "
-        "the same result up to rounding, with less work and no padding. Architectures whose attention cannot be split "
-        "by row run without it.",
-    )
-    packed_attention: PackedAttention = setting(
-        "sdpa",
-        "Attention with packing or prefix_sharing: sdpa (PyTorch's kernel, a call for rows of similar length); flex (a "
-        "single FlexAttention kernel for all rows, compiled in the first update; for a GPU: on a CPU it scores all "
-        "pairs of a micro-batch's tokens, slowly).",
-        added=True,
-    )
-    compile_layers: bool = setting(
-        False,
-        "Compile norms and MLPs of the decoder layers for the update: fewer, larger kernels on a GPU; the first update "
-        "takes up to a minute longer.",
+    implementation: list[Variant] = setting(
+        [],
+        "Variants for tests and measurements; usually none. separate: prefixes that rows of a micro-batch share are "
+        "computed once for each row; packed: rows are concatenated even where they share none; flex: one "
+        "FlexAttention kernel for all packed rows; compiled: norms and MLPs are compiled in the first update (GPU); "
+        "half_steps: with policy.dtype bfloat16, steps are taken without a float32 copy of the weights and lost below "
+        "its resolution.",
         added=True,
     )
     critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
-    master_weights: bool = setting(
-        True,
-        "With policy.dtype bfloat16: accumulate gradients and take steps in a float32 copy of the weights. Without it, "
-        "steps below the resolution of bfloat16 are lost.",
-    )
     gradient_checkpointing: bool = setting(
         False,
         "Store only the input of each layer and recompute activations in the backward pass: much less memory, about a "
         "third more time, the same gradients.",
     )
+
+    @property
+    def prefix_sharing(self) -> bool:
+        """Whether prefixes that rows of a micro-batch share are computed once; the same result up to rounding."""
+        return "separate" not in self.implementation
+
+    @property
+    def packing(self) -> bool:
+        """Whether all rows of a micro-batch are concatenated, so that only attention pads them."""
+        return "packed" in self.implementation
+
+    @property
+    def flex_attention(self) -> bool:
+        """Whether packed rows attend in one FlexAttention kernel, not in a call of PyTorch's for each length."""
+        return "flex" in self.implementation
+
+    @property
+    def compile_layers(self) -> bool:
+        """Whether norms and MLPs of the decoder layers are compiled for the update."""
+        return "compiled" in self.implementation
+
+    @property
+    def master_weights(self) -> bool:
+        """Whether gradients are summed and steps are taken in float32 copies of half-precision weights."""
+        return "half_steps" not in self.implementation
 
 
 class LoraConfig(Section):

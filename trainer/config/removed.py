@@ -37,6 +37,16 @@ REMOVED: Mapping[str, str] = {
     "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",
     "engine.sleep_between_rollouts": "a vLLM engine always gives the GPU's memory to the learner between rollouts",
     "engine.max_num_seqs": "vLLM generates up to 256 sequences at once",
+    **dict.fromkeys(
+        (
+            "optimizer.packing",
+            "optimizer.prefix_sharing",
+            "optimizer.packed_attention",
+            "optimizer.compile_layers",
+            "optimizer.master_weights",
+        ),
+        "the trainer chooses; optimizer.implementation forces a variant",
+    ),
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
     "hosted.max_backoff": _limit(timeouts.HOSTED_WAIT),
     "hosted.retries": "a request is repeated up to six times",

@@ -63,7 +63,7 @@ class Learner:
         self.device = policy.model.device
         self.adapted = config.lora.rank > 0
         settings = config.optimizer
-        flex = settings.packed_attention == "flex"
+        flex = settings.flex_attention
         self.shares_prompts = attention.prepare_models(
             [member.model for member in (policy, reference) if member is not None],
             required=settings.packing,

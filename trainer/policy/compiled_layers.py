@@ -34,7 +34,7 @@ def compile_layers(module: nn.Module) -> int:
     parts = [part for layer in layers for name, part in layer.named_children() if name != _ATTENTION]
     if not parts:
         raise ModelError(
-            "optimizer.compile_layers: this architecture has no layers whose parts are known: switch it off"
+            "this architecture has no layers whose parts are known: take compiled out of optimizer.implementation"
         )
     for part in parts:
         part.forward = partial(_with_gradients, part.forward, torch.compile(part.forward, dynamic=True))

@@ -47,7 +47,7 @@ def settings(
                 "mini_batch_trajectories": rows,
                 "micro_batch_tokens": micro,
                 "gradient_checkpointing": checkpointing,
-                "prefix_sharing": shared,
+                "implementation": [] if shared else ["separate"],
             },
         }
     )

@@ -268,7 +268,7 @@ def test_a_learner_restored_from_state_continues_identically(pocket_folder, tmp_
 
 
 def test_large_cross_scores_are_computed_in_passes_of_limited_size(pocket_folder, monkeypatch):
-    learner = learner_for(pocket_folder, optimizer={"micro_batch_tokens": 64, "prefix_sharing": False})
+    learner = learner_for(pocket_folder, optimizer={"micro_batch_tokens": 64, "implementation": ["separate"]})
     prompts, thoughts = [[11 + n] * (20 + n) for n in range(5)], [[41, 42 + n] for n in range(5)]
     shapes, forward = [], type(learner.policy.model.base_model).forward
 

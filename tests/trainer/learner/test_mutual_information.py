@@ -25,7 +25,7 @@ def counted(learner, monkeypatch):
 
 @pytest.mark.parametrize("tokens", [64, 150, 400, 16_384])
 def test_scores_do_not_depend_on_shared_prompts_and_passes(pocket_folder, tokens):
-    apart = learner_for(pocket_folder, optimizer={"prefix_sharing": False})
+    apart = learner_for(pocket_folder, optimizer={"implementation": ["separate"]})
     shared = learner_for(pocket_folder, optimizer={"micro_batch_tokens": tokens})
     expected = apart.cross_scores(PROMPTS, THOUGHTS)
     assert torch.allclose(shared.cross_scores(PROMPTS, THOUGHTS), expected, rtol=0, atol=1e-4)

@@ -67,7 +67,7 @@ def small(learner):
 
 CASES = {
     "plain": {},
-    "packed": {"optimizer": {"packing": True}},
+    "packed": {"optimizer": {"implementation": ["packed"]}},
     "critic": {"algorithm": {"estimator": "gae"}},
     "turns": {"algorithm": {"estimator": "bi_level_gae"}},
     "adapters": {"algorithm": {"estimator": "gae"}, "lora": {"rank": 4, "alpha": 4}},
@@ -83,9 +83,9 @@ def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder
     folder, batch, found = {"pocket": pocket_folder, "llama": llama_folder}[model], mixed(), []
     for on in (False, True):
         sections = CASES[case]
-        optimizer = {"mini_batch_trajectories": 9, "prefix_sharing": on, "max_grad_norm": 1e6} | sections.get(
-            "optimizer", {}
-        )
+        optimizer = {"mini_batch_trajectories": 9, "max_grad_norm": 1e6} | sections.get("optimizer", {})
+        variants = [*optimizer.get("implementation", []), *([] if on else ["separate"])]
+        optimizer |= {"implementation": variants}
         learner = small(learner_for(folder, **sections | {"optimizer": optimizer}))
         before = learner.score(batch)
         values = learner.values(batch) if learner.critic is not None else torch.zeros(1)
@@ -114,7 +114,7 @@ def test_the_reference_and_gradient_diagnostics_share_prefixes_too(pocket_folder
             pocket_folder,
             reference=load(pocket_folder, PolicyConfig()),
             algorithm={"kl_coef": 0.1, "kl_placement": "loss"},
-            optimizer={"prefix_sharing": on, "mini_batch_trajectories": 9},
+            optimizer={"implementation": [] if on else ["separate"], "mini_batch_trajectories": 9},
             diagnostics={"gradient_terms_every": 1},
         )
         found.append(small(learner).update(mixed(), 1))
@@ -126,7 +126,7 @@ def test_half_precision_is_as_accurate_with_shared_prompts(pocket_folder, monkey
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        optimizer = {"prefix_sharing": on, "mini_batch_trajectories": 9}
+        optimizer = {"implementation": [] if on else ["separate"], "mini_batch_trajectories": 9}
         config = tiny.config(pocket_folder, policy={"dtype": "bfloat16"}, optimizer=optimizer)
         learner = Learner(config, load(pocket_folder, config.policy))
         found.append((learner.score(mixed()).logprobs, learner.update(mixed(), 1)["policy/grad_norm"]))
@@ -165,7 +165,7 @@ def test_imitation_shares_prompts_too(pocket_folder, monkeypatch):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        config = tiny.config(pocket_folder, optimizer={"prefix_sharing": on})
+        config = tiny.config(pocket_folder, optimizer={"implementation": [] if on else ["separate"]})
         imitator = Imitator(config, load(pocket_folder, config.policy))
         found.append(imitator.measure(mixed()) | imitator.imitate(mixed(), 0))
     assert found[1] == pytest.approx(found[0], rel=1e-5)

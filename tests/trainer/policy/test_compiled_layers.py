@@ -33,12 +33,16 @@ def compiled_calls(monkeypatch):
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_compiled_layers_give_the_same_step(pocket_folder, compiled_calls, recomputed):
     steps, before = [], None
-    for compiled in (False, True):
+    for variants in ([], ["compiled"]):
         learner = learner_for(
             pocket_folder,
             algorithm={"estimator": "gae"},
             optimizer=SGD
-            | {"compile_layers": compiled, "gradient_checkpointing": recomputed, "mini_batch_trajectories": 6},
+            | {
+                "implementation": variants,
+                "gradient_checkpointing": recomputed,
+                "mini_batch_trajectories": 6,
+            },
         )
         batch = batch_of(learner, [1, 0, 0.5, 0, 2, 1])
         assert not compiled_calls, "scoring is not compiled"
@@ -50,5 +54,5 @@ def test_compiled_layers_give_the_same_step(pocket_folder, compiled_calls, recom
 
 
 def test_a_model_without_known_layers_is_refused():
-    with pytest.raises(ModelError, match=r"optimizer\.compile_layers"):
+    with pytest.raises(ModelError, match=r"take compiled out of optimizer\.implementation"):
         compiled_layers.compile_layers(torch.nn.Linear(2, 2))

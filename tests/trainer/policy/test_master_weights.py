@@ -60,7 +60,7 @@ def test_float32_parameters_need_no_copy():
 def test_a_small_learning_rate_needs_master_weights_in_bfloat16(pocket_folder):
     moved = {}
     for master_weights in (True, False):
-        learner = half(pocket_folder, policy_lr=2e-6, master_weights=master_weights)
+        learner = half(pocket_folder, policy_lr=2e-6, implementation=[] if master_weights else ["half_steps"])
         before = [p.detach().clone() for p in learner.policy.model.parameters()]
         batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
         for iteration in range(20):

@@ -86,7 +86,7 @@ def _check_flex(model: PreTrainedModel) -> None:
         agrees, reason = False, f"fails ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
     if not agrees:
         raise ModelError(
-            f"optimizer.packed_attention: FlexAttention {reason} with this model on {model.device}: choose sdpa"
+            f"FlexAttention {reason} with this model on {model.device}: take flex out of optimizer.implementation"
         )
 
 
@@ -98,8 +98,8 @@ def prepare(model: PreTrainedModel) -> None:
     """
     if not prepared(model):
         raise ModelError(
-            "optimizer.packing: this architecture's attention cannot be computed row by row (it has a sliding "
-            "window, or is not replaceable): switch it off"
+            "this architecture's attention cannot be computed row by row (it has a sliding window, or is not "
+            "replaceable): take packed out of optimizer.implementation"
         )
 
 

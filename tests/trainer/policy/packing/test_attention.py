@@ -10,7 +10,8 @@ from trainer.policy.packing import attention, segment_attention
 
 
 def learner_with(folder, on, **optimizer):
-    optimizer = {"mini_batch_trajectories": 6, "packing": on, "prefix_sharing": False, "name": "sgd"} | optimizer
+    variants = ["separate", *(["packed"] if on else [])]
+    optimizer = {"mini_batch_trajectories": 6, "implementation": variants, "name": "sgd"} | optimizer
     return learner_for(
         folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 0.1, "critic_lr": 0.1} | optimizer
     )
@@ -50,7 +51,7 @@ def test_no_layer_but_attention_sees_padding(pocket_folder):
 def test_an_architecture_that_cannot_be_packed_is_refused_with_advice(policy):
     policy.model.config.sliding_window = 4
     policy.model.config.use_sliding_window = True
-    with pytest.raises(ModelError, match=r"optimizer\.packing: .* switch it off"):
+    with pytest.raises(ModelError, match=r"row by row .* take packed out of optimizer\.implementation"):
         attention.prepare(policy.model)
     assert not attention.prepared(policy.model)
     assert policy.model.config._attn_implementation == "sdpa"

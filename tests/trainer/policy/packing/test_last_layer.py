@@ -57,7 +57,7 @@ def test_gradients_are_those_of_the_whole_layer(model):
 
 
 def test_prompts_and_observations_do_not_pass_the_last_layer(pocket_folder):
-    learner = learner_for(pocket_folder, optimizer={"packing": True})
+    learner = learner_for(pocket_folder, optimizer={"implementation": ["packed"]})
     batch = learner_batch(learner, [1, 0, 0, 0, 1, 0])
     seen = {0: 0, -1: 0}
     for number in seen:
