@@ -135,7 +135,7 @@ def missing_reason(trajectory: Trajectory) -> str:
     if keep == "none":
         return f"This run stores no tokens: {SETTING} is none. Launch it with {SETTING} = all to see them."
     if trajectory.run.config.get("hosted", {}).get("url") and trajectory.finished_seq is not None:
-        return "The endpoint of this hosted model does not support log-probabilities of its tokens."
+        return "The endpoint of this hosted model returned no log-probabilities of its tokens."
     if trajectory.finished_seq is None:
         return "The tokens are stored when the trajectory has ended and, in training, its iteration's update is done."
     if keep == "kept" and trajectory.split == "train" and trajectory.group.kept is False:
