@@ -27,10 +27,10 @@ class Server:
         self.loaded.append((load_file(f"{folder}/model.safetensors")["layer"].item(), version))
 
 
-def pushed(folder: Path, weights_dir: str = "", count: int = 2) -> tuple[WeightPush, Any]:
+def pushed(folder: Path, count: int = 2) -> tuple[WeightPush, Any]:
     together = threading.Barrier(count)
     servers: Any = [Server(together) for _ in range(count)]
-    return WeightPush(weights_dir, folder, servers), servers
+    return WeightPush(folder, servers), servers
 
 
 def test_every_server_loads_each_version_and_files_of_earlier_ones_are_deleted(tmp_path: Path) -> None:
@@ -57,11 +57,8 @@ def test_a_refusal_of_one_server_is_raised(tmp_path: Path, monkeypatch: pytest.M
         push.push({"layer": torch.zeros(1)})
 
 
-def test_the_folder_is_that_of_the_setting_the_variable_or_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_that_of_the_variable_or_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(WEIGHTS_VARIABLE, raising=False)
     assert pushed(tmp_path)[0].folder.parent == tmp_path / "weights"
     monkeypatch.setenv(WEIGHTS_VARIABLE, str(tmp_path / "variable"))
     assert pushed(tmp_path)[0].folder.parent == tmp_path / "variable"
-    assert pushed(tmp_path, str(tmp_path / "setting"))[0].folder.parent == tmp_path / "setting"
