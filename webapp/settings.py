@@ -230,6 +230,7 @@ CELERY_TASK_DEFAULT_QUEUE = "training"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False  # the message only wakes a worker; the lease in PostgreSQL is the lock
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
+CELERY_WORKER_LOST_WAIT = 1.0  # results are ignored: the slot of a killed process is free without a wait for one
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False

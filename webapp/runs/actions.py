@@ -316,17 +316,25 @@ def do_reap(now: datetime) -> int:
     """
     count = 0
     for run_id in Run.objects.lost(now).values_list("pk", flat=True):
-        with transaction.atomic():
-            # a row that its supervisor locks is left for the next round: the database ends idle transactions
-            run = Run.objects.lost(now).filter(pk=run_id).select_for_update(skip_locked=True).first()
-            if run is None:
-                continue
-            request = Run.Request(run.requested)
-            state = IDLE_STATES[request][0] if request in IDLE_STATES else Run.State.QUEUED
-            if _release(Run.objects.lost(now).filter(lease=run.lease), run, state, now):
-                logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
-                count += 1
+        count += do_take_back(Run.objects.lost(now).filter(pk=run_id), now)
     return count + _wake_next(now, now - WAKE_INTERVAL)
+
+
+@transaction.atomic
+def do_take_back(held: RunQuerySet, now: datetime) -> bool:
+    """End the lease of the only run of `held`, whose supervisor is lost, and do what was requested. False without one.
+
+    A row that its supervisor locks is left for the next round: the database ends idle transactions.
+    """
+    run = held.select_for_update(skip_locked=True).first()
+    if run is None:
+        return False
+    request = Run.Request(run.requested)
+    state = IDLE_STATES[request][0] if request in IDLE_STATES else Run.State.QUEUED
+    if not _release(held.filter(lease=run.lease), run, state, now):
+        return False
+    logger.warning("Run %s lost its worker and is %s now.", run.slug, state.label.lower())
+    return True
 
 
 def do_record_heartbeat(name: str, now: datetime, **description: object) -> Worker:

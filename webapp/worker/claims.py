@@ -6,6 +6,7 @@ The Celery message only wakes the worker; it does not choose the run.
 from __future__ import annotations
 
 import logging
+import os
 from datetime import datetime, timedelta
 
 from django.db import connection, transaction
@@ -62,7 +63,7 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
 def do_claim_run(
     run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = (), *, cluster_gpus: float = 0.0
 ) -> Run | None:
-    """Take the lease of that run if it is free. Of two concurrent callers the second gets None.
+    """Take the lease of that run for this process if it is free. Of two concurrent callers the second gets None.
 
     Args:
         reserved: GPUs of the worker's machine that it gets.
@@ -76,6 +77,7 @@ def do_claim_run(
             worker=worker,
             lease=ids.token(),
             lease_expires_at=now + actions.LEASE,
+            supervisor=os.getpid(),
             reserved=list(reserved),
             progressed_at=now,
             promised=None,

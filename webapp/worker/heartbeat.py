@@ -26,6 +26,7 @@ from webapp.worker.downloads.download_thread import ModelDownloads
 from webapp.worker.files import data_folder
 from webapp.worker.hardware import describe_device, describe_gpus, describe_memory
 from webapp.worker.sandbox import trainer_sandbox
+from webapp.worker.supervisor_deaths import SupervisorDeaths
 from webapp.worker.usage import UsageHistory
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Heartbeat:
         self._usage = UsageHistory()
         self.description["usage"] = self._usage.sample(self.description["memory"])
         self._downloads = ModelDownloads(name, self.description["model_store"])
+        self._deaths = SupervisorDeaths(name)
         self._wake = threading.Event()
         self._reap_wake = threading.Event()
         self._end = False
@@ -163,6 +165,7 @@ class Heartbeat:
         """Apart from the heartbeat, so that a run that cannot be reaped makes no worker look lost."""
         while not self.description["stopping"]:
             try:
+                self._deaths.do_take_back_runs()
                 if time.monotonic() >= self._trusted_since:
                     actions.do_reap(database_now())
             except DATABASE_UNAVAILABLE as error:

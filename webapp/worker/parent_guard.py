@@ -21,6 +21,8 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 INTERRUPTED = 75  # equals the one in trainer.journal.protocol, which a script of the standard library cannot import
 KILL_TIMEOUT = 10.0
+ORPHAN_TIMEOUT = 15.0
+"""Seconds for a trainer to end after its supervisor, whose death sends it SIGTERM."""
 OOM_SCORE = "500"
 """Of 1000: where memory runs out, Linux ends a trainer, which resumes, before the database or the web server."""
 TAG = "ECHOSCOPE_TRAINER"

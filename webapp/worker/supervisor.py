@@ -52,7 +52,7 @@ class Intervals:
     control: float = 0.5
     renew: float = 5.0
     stop_timeout: float = field(default_factory=env.stop_seconds)
-    orphan_timeout: float = 15.0
+    orphan_timeout: float = parent_guard.ORPHAN_TIMEOUT
     retry: float = 1.0
     limits: float = 10.0  # between two comparisons with the limits of a run
     copy_timeout: float = 600.0

@@ -206,6 +206,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("lease_expires_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "supervisor",
+                    models.PositiveIntegerField(
+                        default=0, help_text="Process id of the supervisor on its worker's host."
+                    ),
+                ),
                 ("reserved", models.JSONField(default=list, help_text="Indices of the GPUs reserved on its worker.")),
                 (
                     "crashes",

@@ -171,6 +171,7 @@ class Run(models.Model):
     claimed_by = models.JSONField(default=list, blank=True, help_text="Names of the workers that have claimed it.")
     lease = models.CharField(max_length=24, blank=True, help_text="Secret of the supervisor that holds the run.")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
+    supervisor = models.PositiveIntegerField(default=0, help_text="Process id of the supervisor on its worker's host.")
     reserved = models.JSONField(default=list, help_text="Indices of the GPUs reserved on its worker.")
     promised = models.ForeignKey(
         Worker,
