@@ -108,6 +108,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "webapp.teams.user_sessions.record_session_use",
     "webapp.teams.audit.audited_requests",
+    "webapp.core.middleware.bidi.visible_controls",
 ]
 ROOT_URLCONF = "webapp.urls"
 ASGI_APPLICATION = "webapp.asgi.application"

@@ -4,7 +4,7 @@
  * the policy saw: nothing on it can be clicked.
  */
 
-import { html } from "../ui/dom.js";
+import { html, setText } from "../ui/dom.js";
 
 /** @typedef {import("../types.js").PageBoard} PageBoard */
 /** @typedef {import("../types.js").PageItem} PageItem */
@@ -80,7 +80,8 @@ export function actionNodes(host, action) {
  */
 export function fillSearch(node, action) {
   const target = sameAction(action);
-  if (target.startsWith("search[")) node?.querySelector(".page-words")?.replaceChildren(target.slice(7, -1));
+  const words = node?.querySelector(".page-words");
+  if (words && target.startsWith("search[")) setText(words, target.slice(7, -1));
 }
 
 /**

@@ -1,7 +1,7 @@
 // @ts-check
 /** Log tab: appends new lines and output while the run works; follows the end unless scrolled up. */
 
-import { html, need } from "../ui/dom.js";
+import { html, need, visibleText } from "../ui/dom.js";
 import { fetchJson } from "../ui/fetch_json.js";
 
 /** @typedef {{seq: number, level: string, message: string, time: string}} Line */
@@ -67,7 +67,7 @@ function show({ lines, output: added }) {
   }
   if (added.text) {
     following(output, () => {
-      const text = (added.skipped || added.offset < offset ? "" : output.textContent) + added.text;
+      const text = (added.skipped || added.offset < offset ? "" : output.textContent) + visibleText(added.text);
       output.textContent = text.slice(-MAX_OUTPUT);
     });
     need(root, "[data-no-output]").hidden = true;

@@ -29,8 +29,20 @@ export function html(name, attributes = {}, children = []) {
     if (value === false || value === null || value === undefined) continue;
     node.setAttribute(key, value === true ? "" : String(value));
   }
-  node.append(...children);
+  node.append(...children.map((child) => (typeof child === "string" ? visibleText(child) : child)));
   return node;
+}
+
+/**
+ * A text whose bidirectional controls, such as U+202E, are shown as their numbers: they would reorder the words around
+ * them. As webapp/core/middleware/bidi.py does in the markup of the server.
+ * @param {string} text
+ */
+export function visibleText(text) {
+  return text.replace(
+    /[\u202a-\u202e\u2066-\u2069]/g,
+    (control) => `[U+${control.charCodeAt(0).toString(16).toUpperCase()}]`,
+  );
 }
 
 /**
@@ -51,5 +63,6 @@ export function need(root, selector) {
  * @param {string} text
  */
 export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const shown = visibleText(text);
+  if (node.textContent !== shown) node.textContent = shown;
 }

@@ -2,7 +2,7 @@
 /** A chart as SVG: the same lines, axes and marks as on the canvas, with title and legend. */
 
 import { css } from "../../board/colours.js";
-import { svg } from "../../ui/dom.js";
+import { setText, svg } from "../../ui/dom.js";
 import { scaleOf } from "../chart.js";
 import { smooth } from "../series.js";
 
@@ -172,7 +172,7 @@ function drawn(line, smoothing, box, x, y) {
 /** @param {string} text @param {number} x @param {number} y @param {Record<string, string|number>} attributes */
 function words(text, x, y, attributes) {
   const node = svg("text", { x, y, ...attributes });
-  node.textContent = text;
+  setText(node, text);
   return node;
 }
 
