@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from envs.base import TextEnv
+from envs.pool import EnvironmentPool
 from envs.tools import mcp_example_server
 from envs.tools.mcp_client import McpConnection, McpError
 from envs.tools.mcp_stdio import StdioTransport
 from envs.tools.tool import Toolbox, ToolError
+from tests.patience import SECONDS
 
 SERVER = Path(__file__).parent / "stdio_server.py"
 
@@ -111,3 +114,19 @@ def test_the_example_server_speaks_the_protocol():
         connection.request("prompts/list", {})
     assert connection.request("ping", {}) == {}
     connection.close()
+
+
+def test_a_server_may_start_for_longer_than_a_step_takes(tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "How much is 2 + 3?", "answer": "5"}\n')
+    slow = f'sh -c "sleep 3; exec {sys.executable} -S {SERVER}"'
+    pool = EnvironmentPool(
+        "ToolMCP", {"command": slow, "questions": str(questions)}, step_timeout=2.5, start_timeout=SECONDS
+    )
+    try:
+        for env in pool.start([(1, 1), (2, 2)]):
+            assert isinstance(env, TextEnv), env
+            env.step("add(2, 3)")
+            assert "5" in env.render()
+    finally:
+        pool.close()
