@@ -25,6 +25,7 @@ from envs.base import (
 )
 from envs.claims.bandit_claims import read_bandit_claims
 from envs.spaces import ActionNames, text_space
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream, dynamics_of
 from envs.text_roles import TextRole
 
@@ -88,7 +89,7 @@ class Bandit(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options)
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         arms = [self.settings.low_name, self.settings.high_name]

@@ -32,6 +32,7 @@ from envs.claims.countdown_claims import read_countdown_claims
 from envs.spaces import AnyText, text_space
 from envs.support.arithmetic import ExpressionError, Operators, evaluate, find_expression, signs_reach
 from envs.support.json_records import RecordsError, read_records, stamp
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 
@@ -206,7 +207,7 @@ class Countdown(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("nums", "target"))
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "nums" in options:

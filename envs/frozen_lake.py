@@ -18,6 +18,7 @@ from pydantic import Field
 from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, Hint, PageBoard, TextBoard, TextEnv
 from envs.claims.grid_claims import read_grid_claims
 from envs.spaces import ActionNames, text_space
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream, dynamics_of
 
 ACTIONS = ("Left", "Down", "Right", "Up")
@@ -205,7 +206,7 @@ class FrozenLake(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("map",))
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "map" in options:

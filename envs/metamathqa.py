@@ -19,6 +19,7 @@ from pydantic import Field
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
 from envs.support.json_records import RecordsError, read_records, stamp
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 from envs.support.word_problems import Question, make_question
 from envs.text_roles import TextRole
@@ -130,7 +131,7 @@ class MetaMathQA(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("question", "answer"))
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "question" in options:

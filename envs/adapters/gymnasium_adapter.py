@@ -21,6 +21,7 @@ from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, GridBoard, TextBoard
 from envs.spaces import ActionNames
+from envs.support.reset_options import read_options
 from envs.support.rng import Stream
 from envs.text_roles import TextRole
 
@@ -209,7 +210,7 @@ class Gymnasium(ObservedEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         chosen = int(self.np_random.integers(2**62)) if seed is None else seed
-        dynamics = (options or {}).get("dynamics_seed")
+        dynamics = read_options(options).get("dynamics_seed")
         self._observation, _ = self._env.reset(seed=chosen)
         sequence = np.random.SeedSequence([chosen if dynamics is None else int(dynamics), Stream.DYNAMICS])
         self._env.unwrapped.np_random = np.random.Generator(np.random.PCG64(sequence))

@@ -25,6 +25,7 @@ from envs.adapters.openenv_client import (
 from envs.adapters.packages import no_default_variant
 from envs.adapters.variant_arguments import Arguments
 from envs.base import EnvSettings, EnvSpec
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 
@@ -127,6 +128,7 @@ class OpenEnv(ObservedEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
+        read_options(options)
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         self.close()

@@ -17,6 +17,7 @@ from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
 from envs.support.global_random import OwnRandomness
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 
@@ -131,6 +132,7 @@ class ReasoningGym(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
+        read_options(options)
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         self._randomness = OwnRandomness(seed, Stream.START)

@@ -17,6 +17,7 @@ from envs.adapters.packages import no_such_variant
 from envs.adapters.variant_arguments import Arguments, from_key, key_of
 from envs.base import EnvSettings, EnvSpec, GridBoard, TextBoard
 from envs.support.global_random import OwnRandomness
+from envs.support.reset_options import read_options
 from envs.support.rng import Stream
 from envs.text_roles import TextRole
 
@@ -155,7 +156,7 @@ class TextArena(ObservedEnv):
         super().reset(seed=seed)
         if seed is None:
             seed = int(self.np_random.integers(2**62))
-        dynamics = (options or {}).get("dynamics_seed")
+        dynamics = read_options(options).get("dynamics_seed")
         with OwnRandomness(seed, Stream.START).installed():
             _reset(self._game, seed)
             messages = _messages(self._game)

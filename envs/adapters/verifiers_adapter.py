@@ -15,6 +15,7 @@ from envs.adapters.verifiers_loading import installed, load, questions, seats_of
 from envs.adapters.verifiers_tools import EpisodeError, toolsets_of
 from envs.base import CallRecord, EnvSettings, EnvSpec, TextBoard, ToolStepInfo
 from envs.support.global_random import OwnRandomness
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 from envs.text_roles import TextRole
 from envs.tools.tool import MAX_RESULT, Toolbox
@@ -116,7 +117,7 @@ class Verifiers(ObservedEnv):
         super().reset(seed=seed)
         if seed is None:
             seed = int(self.np_random.integers(2**62))
-        dynamics = (options or {}).get("dynamics_seed")
+        dynamics = read_options(options).get("dynamics_seed")
         tasks = self._questions()
         task = tasks[SeededRng(seed, Stream.START).below(len(tasks))]
         self.close()

@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, TextEnv, Tone
 from envs.puzzles.sliding_tiles import ACTIONS, Tiles, advice, empty_cells, moves, slide, with_tile
 from envs.spaces import ActionNames, text_space
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream, dynamics_of
 
 MAX_SIZE = 6
@@ -106,7 +107,7 @@ class Game2048(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("board",))
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "board" in options:

@@ -17,6 +17,7 @@ from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, T
 from envs.puzzles.cube_search import solver_of
 from envs.puzzles.cube_turns import cube_of, inverse
 from envs.spaces import ActionNames, text_space
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 
 STEP_COST = -0.01
@@ -82,7 +83,7 @@ class RubiksCube(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("turns",))
         if "turns" in options:
             turns = self._read(options["turns"])
         else:

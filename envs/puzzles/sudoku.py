@@ -29,6 +29,7 @@ from envs.puzzles.sudoku_grids import (
     parse_grid,
 )
 from envs.spaces import AnyText, text_space
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 
 ACTIONS_PER_TURN = 5
@@ -107,7 +108,7 @@ class Sudoku(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("grid",))
         if "grid" in options:
             self._given, self._solution = parse_grid(self.shape, options["grid"])
         else:

@@ -16,6 +16,7 @@ from envs.sokoban import levels, moves, rooms, solver
 from envs.sokoban.exact import Advisor
 from envs.sokoban.moves import ACTIONS, State
 from envs.spaces import ActionNames, text_space
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 
 STEP_COST = -0.1
@@ -108,7 +109,7 @@ class Sokoban(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("room",), ("boxes_on_target",))
         if "room" in options:
             level = levels.parse(options["room"])
         else:

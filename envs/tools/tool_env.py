@@ -17,6 +17,7 @@ from pydantic import Field
 from envs.base import CallRecord, EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv, ToolSpec, ToolStepInfo
 from envs.spaces import AnyText
 from envs.support.json_records import RecordsError, read_records, stamp
+from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
 from envs.tools.calls import ToolCall, compact_text
 from envs.tools.tool import MAX_RESULT, Tool, Toolbox
@@ -141,7 +142,7 @@ class ToolEnv(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("question", "answer"))
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "question" in options:

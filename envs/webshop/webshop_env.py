@@ -27,6 +27,7 @@ from envs.base import (
 )
 from envs.claims.webshop_claims import read_webshop_claims
 from envs.spaces import AnyText
+from envs.support.reset_options import read_options
 from envs.text_roles import TextRole
 from envs.webshop import catalogue_files, generated, pages, reward
 from envs.webshop.catalogue import Catalogue, Goal, Split
@@ -120,7 +121,7 @@ class WebShop(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = options or {}
+        options = read_options(options, ("goal",))
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         self.prepare()
