@@ -97,7 +97,7 @@ MIDDLEWARE = [
     "webapp.core.middleware.csp.content_security_policy",
     "webapp.api.caching.private_responses",
     "webapp.api.rate_limit.rate_limit_headers",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webapp.core.middleware.static_files.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
