@@ -11,8 +11,12 @@ from webapp.runs import curves, echo_trap
 from webapp.runs.models import Checkpoint, Run
 
 
-def curves_page(request: HttpRequest, run: Run) -> HttpResponse:
-    """The Curves tab of a run that the requester may see."""
+def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
+    """The Curves tab of a run that the requester may see.
+
+    Args:
+        context: what the live page of a run without attempts adds: a sentence about it, and its result.
+    """
     summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
     everything = curves.sections(summaries, summaries)
     overview, sections = curves.split_overview(everything, run.environment)
@@ -32,6 +36,7 @@ def curves_page(request: HttpRequest, run: Run) -> HttpResponse:
         band_words=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
         marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints},
+        **context,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from webapp.core.formatting import plural
 from webapp.runs.models import Run
 
 PITCH, COLUMNS, GROUP_GAP, EDGE = 30, 8, 6, 3
@@ -56,10 +57,20 @@ def has_attempts(run: Run) -> bool:
     return run.recorded is None or run.groups.exists()
 
 
-def has_other_metrics_only(run: Run) -> bool:
-    """Whether it has metrics, and none of success and reward, which the live page and its result are about."""
+def recorded_text(run: Run) -> str:
+    """Return what a run without attempts has recorded, as a sentence; empty if it has recorded nothing yet."""
+    has_metrics, evaluations = run.metrics.exists(), run.evaluations.count()
+    recorded = ["metrics"] * has_metrics + [plural(evaluations, "evaluation")] * bool(evaluations)
+    if not recorded:
+        return ""
+    curves = ", so this page shows its curves" if has_metrics else ""
+    return f"This run has recorded {' and '.join(recorded)}, but no attempts that could be watched{curves}."
+
+
+def is_judged(run: Run) -> bool:
+    """Whether success or reward was recorded, which a result is about."""
     judged = run.metrics.filter(name__in=(*CHARTS["success"], *CHARTS["reward"]))
-    return run.metrics.exists() and not judged.exists() and not run.evaluations.exists()
+    return judged.exists() or run.evaluations.exists()
 
 
 def charts_without_data(run: Run) -> set[str]:

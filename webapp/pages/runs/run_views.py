@@ -45,13 +45,13 @@ READERS = {
 def run_live(request: HttpRequest, slug: str) -> HttpResponse:
     """Live page: rollout grid, selected trajectory, curves, Echo Trap panel; first the result of a run that ended.
 
-    A run with neither attempts nor rewards, such as one of transformers' Trainer, has its curves instead.
+    A run without attempts, such as one of transformers' Trainer, has its curves instead.
     """
     run = get_run(request.user, slug)
     has_attempts = live_layout.has_attempts(run)
-    if not has_attempts and live_layout.has_other_metrics_only(run):
-        return curves_page(request, run)
-    result = run_result.of_run(run)
+    if not has_attempts and (recorded := live_layout.recorded_text(run)):
+        result = _result_context(request, run) if live_layout.is_judged(run) else {}
+        return curves_page(request, run, recorded=recorded, **result)
     context = {
         "wall_shape": rollout_shape(run),
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
@@ -59,12 +59,15 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
         "charts_without_data": live_layout.charts_without_data(run),
         "recovery": recovery(run) if run.condition else None,
         "healthy_checkpoint": last_healthy_checkpoint(run) if run.condition else None,
-    } | (_result_context(request, run, result) if result else {})
+    } | _result_context(request, run)
     return run_page(request, run, "run", "runs/live.html", **context)
 
 
-def _result_context(request: HttpRequest, run: Run, result: run_result.RunResult) -> dict[str, Any]:
-    """What the result card shows besides the result: addresses, file names, changes to clone with."""
+def _result_context(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """The result, and what its card shows besides: addresses, file names, changes to clone with. Empty without one."""
+    result = run_result.of_run(run)
+    if result is None:
+        return {}
     context: dict[str, Any] = {
         "result": result,
         "run_address": request.build_absolute_uri(reverse("run", args=[run.slug])),

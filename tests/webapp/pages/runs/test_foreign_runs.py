@@ -317,6 +317,7 @@ def test_a_run_without_attempts_has_its_curves_in_place_of_the_wall(
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
     assert "eval_loss" in page
     assert "data-curves=" in page
+    assert "recorded metrics, but no attempts that could be watched, so this page shows its curves." in page
     for words in ("Click any square", "0 tasks", "No attempts", "Nothing to judge"):
         assert words not in page
     recorder.trajectory(prompt="p", iteration=4, environment="Sums").finish(success=True)
@@ -332,8 +333,29 @@ def test_an_evaluation_without_attempts_is_not_introduced_by_squares(
     recorder.finish()
     run = sent(tmp_path, people)
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
-    assert "Click any square" not in page
-    assert "75" in page
+    for words in ("Click any square", "0 tasks", "No attempts", "No curves"):
+        assert words not in page
+    assert "recorded 1 evaluation, but no attempts that could be watched." in page
+    assert '<p class="result-delta number"><b>75' in page
+
+
+def test_a_run_of_rewards_without_attempts_has_its_curves_and_once_it_has_ended_its_result(
+    people: People, who: Visitors, tmp_path: Path
+) -> None:
+    recorder = echoscope.init("Rewards", folder=tmp_path)
+    for step in (1, 2, 3, 4):
+        recorder.log({"reward/mean": step / 10, "success/rate": step / 5}, iteration=step)
+    recorder.finish()
+    run = sent(tmp_path, people)
+    ended = who.owner.get(f"/runs/{run.slug}/").content.decode()
+    assert 'id="result-title"' in ended
+    Run.objects.update(state=Run.State.RUNNING, ended_at=None)
+    running = who.owner.get(f"/runs/{run.slug}/").content.decode()
+    assert 'id="result-title"' not in running
+    for page in (ended, running):
+        assert "recorded metrics, but no attempts that could be watched" in page
+        assert "data-curves=" in page
+        assert "data-wall" not in page
 
 
 def test_a_run_without_an_environment_works_on_a_task(people: People, who: Visitors, tmp_path: Path) -> None:
