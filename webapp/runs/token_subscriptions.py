@@ -1,9 +1,11 @@
-"""Trajectories whose partial responses are being watched: in Redis, with an expiry. Without Redis there are none."""
+"""Trajectories whose partial responses are being watched: in Redis, with an expiry. Without Redis there are none.
+
+Expiries are by the clock of Redis: those of a web server and of a worker may differ by more than an expiry takes.
+"""
 
 from __future__ import annotations
 
 import json
-import time
 from functools import cache
 from pathlib import Path
 
@@ -24,9 +26,15 @@ def _key(slug: str) -> str:
     return f"echoscope:watch:{slug}"
 
 
+def _moment(clock: tuple[int, int]) -> float:
+    """The time of Redis in seconds, from its answer of seconds and microseconds."""
+    seconds, microseconds = clock
+    return seconds + microseconds / 1e6
+
+
 async def subscribe(client: redis.asyncio.Redis, slug: str, trajectory: str) -> None:
     """Watch a trajectory (its journal id, or ANY_TRAJECTORY) for SUBSCRIPTION_TTL."""
-    now = time.time()
+    now = _moment(await client.time())
     async with client.pipeline(transaction=False) as pipe:
         pipe.zadd(_key(slug), {trajectory: now + SUBSCRIPTION_TTL})
         pipe.zremrangebyscore(_key(slug), "-inf", now)
@@ -43,10 +51,13 @@ def _client() -> redis.Redis:
 def subscribed(slug: str) -> list[str]:
     """The watched trajectories of a run, sorted; empty while Redis is away."""
     try:
-        names = _client().zrangebyscore(_key(slug), time.time(), "+inf")
+        with _client().pipeline(transaction=False) as pipe:
+            pipe.time()
+            pipe.zrange(_key(slug), 0, -1, withscores=True)
+            clock, watched = pipe.execute()
     except (redis.exceptions.RedisError, OSError):
         return []
-    return sorted(name.decode() for name in names)  # type: ignore[union-attr]
+    return sorted(name.decode() for name, expires in watched if expires >= _moment(clock))
 
 
 def write(folder: Path, trajectories: list[str]) -> None:

@@ -33,6 +33,8 @@ def problem(path: Path, max_age: float = MAX_AGE) -> str:
         age = time.time() - path.stat().st_mtime
     except OSError as error:
         return f"{VARIABLE}={path}: {error.strerror}"
+    if age < -max_age:  # the clock was set back, and the worker has not touched the file since
+        return f"the last heartbeat is {-age:.0f} s ahead of the clock"
     return "" if age <= max_age else f"the last heartbeat was {age:.0f} s ago"
 
 
