@@ -16,10 +16,12 @@ from bench.soak.network import Weather
 from bench.soak.observer import RunState
 from bench.soak.recovery import Disturbance
 from bench.soak.scene import Scene
+from bench.soak.wrong_clock import set_error
 from trainer.journal.protocol import JOURNAL_FILE
 
 LONG_FREEZE = 26.0  # seconds, longer than a lease
 DEATH_TIMEOUT = 10.0
+LONGEST_JUMP = 86_400.0
 FULL_DISK = "fill the disk"
 
 Maker = Callable[[Scene, random.Random], Disturbance | None]
@@ -281,6 +283,13 @@ def kill_supervisor(scene: Scene, dice: random.Random) -> Disturbance | None:
     return Disturbance("kill manage.py up", lambda: not scene.restart_when_possible, affected, exclusive=True)
 
 
+def jump_clock(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """Set the clock of the second machine forward or back by up to a day, for good."""
+    affected = _runs_on(scene, "second@")
+    set_error(scene.clock, dice.uniform(-LONGEST_JUMP, LONGEST_JUMP))
+    return Disturbance("jump the second clock", scene.second.web_is_ready, affected)
+
+
 def fill_disk(scene: Scene, dice: random.Random) -> Disturbance | None:
     """Fill the disk of the data folder for seconds. Trainers fail with that reason; their operator resumes the runs."""
     seconds = dice.uniform(0.5, 5)
@@ -357,6 +366,7 @@ KINDS: dict[str, tuple[int, Maker]] = {
     "slow Redis": (3, _network("slow Redis", "Redis", Weather.SLOW, 8)),
     "silent Redis": (3, _network("silent Redis", "Redis", Weather.SILENT, 6)),
     "reset Redis connections": (5, _network("reset Redis connections", "Redis", None)),
+    "jump the second clock": (4, jump_clock),
     FULL_DISK: (3, fill_disk),
     "kill the watchdog": (1, kill_watchdog),
     "kill manage.py up": (2, kill_supervisor),

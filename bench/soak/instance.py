@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -229,12 +229,12 @@ class SecondMachine:
 
     Attributes:
         ports: of the proxies to PostgreSQL and Redis.
-        clock_error: seconds by which the worker's clock is ahead.
+        clock: file with the seconds by which the clocks of both programs are ahead; see `wrong_clock`.
     """
 
     instance: Instance
     ports: tuple[int, int]
-    clock_error: float
+    clock: Path
     port: int = field(default_factory=free_port)
     running: dict[str, tuple[Program, subprocess.Popen[bytes]]] = field(default_factory=dict)
 
@@ -261,11 +261,15 @@ class SecondMachine:
         worker = programs.worker(env, home / "log")
         argv = ["second@%h" if word == "worker@%h" else word for word in worker.argv]
         argv[argv.index("--concurrency") + 1] = "1"
-        clock = [sys.executable, "-m", "bench.soak.wrong_clock", str(self.clock_error), *argv[2:]]
+        web = programs.web(LOOPBACK, self.port, env, home / "log")
         return [
-            replace(worker, name="second worker", argv=clock, log=home / "log" / "worker2.log"),
-            replace(programs.web(LOOPBACK, self.port, env, home / "log"), name="second web", log=home / "log/web2.log"),
+            replace(worker, name="second worker", argv=self._shifted(argv), log=home / "log" / "worker2.log"),
+            replace(web, name="second web", argv=self._shifted(web.argv), log=home / "log" / "web2.log"),
         ]
+
+    def _shifted(self, argv: Sequence[str]) -> list[str]:
+        """The command of a Python module, with the clock of this machine."""
+        return [sys.executable, "-m", "bench.soak.wrong_clock", str(self.clock), *argv[2:]]
 
     def pid(self, name: str) -> int | None:
         """Process id of "second worker" or "second web", if it is running."""

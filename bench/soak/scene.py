@@ -27,6 +27,7 @@ from bench.soak.network import Proxy, Weather
 from bench.soak.observer import Observer, RunState
 from bench.soak.recovery import Disturbance
 from bench.soak.small_disk import SmallDisk
+from bench.soak.wrong_clock import set_error
 from trainer.config.run import RunConfig
 
 T = TypeVar("T")
@@ -91,7 +92,8 @@ class Scene:
         for proxy in self.proxies.values():
             self.call(proxy.start())
         ports = self.proxies["PostgreSQL"].port, self.proxies["Redis"].port
-        self.second = SecondMachine(self.instance, ports, CLOCK_ERROR)
+        set_error(self.clock, CLOCK_ERROR)
+        self.second = SecondMachine(self.instance, ports, self.clock)
         self.second.start()
         self.observer = Observer(self.instance)
         self.commits = CommitWatch(self.observer.connect)
@@ -105,6 +107,11 @@ class Scene:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     # ---- what disturbances use
+
+    @property
+    def clock(self) -> Path:
+        """File of the second machine's clock; not on the disk that may be full."""
+        return self.home.with_name("clock")
 
     def running(self) -> list[RunState]:
         """Runs with a trainer or about to have one."""

@@ -1,17 +1,23 @@
-"""Runs a Python module with a clock that is wrong by some seconds: `… wrong_clock SECONDS MODULE ARGUMENTS`.
+"""Runs a Python module with a clock that is wrong by some seconds: `… wrong_clock FILE MODULE ARGUMENTS`.
 
-`time.time` and the current time of `datetime` are shifted in this process and its forks, not in programs it executes.
+FILE contains the seconds, as `set_error` writes them; a change shows at once, as a clock that jumps. `time.time` and
+the current time of `datetime` are shifted in this process and its forks, not in programs it executes.
 """
 
 from __future__ import annotations
 
 import datetime as original
+import mmap
 import runpy
+import struct
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 REAL = original.datetime
+_SECONDS = struct.Struct("d")
 
 
 class _AnyDatetime(type):
@@ -24,10 +30,29 @@ class _AnyDatetime(type):
         return issubclass(other, REAL)
 
 
-def shift(seconds: float) -> None:
-    """Set the clock of this process wrong. Call it before other modules import `datetime` or `time` by name."""
+def set_error(file: Path, seconds: float) -> None:
+    """Let the clocks of the file be ahead by so many seconds."""
+    with file.open("r+b" if file.exists() else "w+b") as target:  # in place: running processes have it mapped
+        target.write(_SECONDS.pack(seconds))
+
+
+def error_in(file: Path) -> Callable[[], float]:
+    """A function that returns the seconds in the file at that moment."""
+    with file.open("rb") as source:
+        mapped = mmap.mmap(source.fileno(), _SECONDS.size, access=mmap.ACCESS_READ)
+    return lambda: float(_SECONDS.unpack_from(mapped)[0])
+
+
+def shift(error: Callable[[], float]) -> None:
+    """Set the clock of this process wrong. Call it before other modules import `datetime` or `time` by name.
+
+    Args:
+        error: seconds by which the clock is ahead.
+    """
     real_time, real_time_ns = time.time, time.time_ns
-    ahead = original.timedelta(seconds=seconds)
+
+    def ahead() -> original.timedelta:
+        return original.timedelta(seconds=error())
 
     class Shifted(REAL, metaclass=_AnyDatetime):
         def __new__(cls, *arguments: Any, **named: Any) -> Any:
@@ -35,15 +60,15 @@ def shift(seconds: float) -> None:
 
         @classmethod
         def now(cls, tz: original.tzinfo | None = None) -> Any:
-            return REAL.now(tz) + ahead
+            return REAL.now(tz) + ahead()
 
         @classmethod
         def utcnow(cls) -> Any:
-            return REAL.now(original.UTC).replace(tzinfo=None) + ahead
+            return REAL.now(original.UTC).replace(tzinfo=None) + ahead()
 
         @classmethod
         def today(cls) -> Any:
-            return REAL.now() + ahead
+            return REAL.now() + ahead()
 
     for name in ("fromtimestamp", "fromisoformat", "strptime", "combine", "fromordinal", "utcfromtimestamp"):
         setattr(Shifted, name, getattr(REAL, name))
@@ -51,11 +76,11 @@ def shift(seconds: float) -> None:
     Shifted.__name__ = Shifted.__qualname__ = "datetime"
     Shifted.__module__ = "datetime"
     original.datetime = Shifted  # type: ignore[misc]
-    time.time = lambda: real_time() + seconds
-    time.time_ns = lambda: real_time_ns() + round(seconds * 1e9)
+    time.time = lambda: real_time() + error()
+    time.time_ns = lambda: real_time_ns() + round(error() * 1e9)
 
 
 if __name__ == "__main__":
-    shift(float(sys.argv[1]))
+    shift(error_in(Path(sys.argv[1])))
     sys.argv = sys.argv[2:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

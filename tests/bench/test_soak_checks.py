@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ import pytest
 
 from bench.soak import checks, disturbances, network
 from bench.soak.checks import Cut, Received
-from webapp.services.addresses import LOOPBACK, free_port
+from bench.soak.wrong_clock import set_error
+from tests.patience import SECONDS
+from webapp.services.addresses import LOOPBACK, ROOT, free_port
 
 EVENTS: list[dict[str, Any]] = [
     {"type": "run_started", "attempt": 1},
@@ -152,16 +156,30 @@ async def test_the_proxy_forwards_is_silent_and_resets() -> None:
 
 def test_a_wrong_clock_shifts_the_time_and_keeps_the_types(tmp_path: Path) -> None:
     (tmp_path / "shows.py").write_text(
-        "import time\nfrom datetime import UTC, datetime, timedelta\n"
-        "now = datetime.now(UTC)\n"
-        "assert isinstance(now, datetime) and isinstance(datetime(2026, 1, 1), datetime)\n"
-        "assert datetime.fromtimestamp(0, UTC).year == 1970 and not isinstance('', datetime)\n"
-        "print(time.time(), (now + timedelta()).timestamp(), time.time_ns() / 1e9)\n"
+        "import sys, time\nfrom datetime import UTC, datetime, timedelta\n"
+        "print(time.monotonic())\n"
+        "for line in sys.stdin:\n"
+        "    now = datetime.now(UTC)\n"
+        "    assert isinstance(now, datetime) and isinstance(datetime(2026, 1, 1), datetime)\n"
+        "    assert datetime.fromtimestamp(0, UTC).year == 1970 and not isinstance('', datetime)\n"
+        "    print(time.time(), (now + timedelta()).timestamp(), time.time_ns() / 1e9, flush=True)\n"
     )
-    program = (
-        "import sys, time; started = time.time(); from bench.soak import wrong_clock; wrong_clock.shift(7200);"
-        f"sys.path.insert(0, {str(tmp_path)!r}); print(started); import shows"
+    clock = tmp_path / "clock"
+    set_error(clock, 7200.0)
+    shows = subprocess.Popen(
+        [sys.executable, "-m", "bench.soak.wrong_clock", str(clock), "shows"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    started, *shifted = (float(word) for word in done.stdout.split())
-    assert all(7200 <= moment - started < 7300 for moment in shifted)
+    assert shows.stdin is not None
+    assert shows.stdout is not None
+    assert abs(float(shows.stdout.readline()) - time.monotonic()) < SECONDS
+    for error in (7200.0, -86_400.0, 0.0):  # the clock of the running process jumps
+        set_error(clock, error)
+        print(file=shows.stdin, flush=True)
+        shown = [float(word) - time.time() - error for word in shows.stdout.readline().split()]
+        assert len(shown) == 3
+        assert all(abs(difference) < SECONDS for difference in shown)
+    shows.communicate()
