@@ -6,12 +6,13 @@ manifest is written last: everything it lists exists.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,16 +37,24 @@ _LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE}
 INITIAL_FOLDER = ".initial"
 """In a run's folder: its copy of the checkpoint of another run that it begins with."""
 BLOCK = 1 << 20
+COMPARED = 4096
 PART = 64 << 20
 """Most bytes of one part of a journal. The ingest reads no line that is longer."""
 
 
 @dataclass
 class Manifest:
-    """Contents of a copy: (bytes, mtime in ns) of each file by path, and the end offsets of the journal's parts."""
+    """Contents of a copy.
+
+    Attributes:
+        files: (bytes, mtime in ns) of each file by path.
+        journal: end offsets of the journal's parts.
+        journal_end: digest of the last bytes of these parts.
+    """
 
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     journal: list[int] = field(default_factory=list)
+    journal_end: str = ""
 
     @property
     def checkpoints(self) -> list[int]:
@@ -85,7 +94,8 @@ def read_manifest(storage: Storage, slug: str) -> Manifest | None:
         return None
     with storage.open(name) as file:
         data: dict[str, Any] = json.loads(file.read())
-    return Manifest({path: (size, mtime) for path, (size, mtime) in data["files"].items()}, data["journal"])
+    files = {path: (size, mtime) for path, (size, mtime) in data["files"].items()}
+    return Manifest(files, data["journal"], data.get("journal_end", ""))
 
 
 def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifest:
@@ -94,7 +104,7 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
     A checkpoint that the trainer deletes during the upload is left out.
     """
     inside = UntrustedFolder(folder)
-    now = Manifest(listed(inside.list_files().files), list(before.journal))
+    now = Manifest(listed(inside.list_files().files), list(before.journal), before.journal_end)
     for path, facts in list(now.files.items()):
         if before.files.get(path) != facts and path in now.files:
             try:
@@ -104,30 +114,44 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
                 gone = path.rsplit("/", 1)[0] + "/" if "/" in path else path
                 now.files = {name: entry for name, entry in now.files.items() if not name.startswith(gone)}
     _copy_journal(inside, storage, slug, now)
-    text = json.dumps({"files": now.files, "journal": now.journal})
-    _put(storage, f"{slug}/{MANIFEST}", ContentFile(text.encode()))
+    _put(storage, f"{slug}/{MANIFEST}", ContentFile(json.dumps(asdict(now)).encode()))
     for path in before.files.keys() - now.files.keys():
         storage.delete(f"{slug}/{path}")
     return now
 
 
 def _copy_journal(inside: UntrustedFolder, storage: Storage, slug: str, now: Manifest) -> None:
-    """Upload further parts, up to the last complete line."""
+    """Upload further parts, up to the last complete line.
+
+    All parts, where the journal is no longer the one that was copied: it lost its end in a power cut, and a later
+    attempt wrote other lines.
+    """
     start = now.journal[-1] if now.journal else 0
     try:
         with inside.open(JOURNAL_FILE) as file:
+            if _digest_before(file, start) != now.journal_end:
+                start = 0
+                now.journal.clear()
             end = os.fstat(file.fileno()).st_size
             while start < end:
                 file.seek(start)
                 data = file.read(PART)
                 data = data[: data.rfind(b"\n") + 1]
                 if not data:
-                    return
+                    break
                 _put(storage, f"{slug}/journal/{start:015d}", ContentFile(data))
                 start += len(data)
                 now.journal.append(start)
+            now.journal_end = _digest_before(file, start)
     except FileNotFoundError:
         return
+
+
+def _digest_before(file: IO[bytes], offset: int) -> str:
+    """Digest of the bytes before that offset, enough to contain the time of a line; empty at the beginning."""
+    first = max(0, offset - COMPARED)
+    file.seek(first)
+    return hashlib.sha256(file.read(offset - first)).hexdigest() if offset else ""
 
 
 def _put(storage: Storage, name: str, content: File[bytes]) -> None:

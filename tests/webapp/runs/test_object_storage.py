@@ -193,6 +193,20 @@ def test_only_changes_are_copied_and_removed_files_deleted(run: Run, storage: St
     assert not [file for file in Path(storage.path("r")).rglob("*") if file.is_file()]
 
 
+@pytest.mark.parametrize("size", [7, 9, 40])
+def test_a_journal_that_lost_its_copied_end_is_copied_again(storage: Storage, tmp_path: Path, size: int) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    journal = folder / JOURNAL_FILE
+    journal.write_bytes(b"one\ntwo\nthree\n")
+    first = object_storage.copy(folder, storage, "r", Manifest())
+    journal.write_bytes((b"one\nTWO\n" + b"others\n" * 8)[:size])  # shorter or longer than before
+    second = object_storage.copy(folder, storage, "r", first)
+    whole = journal.read_bytes()
+    assert b"".join(object_storage.journal(storage, "r", second)) == whole[: whole.rfind(b"\n") + 1]
+    assert object_storage.read_manifest(storage, "r") == second
+
+
 def test_deleting_a_run_deletes_its_copy(run: Run, storage: Storage) -> None:
     supervise(take(run), command=act("train"), intervals=INTERVALS)
     assert storage.exists(f"{run.slug}/{object_storage.MANIFEST}")
