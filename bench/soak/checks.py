@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainer.journal.protocol import JOURNAL_FILE
+
 MOST = 5  # faults of one kind that are listed
 
 
@@ -132,6 +134,27 @@ def reached_end(segments: Sequence[Received], journal: Sequence[str]) -> bool:
         return False
     last = segments[-1]
     return (last.events[-1][0] if last.events else last.after) == len(journal)
+
+
+def copy_faults(copy: Path, folder: Path) -> list[str]:
+    """Compare the copy of a run in object storage with its folder: the journal, and the files that the copy lists."""
+    try:
+        manifest = json.loads((copy / "manifest.json").read_text())
+    except FileNotFoundError:
+        return ["it has no copy in the object storage"]
+    ends = manifest["journal"]
+    parts = [copy / "journal" / f"{start:015d}" for start in [0, *ends[:-1]]]
+    journal = b"".join(part.read_bytes() for part in parts)
+    faults = [] if journal == (folder / JOURNAL_FILE).read_bytes() else ["the journal of its copy is another one"]
+    for path in manifest["files"]:
+        if not (folder / path).exists():
+            faults.append(f"its copy has {path}, which its folder lacks")
+        elif (copy / path).read_bytes() != (folder / path).read_bytes():
+            faults.append(f"{path} of its copy is another one")
+    newest = max(folder.glob("checkpoints/[0-9]*/state.json"), default=None)
+    if newest is not None and str(newest.relative_to(folder)) not in manifest["files"]:
+        faults.append("its copy lacks the newest checkpoint")
+    return faults[:MOST]
 
 
 def weights_digest(folder: Path) -> str:

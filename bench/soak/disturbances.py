@@ -290,6 +290,22 @@ def jump_clock(scene: Scene, dice: random.Random) -> Disturbance | None:
     return Disturbance("jump the second clock", scene.second.web_is_ready, affected)
 
 
+def lose_storage(scene: Scene, dice: random.Random) -> Disturbance | None:
+    """Let every access to the object storage fail for seconds. Training goes on, and copies are made later."""
+    seconds = dice.uniform(2, 20)
+    storage, hidden = scene.instance.storage, scene.instance.storage.with_name("lost-storage")
+    if not storage.is_dir():  # nothing was copied yet
+        return None
+    storage.rename(hidden)
+    storage.touch()  # neither can a folder be made in its place
+
+    def undo() -> None:
+        storage.unlink()
+        hidden.rename(storage)
+
+    return Disturbance("lose the storage", lambda: True, _runs_on(scene), undo, time.monotonic() + seconds)
+
+
 def fill_disk(scene: Scene, dice: random.Random) -> Disturbance | None:
     """Fill the disk of the data folder for seconds. Trainers fail with that reason; their operator resumes the runs."""
     seconds = dice.uniform(0.5, 5)
@@ -367,6 +383,7 @@ KINDS: dict[str, tuple[int, Maker]] = {
     "silent Redis": (3, _network("silent Redis", "Redis", Weather.SILENT, 6)),
     "reset Redis connections": (5, _network("reset Redis connections", "Redis", None)),
     "jump the second clock": (4, jump_clock),
+    "lose the storage": (4, lose_storage),
     FULL_DISK: (3, fill_disk),
     "kill the watchdog": (1, kill_watchdog),
     "kill manage.py up": (2, kill_supervisor),

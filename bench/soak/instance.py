@@ -108,12 +108,18 @@ class Instance:
         return f"http://localhost:{self.port}"
 
     @property
+    def storage(self) -> Path:
+        """Object storage of the copies of runs: a folder on another disk than the data folder."""
+        return self.home.with_name("storage")
+
+    @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
         return kept | {
             "ECHOSCOPE_DATA_DIR": str(self.home),
             "ECHOSCOPE_PORT": str(self.port),
             "ECHOSCOPE_MAX_RUNS": str(self.slots),
+            "ECHOSCOPE_STORAGE": self.storage.as_uri(),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
         }

@@ -15,7 +15,7 @@ INTERVAL = 0.25
 ENDED = ("finished", "failed", "stopped", "cancelled")
 STATEMENT = (
     "SELECT run.slug, run.title, run.state, run.attempt, run.iteration, run.seq, run.rebuilds, run.failure, "
-    "run.journal_error, coalesce(worker.name, '') FROM runs_run AS run "
+    "run.journal_error, coalesce(worker.name, ''), run.storage_error FROM runs_run AS run "
     "LEFT JOIN runs_worker AS worker ON worker.id = run.worker_id ORDER BY run.id"
 )
 
@@ -34,6 +34,7 @@ class RunState:
     failure: str
     journal_error: str
     worker: str
+    storage_error: str
 
     @property
     def ended(self) -> bool:

@@ -3,15 +3,17 @@
     python -m bench.soak --kills 20
     python -m bench.soak --kills 500 --seed 7 --json soak.json    # in well under an hour on two idle cores
 
-It starts an own instance on loopback in a temporary folder, with a second worker and web server whose clock is an hour
-ahead and whose ways to PostgreSQL and Redis are proxies. Small runs train in turn while processes are killed, ended and
-frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, and clients of the websockets
-drop, stall and reconnect. The order follows from --seed, by default the date; the moments depend on the machine.
+It starts an own instance on loopback in a temporary folder, with a second worker and web server whose clock is wrong
+and whose ways to PostgreSQL and Redis are proxies. Small runs train in turn while processes are killed, ended and
+frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, the wrong clock jumps, the
+object storage fails, and clients of the websockets drop, stall and reconnect. The order follows from --seed, by default
+the date; the moments depend on the machine.
 
 A disturbance is over once pages and API calls of each kind answer right again. At no time has a run two trainers, is it
 held without a claim and its time, or does a client receive an event before its commit. At the end every run has
-finished with the weights of an undisturbed run of the same seed; its journal, its rows in the database and the events
-that clients received agree; and no process is left. Otherwise the exit code is 1 and the folder is kept.
+finished with the weights of an undisturbed run of the same seed; its journal, its rows in the database, its copy in
+the object storage and the events that clients received agree; and no process is left. Otherwise the exit code is 1 and
+the folder is kept.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ import psycopg
 from bench.soak import checks, histories
 from bench.soak.disturbances import ALONE, FULL_DISK, KINDS, plan
 from bench.soak.instance import InstanceError, kill_leftovers, processes_of
+from bench.soak.observer import RunState
 from bench.soak.recovery import Disturbance
 from bench.soak.scene import Scene, wait
 from bench.soak.small_disk import SmallDisk
@@ -203,19 +206,8 @@ def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
     with scene.observer.connect() as connection:
         outcome.faults += histories.overlap_faults(connection)
         for run in scene.observer.runs.values():
-            faults = [] if run.state == "finished" else [f"is {run.state}: {run.failure or run.journal_error}"]
-            expected = weights[scene.launched.get(run.title, 0)]
-            if run.state == "finished" and checks.weights_digest(scene.folder(run.slug)) != expected:
-                faults.append("its final weights differ from those of the undisturbed run")
             journal = journals.get(run.slug, [])
-            faults += checks.frame_faults(frames(connection, run.slug), journal)
-            faults += turn_faults(connection, run.slug, scene.folder(run.slug) / JOURNAL_FILE)
-            for follower in scene.followers:
-                if follower.slug == run.slug:
-                    cuts = scene.cuts.get(run.slug, [])
-                    faults += checks.client_faults(follower.segments, journal, cuts, run.rebuilds)
-                    if follower.refused:
-                        faults.append(f"a client was refused {follower.refused} times")
+            faults = run_faults(scene, connection, run, journal, weights[scene.launched.get(run.title, 0)])
             outcome.faults += [f"run {run.slug}: {fault}" for fault in faults]
             outcome.runs += 1
             outcome.rebuilds += run.rebuilds
@@ -223,6 +215,27 @@ def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
     outcome.received = sum(len(part.events) for each in scene.followers for part in each.segments)
     outcome.drops = sum(each.drops for each in scene.followers)
     outcome.stalls = sum(each.stalls for each in scene.followers)
+
+
+def run_faults(
+    scene: Scene, connection: psycopg.Connection[Any], run: RunState, journal: list[str], weights: str
+) -> list[str]:
+    """Faults of a run: its state, weights, copy, rows, and what its clients received."""
+    folder = scene.folder(run.slug)
+    faults = [] if run.state == "finished" else [f"is {run.state}: {run.failure or run.journal_error}"]
+    if run.state == "finished" and checks.weights_digest(folder) != weights:
+        faults.append("its final weights differ from those of the undisturbed run")
+    if run.state == "finished" and not run.storage_error:
+        faults += checks.copy_faults(scene.instance.storage / run.slug, folder)
+    faults += checks.frame_faults(frames(connection, run.slug), journal)
+    faults += turn_faults(connection, run.slug, folder / JOURNAL_FILE)
+    for follower in scene.followers:
+        if follower.slug == run.slug:
+            cuts = scene.cuts.get(run.slug, [])
+            faults += checks.client_faults(follower.segments, journal, cuts, run.rebuilds)
+            if follower.refused:
+                faults.append(f"a client was refused {follower.refused} times")
+    return faults
 
 
 def frames(connection: psycopg.Connection[Any], slug: str) -> list[tuple[int, int, str]]:

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.storage import FileSystemStorage
 
 from bench.soak import checks, disturbances, network
 from bench.soak.checks import Cut, Received
 from bench.soak.wrong_clock import set_error
 from tests.patience import SECONDS
+from trainer.journal.protocol import JOURNAL_FILE
+from webapp.runs import object_storage
 from webapp.services.addresses import LOOPBACK, ROOT, free_port
 
 EVENTS: list[dict[str, Any]] = [
@@ -183,3 +186,39 @@ def test_a_wrong_clock_shifts_the_time_and_keeps_the_types(tmp_path: Path) -> No
         assert len(shown) == 3
         assert all(abs(difference) < SECONDS for difference in shown)
     shows.communicate()
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> tuple[Path, Path]:
+    """The copy of a run as the product makes it, and its folder."""
+    folder, storage = tmp_path / "run", FileSystemStorage(tmp_path / "storage", allow_overwrite=True)
+    (folder / "checkpoints/000001").mkdir(parents=True)
+    (folder / "checkpoints/000001/state.json").write_text("{}")
+    (folder / JOURNAL_FILE).write_bytes(b"one\ntwo\n")
+    first = object_storage.copy(folder, storage, "run", object_storage.Manifest())
+    (folder / JOURNAL_FILE).write_bytes(b"one\ntwo\nthree\n")
+    object_storage.copy(folder, storage, "run", first)
+    return tmp_path / "storage/run", folder
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda copy, folder: None, None),
+        (lambda copy, folder: (copy / "manifest.json").unlink(), "no copy"),
+        (lambda copy, folder: (folder / JOURNAL_FILE).write_bytes(b"one\nTWO\nthree\n"), "journal"),
+        (lambda copy, folder: (folder / "checkpoints/000001/state.json").unlink(), "its folder lacks"),
+        (lambda copy, folder: (copy / "checkpoints/000001/state.json").write_text("?"), "another one"),
+        (lambda copy, folder: newer_checkpoint(folder), "lacks the newest checkpoint"),
+    ],
+)
+def test_a_copy_that_differs_from_its_run_is_a_fault(copied: tuple[Path, Path], change: Any, fault: str | None) -> None:
+    change(*copied)
+    found = checks.copy_faults(*copied)
+    assert len(found) == (fault is not None)
+    assert all(fault and fault in each for each in found)
+
+
+def newer_checkpoint(folder: Path) -> None:
+    (folder / "checkpoints/000002").mkdir()
+    (folder / "checkpoints/000002/state.json").write_text("{}")
