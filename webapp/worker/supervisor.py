@@ -234,11 +234,13 @@ class Supervisor:
             if status is not None:
                 return status
             began = time.monotonic()
+            is_due = self.lease.is_due()
+            if is_due:  # before the ingest: after a suspension, another supervisor may have the run
+                self.lease.refresh()
             self.lease.attempt(self.tailer.step)
             if self.tailer.mismatch is not None:
                 raise self.tailer.mismatch
-            if self.lease.is_due():
-                self.lease.refresh()
+            if is_due:
                 self._write_subscriptions()
                 self._apply_request(trainer)
                 if self.copy is not None:
@@ -283,6 +285,7 @@ class Supervisor:
 
     def _finish(self, trainer: TrainerProcess, status: int) -> str:
         """Ingest the rest of the journal after the trainer's end, and release the run in the resulting state."""
+        self.lease.refresh()
         self.lease.persist(self.tailer.drain)
         if self.tailer.mismatch is not None:
             raise self.tailer.mismatch

@@ -120,6 +120,19 @@ def test_a_stale_folder_of_an_earlier_attempt_is_not_used(run: Run, storage: Sto
     assert_complete(fresh(run))
 
 
+def test_what_an_earlier_supervisor_reads_after_the_claim_is_not_read_again(run: Run, storage: Storage) -> None:
+    assert supervise(take(run), command=act("crash"), intervals=INTERVALS) == "failed"
+    read = fresh(run)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.QUEUED, journal_offset=0, journal_tail="", seq=0)
+    claimed = take(run)  # before the other one has read anything
+    Run.objects.filter(pk=run.pk).update(
+        journal_offset=read.journal_offset, journal_tail=read.journal_tail, seq=read.seq
+    )
+    assert supervise(claimed, command=act("train"), intervals=INTERVALS) == "finished"
+    assert fresh(run).journal_error == ""
+    assert_complete(fresh(run))
+
+
 def test_a_storage_failure_is_reported_and_training_continues(run: Run, storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "far away").write_text("in the way")
     watch = Watch(run, "long")

@@ -38,13 +38,16 @@ class RunCopy:
             LeaseLost: while waiting.
         """
         run = self._lease.run
+        changes: dict[str, object] = {}
         if not object_storage.is_current(self._files.folder, run.copy):
             self._fetch()
+            changes["journal_offset"] = run.journal_offset
         token = run.copy
         if not self._files.inside.has(object_storage.TOKEN) or not token:
             token = ids.token()
             self._files.inside.replace(object_storage.TOKEN, token.encode())
-        self._lease.persist(lambda: self._lease.held().update(copy=token, journal_offset=run.journal_offset))
+        # without a fetch, the offset is left alone: an earlier supervisor may have read on since the run was claimed
+        self._lease.persist(lambda: self._lease.held().update(copy=token, **changes))
         run.copy = token
 
     def poll(self) -> None:
