@@ -28,6 +28,8 @@ def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heartbeat]:
     thread.start()
     yield thread
     thread.stop()
+    for part in (thread._thread, thread._reaper):  # stop() waits for an interval, which is short here
+        part.join(SECONDS)
 
 
 def eventually(true: Callable[[], bool]) -> None:

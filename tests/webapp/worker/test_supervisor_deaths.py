@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def worker() -> Worker:
     now = timezone.now()
-    return Worker.objects.create(name="worker@here", last_seen_at=now, started_at=now)
+    return Worker.objects.create(name="worker@pool", last_seen_at=now, started_at=now)
 
 
 @pytest.fixture
