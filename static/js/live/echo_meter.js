@@ -11,7 +11,8 @@ let waiting = false;
 async function load() {
   waiting = false;
   const answer = await fetch(panel.dataset.echo ?? "").catch(() => null);
-  if (answer?.status !== 200) return; // nothing to count, or offline: what is shown stays
+  if (answer?.status === 204) panel.hidden = true; // nothing to count
+  if (answer?.status !== 200) return; // offline: what is shown stays
   const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
   panel.replaceChildren(...parsed.body.childNodes);
   panel.hidden = false;

@@ -13,7 +13,6 @@ import { actionsTaken, indexOf, lostIndex, positionsOf, rewardSoFar, turnStart }
 import { html, need, setText } from "../ui/dom.js";
 import { imagesAddress, showOnBoard, watchImages } from "../board/observation_images.js";
 import { watchSwipes } from "./swipe.js";
-import { TokenView } from "./token_view.js";
 import { watchClaims } from "../turns/claims.js";
 import { LongTexts } from "../turns/long_text.js";
 import { SearchHits } from "../turns/search_hits.js";
@@ -50,7 +49,7 @@ export class Player {
     this.scrub = /** @type {HTMLInputElement} */ (need(root, "[data-scrub]"));
     this.speed = /** @type {HTMLSelectElement} */ (need(root, "[data-speed]"));
     this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
-    this.tokens = new TokenView(root, this.list);
+    /** @type {import("./token_view.js").TokenView|null} */ this.tokens = null;
     this.hits = new SearchHits(JSON.parse(root.dataset.found || "[]"));
     this.texts = new LongTexts(this.list, (text) => this.hits.isIn(text));
     /** @type {TypingTurn|null} */ this.unfinished = null;
@@ -62,6 +61,14 @@ export class Player {
     this.playing = false;
     this.timer = 0;
     this.#listen();
+    if (root.querySelector("[data-token-view]")) void this.#loadTokenView();
+  }
+
+  /** The live page has none, and does not load its modules. */
+  async #loadTokenView() {
+    const { TokenView } = await import("./token_view.js");
+    this.tokens = new TokenView(this.root, this.list);
+    if (this.trajectory) this.tokens.show(this.trajectory.turns);
   }
 
   /**
@@ -77,7 +84,7 @@ export class Player {
     this.texts.clear();
     this.list.replaceChildren(...trajectory.turns.map((turn) => this.#renderTurn(turn)));
     this.hits.mark(this.list.querySelectorAll(".thought, .response-text, .turn-rest pre, .chip"));
-    this.tokens.show(trajectory.turns);
+    this.tokens?.show(trajectory.turns);
     this.#outline();
     this.go(follow ? this.positions.length - 1 : at(this.positions), { animate: false });
   }
@@ -117,7 +124,7 @@ export class Player {
     const changed = new Set(before.marks === trajectory.marks ? [] : (trajectory.marks ?? []).map((mark) => mark.turn));
     if (trajectory.lost_at && !before.lost_at) changed.add(trajectory.lost_at.turn);
     for (const turn of changed) this.#redraw(turn);
-    this.tokens.show(trajectory.turns);
+    this.tokens?.show(trajectory.turns);
     this.#outline();
     this.#show({ animate: !empty });
     if (this.following) this.#schedule();
@@ -227,7 +234,7 @@ export class Player {
       case "p":
         return this.#toMistake(-1);
       case "t":
-        return this.tokens.flip();
+        return this.tokens?.flip() ?? false;
       case "v":
         this.solver.checked = !this.solver.checked;
         this.#show({ animate: false });
@@ -470,7 +477,7 @@ export class Player {
       tab.classList.toggle("current", current);
       tab.setAttribute("aria-pressed", String(current));
     }
-    this.tokens.settle();
+    this.tokens?.settle();
     const item = this.list.querySelector(".turn.current");
     if (item && this.root.dataset.view === "all" && this.positions.length > 1)
       this.#reveal(/** @type {HTMLElement} */ (item));

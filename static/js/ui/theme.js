@@ -16,7 +16,10 @@
   }
   function announce() {
     const button = document.querySelector("[data-theme-toggle]");
-    if (button) button.textContent = activeTheme() === "dark" ? "Light theme" : "Dark theme";
+    if (button) {
+      button.textContent = activeTheme() === "dark" ? "Light theme" : "Dark theme";
+      button.setAttribute("aria-label", `${button.textContent}: switch between light and dark`);
+    }
     for (const choice of document.querySelectorAll("[data-theme-choice] input")) {
       if (choice instanceof HTMLInputElement) choice.checked = choice.value === (root.dataset.theme ?? "");
     }
