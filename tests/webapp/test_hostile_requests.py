@@ -205,10 +205,11 @@ class TestYaml:
     def test_a_page_lists_the_first_problems(self, who: Visitors) -> None:
         text = "\n".join(f"k{number}: 1" for number in range(20_000))
         response = who.owner.post("/runs/new/yaml", {"yaml": text})
-        listed = re.search(r'<ul class="errorlist" role="alert">(.*?)</ul>', response.content.decode(), re.S)
+        listed = re.search(r'<ul class="errorlist" role="alert"[^>]*>(.*?)</ul>', response.content.decode(), re.S)
         assert listed is not None
-        assert listed[1].startswith("<li>k0: there is no setting of this name</li><li>k1: ")
-        assert listed[1].endswith("<li>There are 19,980 further problems.</li>")
+        problems = re.findall("<li>(.*?)</li>", listed[1])
+        assert problems[0] == "k0: there is no setting of this name"
+        assert problems[-1] == "There are 19,980 further problems."
 
     def test_extra_fields_of_requests_are_few(self, who: Visitors) -> None:
         many = "hosted: {extra_body: {" + ", ".join(f"k{number}: 1" for number in range(21)) + "}}"

@@ -142,7 +142,7 @@ def test_a_setting_added_later_changes_the_digest_only_where_it_is_set(name, val
 
 def test_a_run_without_a_name_gets_a_descriptive_title():
     assert RunConfig().title() == "Sokoban · StarPO · pocket policy, seed 0"
-    settings = {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "algorithm": {"group_filter": "std"}, "seed": 3}
+    settings = {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "algorithm": {"group_filter": "min_p"}, "seed": 3}
     assert RunConfig.model_validate(settings).title() == "Sokoban · StarPO-S · Qwen2.5-0.5B-Instruct, seed 3"
     assert RunConfig(name="  my run ").title() == "my run"
 

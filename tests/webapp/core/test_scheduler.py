@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from tests.patience import SECONDS
 from tests.webapp.conftest import People
-from webapp.alerts.models import Delivery, Rule
 from webapp.core import scheduler
 from webapp.core.scheduler import Job, Lookout, Scheduler
-from webapp.runs.models import Alarm, Run
+from webapp.notifications.models import Delivery, Rule, RunEvent
+from webapp.runs.models import Run
 from webapp.studies.models import Study
 from webapp.teams.models import User
 from webapp.trajectories.models import Group, Trajectory
@@ -111,14 +111,14 @@ def held_run(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, lease="of one", lease_expires_at=later)
 
 
-def alarm(run: Run) -> None:
+def event(run: Run) -> None:
     held_run(run)
-    Alarm.objects.create(run=run, seq=1, iteration=1, state="watch", message="", time=timezone.now())
+    RunEvent.objects.create(run=run, kind="watch", key="k", at=timezone.now())
 
 
-def old_alarm(run: Run) -> None:
-    alarm(run)
-    Alarm.objects.update(time=timezone.now() - timedelta(hours=1))
+def dispatched_event(run: Run) -> None:
+    event(run)
+    RunEvent.objects.update(dispatched_at=timezone.now())
 
 
 def rule(run: Run) -> None:
@@ -130,7 +130,7 @@ def delivery(run: Run) -> None:
     rule(run)
     Rule.objects.update(enabled=False)
     Delivery.objects.create(
-        rule=Rule.objects.get(), run=run, key="k", event="watch", payload={}, next_try_at=timezone.now()
+        rule=Rule.objects.get(), run=run, key="k", event="watch", payload="{}", next_try_at=timezone.now()
     )
 
 
@@ -151,11 +151,11 @@ def study(run: Run) -> None:
         (lambda run: None, {"reaper"}),
         (lost_run, {"reaper"}),
         (held_run, set()),
-        (ended_run, {"notifications"}),
-        (alarm, {"notifications"}),
-        (old_alarm, set()),
-        (rule, {"alert detection"}),
-        (delivery, {"alert delivery"}),
+        (ended_run, set()),
+        (event, {"events"}),
+        (dispatched_event, set()),
+        (rule, {"events"}),
+        (delivery, {"deliveries"}),
         (unjudged_attempt, {"marks"}),
         (study, {"studies"}),
     ],

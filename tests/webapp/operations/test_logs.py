@@ -159,7 +159,7 @@ def monitor(pids):
     ticks.append(pids)
     group.stopping = len(ticks) == 3
 
-group.watch(monitor, interval=0)
+group.watch(monitor)
 group.stop()
 print(len(ticks), "ticks")
 """

@@ -55,7 +55,7 @@ class RunFilter(Schema):
 @router.get("/runs", response={200: RunPage} | refused(), operation_id="list_runs", summary="List runs")
 def list_runs(request: HttpRequest, filters: Query[RunFilter]) -> RunPage:
     """Runs of your teams (with a token: of its team), newest first."""
-    runs = caller(request).runs().select_related("team", "author").defer("log_tail", "config")
+    runs = caller(request).runs().with_alarm().select_related("team", "author").defer("log_tail", "config")
     if filters.archived is not None:
         runs = runs.filter(archived_at__isnull=not filters.archived)
     if filters.state:

@@ -50,8 +50,8 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
     run = get_run(request.user, slug)
     has_attempts = live_layout.has_attempts(run)
     if not has_attempts and (recorded := live_layout.recorded_text(run)):
-        result = _result_context(request, run) if live_layout.is_judged(run) else {}
-        return curves_page(request, run, recorded=recorded, **result)
+        judged = _judged_context(request, run) if live_layout.is_judged(run) else {}
+        return curves_page(request, run, recorded=recorded, **judged)
     context = {
         "wall_shape": rollout_shape(run),
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
@@ -61,6 +61,12 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
         "healthy_checkpoint": last_healthy_checkpoint(run) if run.condition else None,
     } | _result_context(request, run)
     return run_page(request, run, "run", "runs/live.html", **context)
+
+
+def _judged_context(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """The result and the Echo Trap panel of a run without attempts, for the page with its curves."""
+    inside = role_in_team(request.user, run.team_id) is not None
+    return {"with_trap": True, "snapshot": snapshot(run, inside=inside)} | _result_context(request, run)
 
 
 def _result_context(request: HttpRequest, run: Run) -> dict[str, Any]:

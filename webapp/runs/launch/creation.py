@@ -183,7 +183,7 @@ def runs_beside(run: Run) -> list[Run]:
     key, _, number = run.launch_key.rpartition(".")
     if not key or not number.isdecimal():
         return [run]
-    same = Run.objects.filter(author=run.author_id, launch_key__startswith=f"{key}.")
+    same = Run.objects.with_alarm().filter(author=run.author_id, launch_key__startswith=f"{key}.")
     return list(same.select_related("team", "author").order_by("pk"))
 
 

@@ -112,7 +112,7 @@ def test_a_run_without_evaluations_does_not_claim_other_tasks(people: People, tm
     call_command("import_journal", str(tmp_path / "run"), "--team", people.team.slug)
     page = read(who.owner, f"/runs/{Run.objects.get(title='Trained only').slug}/")
     assert "No evaluation was recorded: success in training" in page
-    assert "Iterations may have other tasks , so this is no fair comparison" in page
+    assert "Iterations may have other tasks, so this is no fair comparison" in page
     assert puzzles(page) == []
 
 

@@ -52,6 +52,8 @@ ROLES = {
     "rollout.template_date": TextRole.PLAIN,
     "engine.urls": TextRole.URL,
     "rewards.terms": TextRole.PLAIN,
+    "cluster.rollout_resources": TextRole.PLAIN,
+    "cluster.learner_resources": TextRole.PLAIN,
     "cluster.address": TextRole.OPERATOR,
     "lora.targets": TextRole.PLAIN,
     "sft.mix.name": TextRole.PLAIN,
