@@ -14,7 +14,7 @@ from ninja.utils import check_csrf
 
 from webapp.api.errors import Problem
 from webapp.api.rate_limit import require_rate
-from webapp.runs.models import Run
+from webapp.runs.models import Run, RunQuerySet
 from webapp.teams.access import READ_ONLY, require_writer, role_in
 from webapp.teams.api_tokens import find_token
 from webapp.teams.audit import note_token
@@ -33,7 +33,7 @@ class Caller:
     team: Team | None = None
     scopes: tuple[str, ...] = ApiToken.SCOPES
 
-    def runs(self) -> QuerySet[Run]:
+    def runs(self) -> RunQuerySet:
         """Runs of the caller's teams, for lists."""
         runs = Run.objects.of_teams_of(self.user)
         return runs if self.team is None else runs.filter(team=self.team)
