@@ -229,7 +229,7 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 
 def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Figures of a cell from those of its watching processes."""
+    """Figures of a cell from the figures of its watching processes."""
     histogram = np.zeros(1 + max((int(age) for part in parts for age in part["ages"]), default=0))
     for figures in parts:
         for age, count in figures["ages"].items():

@@ -15,7 +15,6 @@ from django.db import connection
 
 from trainer.metrics.charts import Band, stream
 from webapp.core import formatting
-from webapp.runs.models import Run
 from webapp.trajectories.models import Group
 
 MAX_ITERATIONS = 120
@@ -118,13 +117,13 @@ class EchoMeter:
         )
 
 
-def echo_meter(run: Run) -> EchoMeter | None:
+def echo_meter(run_id: int) -> EchoMeter | None:
     """The meter of a run; None if no attempt of its training has a thought. Two queries."""
-    groups = Group.objects.filter(run=run, split="train", superseded=False)
+    groups = Group.objects.filter(run=run_id, split="train", superseded=False)
     numbers = list(groups.order_by("iteration").values_list("iteration", flat=True).distinct())
     if not numbers:
         return None
-    counted = list(_counted(run, evenly(numbers, MAX_ITERATIONS)))
+    counted = list(_counted(run_id, evenly(numbers, MAX_ITERATIONS)))
     return EchoMeter(counted) if counted else None
 
 
@@ -136,9 +135,9 @@ def evenly(numbers: Sequence[int], most: int) -> list[int]:
     return [numbers[round(place * last / (most - 1))] for place in range(most)]
 
 
-def _counted(run: Run, iterations: Sequence[int]) -> Iterator[IterationThoughts]:
+def _counted(run_id: int, iterations: Sequence[int]) -> Iterator[IterationThoughts]:
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTS, [MAX_LENGTH, run.pk, list(iterations), PER_ITERATION])
+        cursor.execute(_COUNTS, [MAX_LENGTH, run_id, list(iterations), PER_ITERATION])
         rows = cursor.fetchall()
     for iteration in dict.fromkeys(row[0] for row in rows):
         own = [row for row in rows if row[0] == iteration]

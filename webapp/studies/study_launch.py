@@ -1,4 +1,4 @@
-"""Launch of a study's runs, by the same requests and plans as those of the launch form and the API."""
+"""Launch of a study's runs, by the same requests and plans as in the launch form and the API."""
 
 from __future__ import annotations
 

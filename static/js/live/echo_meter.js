@@ -3,7 +3,7 @@
 
 import { need } from "../ui/dom.js";
 
-const PAUSE = 4000; // iterations of small policies take less than a second
+const PAUSE = 4000; // iterations of small policies take less than a second, and many may watch them
 
 const panel = need(document, "[data-echo]");
 let waiting = false;
@@ -22,7 +22,7 @@ document.addEventListener("runevents", (event) => {
   const events = /** @type {CustomEvent<import("../types.js").Event[]>} */ (event).detail;
   if (waiting || !events.some(({ type }) => type === "metrics")) return;
   waiting = true;
-  window.setTimeout(() => void load(), PAUSE);
+  window.setTimeout(() => void load(), PAUSE * (1 + Math.random()));
 });
 document.addEventListener("runreloaded", () => void load());
 void load();

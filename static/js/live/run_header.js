@@ -44,9 +44,9 @@ export function showHeader(root, state, drawn) {
   setText(need(root, "[data-pace]"), paceWords(state.phase, state.run.device, state.state));
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run, state.state);
-  showCondition(root, state.alarm);
   showTitle(root, state);
-  showIcon(state);
+  if (state.alarm !== drawn.alarm) showCondition(root, state.alarm);
+  if (state.alarm !== drawn.alarm || state.state !== drawn.state) showIcon(state);
   if (state.phase !== drawn.phase || state.state !== drawn.state)
     showIteration(need(root, "[data-iteration]"), state, running);
 }

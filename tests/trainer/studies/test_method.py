@@ -65,7 +65,7 @@ def test_arms_differ_in_settings_of_every_environment():
     assert own["lora"]["optimizer.policy_lr"] == "0.002; FrozenLake: 0.004"
     assert own["lora"]["lora.rank"] == "64"
     assert "environment.name" not in own["lora"]
-    assert "optimizer.lr_schedule" not in own["lora"], "it differs between environments alone"
+    assert "optimizer.lr_schedule" not in own["lora"], "it differs only between environments"
 
 
 def test_one_value_stands_for_equal_environments():

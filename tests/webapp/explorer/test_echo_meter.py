@@ -36,7 +36,7 @@ def collapsing(run: Run) -> Run:
 
 
 def test_thoughts_that_differ_in_numbers_only_are_an_echo(collapsing: Run) -> None:
-    meter = echo_meter(collapsing)
+    meter = echo_meter(collapsing.pk)
     assert isinstance(meter, EchoMeter)
     first, last = meter.first, meter.newest
     assert (first.commonest[1], round(first.varied)) == (1, first.attempts)
@@ -60,12 +60,12 @@ def test_a_thought_cannot_leave_the_picture(collapsing: Run, who: Visitors) -> N
 
 
 def test_a_run_without_thoughts_has_no_meter(run: Run, who: Visitors) -> None:
-    assert echo_meter(run) is None
+    assert echo_meter(run.pk) is None
     assert who.owner.get(f"/runs/{run.slug}/echo").status_code == 204
     assert who.owner.get(f"/runs/{run.slug}/echo.svg").status_code == 404
     play(run, finished=1)
     write_thoughts(run, 1, [""])
-    assert echo_meter(run) is None
+    assert echo_meter(run.pk) is None
 
 
 @given(st.integers(1, 5000))

@@ -12,7 +12,7 @@ from tests.webapp.page_requests import Visitors, who
 from trainer.config.files import with_values
 from trainer.config.run import RunConfig
 from webapp.live.snapshot import heading
-from webapp.runs.launch.recovery import recovery
+from webapp.runs.launch.recovery import last_healthy_checkpoint, recovery
 from webapp.runs.models import Run
 
 __all__ = ["who"]
@@ -67,7 +67,7 @@ def test_the_way_out_of_a_collapse_starts_at_the_last_healthy_checkpoint(run: Ru
     alarms(run, (9, "watch"), (12, "healthy"), (25, "watch"), (30, "trapped"))
     for iteration in (10, 20, 30, 40):
         run.checkpoints.create(iteration=iteration, bytes=1, time=timezone.now())
-    found = recovery(run)
+    found = recovery(run, last_healthy_checkpoint(run))
     assert found is not None
     assert (found.label, found.config.policy.model) == (
         "Continue from iteration 20 with StarPO-S",
@@ -84,7 +84,7 @@ def test_the_way_out_of_a_collapse_starts_at_the_last_healthy_checkpoint(run: Ru
 def test_without_a_healthy_checkpoint_the_clone_starts_anew(run: Run, who: Visitors) -> None:
     alarms(run, (5, "trapped"))
     run.checkpoints.create(iteration=10, bytes=1, time=timezone.now())
-    assert recovery(run) is None
+    assert last_healthy_checkpoint(run) is None
     assert (
         "No checkpoint from before the collapse is stored"
         in who.owner.get(f"/runs/new?clone={run.slug}&vary=recover").content.decode()

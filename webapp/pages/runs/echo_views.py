@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -20,7 +22,7 @@ from webapp.teams.decorators import account_optional
 def run_echo(request: HttpRequest, slug: str) -> HttpResponse:
     """The meter as a part of a page; 204 if there is nothing to count."""
     run = get_run(request.user, slug)
-    meter = echo_meter(run)
+    meter = _meter_of(run)
     if meter is None:
         return HttpResponse(status=204)
     return render(request, "runs/_echo.html", {"run": run, "meter": meter})
@@ -32,10 +34,20 @@ def run_echo(request: HttpRequest, slug: str) -> HttpResponse:
 def run_echo_svg(request: HttpRequest, slug: str) -> HttpResponse:
     """The meter as a picture, for reports and slides."""
     run = get_run(request.user, slug)
-    meter = echo_meter(run)
+    meter = _meter_of(run)
     if meter is None:
         raise Http404("No attempt of this run's training has a thought yet.")
     return HttpResponse(_document(run, meter), content_type="image/svg+xml")
+
+
+def _meter_of(run: Run) -> EchoMeter | None:
+    return _counted(run.pk, run.rebuilds, run.attempt, run.iteration)
+
+
+@lru_cache(maxsize=64)
+def _counted(run_id: int, rebuilds: int, attempt: int, iteration: int) -> EchoMeter | None:
+    """The meter after that iteration, counted once for all who watch the run."""
+    return echo_meter(run_id)
 
 
 def _document(run: Run, meter: EchoMeter) -> str:

@@ -28,7 +28,7 @@ from webapp.runs.launch import catalogue, fields, plain_yaml, variations
 from webapp.runs.launch.creation import free_name
 from webapp.runs.launch.form import Parsed, from_yaml, overlaid, problems_of
 from webapp.runs.launch.planning import LaunchRequest, do_launch, plan_launch
-from webapp.runs.launch.recovery import RECOVER, recovery
+from webapp.runs.launch.recovery import RECOVER, last_healthy_checkpoint, recovery
 from webapp.runs.launch.texts import ENVIRONMENT, VARIANT
 from webapp.runs.models import Run
 from webapp.teams.access import require_writable_teams, signed_in
@@ -98,7 +98,11 @@ def _blank(request: HttpRequest) -> HttpResponse:
     if start.source is not None:
         key = query.get("vary", "")
         offered = {variation.key: variation for variation in variations.of_config(start.source.config)}
-        if varied := recovery(start.source) if key == RECOVER else offered.get(key):
+        if (
+            varied := recovery(start.source, last_healthy_checkpoint(start.source))
+            if key == RECOVER
+            else offered.get(key)
+        ):
             values, question = varied.config.model_dump(), varied.label
         elif key == RECOVER:
             messages.warning(request, "No checkpoint from before the collapse is stored. This clone starts anew.")

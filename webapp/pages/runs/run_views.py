@@ -52,13 +52,14 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
     if not has_attempts and (recorded := live_layout.recorded_text(run)):
         judged = _judged_context(request, run) if live_layout.is_judged(run) else {}
         return curves_page(request, run, recorded=recorded, **judged)
+    healthy = last_healthy_checkpoint(run) if run.condition else None
     context = {
         "wall_shape": rollout_shape(run),
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
         "intro": live_layout.intro(run) if has_attempts and live_layout.INTRO_COOKIE not in request.COOKIES else "",
         "charts_without_data": live_layout.charts_without_data(run),
-        "recovery": recovery(run) if run.condition else None,
-        "healthy_checkpoint": last_healthy_checkpoint(run) if run.condition else None,
+        "recovery": recovery(run, healthy),
+        "healthy_checkpoint": healthy,
     } | _result_context(request, run)
     return run_page(request, run, "run", "runs/live.html", **context)
 

@@ -24,12 +24,14 @@ def last_healthy_checkpoint(run: Run) -> int | None:
     return stored.values_list("iteration", flat=True).first()
 
 
-def recovery(run: Run) -> Variation | None:
+def recovery(run: Run, iteration: int | None) -> Variation | None:
     """The clone that trains the rest of the iterations from there: with StarPO-S, or else at half the learning rate.
 
-    None if the policy is not in trouble, no checkpoint from before it is stored, or the settings no longer fit.
+    None without a checkpoint, or if the settings no longer fit.
+
+    Args:
+        iteration: of the `last_healthy_checkpoint`.
     """
-    iteration = last_healthy_checkpoint(run)
     if iteration is None or run.config.get("kind") != "train":
         return None
     try:
