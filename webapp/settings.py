@@ -169,6 +169,7 @@ ACCOUNT_EMAIL_VERIFICATION = "optional" if ECHOSCOPE_MAIL else "none"
 ACCOUNT_CHANGE_EMAIL = True
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "Echoscope: "
+ACCOUNT_EMAIL_NOTIFICATIONS = True  # of changes to passwords, addresses, second factors and connected accounts
 ACCOUNT_SESSION_REMEMBER = True
 MFA_ADAPTER = "webapp.teams.adapters.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from webapp.teams.browser_names import client_name
 from webapp.teams.client_address import client_address
 from webapp.teams.models import User
 
+logger = logging.getLogger(__name__)
 SITE_NAME = "Echoscope"
 NO_MATCH = "Wrong name or password. Both are case-sensitive."
 
@@ -70,6 +72,15 @@ class AccountAdapter(DefaultAccountAdapter):
         """Send an account's mail. Without a mail server none is even composed: its links would end up in a log."""
         if mail_is_configured():
             super().send_mail(template_prefix, email, context)
+
+    def send_notification_mail(
+        self, template_prefix: str, user: Any, context: dict[str, Any] | None = None, email: str | None = None
+    ) -> None:
+        """Tell the account's owner that its access has changed. The change stays if the mail cannot be sent."""
+        try:
+            super().send_notification_mail(template_prefix, user, context, email)
+        except OSError:  # also smtplib's errors
+            logger.exception("mail about a change of access was not sent")
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return invitations.remembered(request) is not None

@@ -13,10 +13,13 @@ from io import StringIO
 from types import SimpleNamespace
 
 import pytest
+from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from django.core.cache import cache
+from django.core.mail import EmailMessage
 from django.core.management import CommandError, call_command
 from django.test import Client
+from pytest_django import Settings
 
 from tests.webapp.conftest import People
 from webapp.teams.actions import do_create_token
@@ -187,14 +190,56 @@ def test_an_operator_helps_a_person_who_lost_their_phone(people: People, phone: 
 
 def test_removing_the_app_makes_the_password_enough_again(people: People, phone: Phone) -> None:
     set_up(people.owner, phone)
+    assert second_factor_text(people.owner) == "authenticator app"
     client = password_given(people.owner)
     enter(client, phone.wait())
-    assert second_factor_text(people.owner) == "authenticator app"
     assert "authenticator app" in client.get("/account").content.decode()
-    client.post("/account/confirm", {"password": SECRET})
-    client.post("/account/second-factor/app/remove")
+    remove_app(people.owner, phone)
     assert second_factor_text(people.owner) == ""
     assert is_logged_in(password_given(people.owner))
+
+
+class BrokenMail:
+    """A mail server that cannot be reached."""
+
+    def __init__(self, **kwargs: object) -> None:
+        pass
+
+    def send_messages(self, messages: object) -> int:
+        raise ConnectionRefusedError("no mail server")
+
+
+def remove_app(user: User, phone: Phone) -> None:
+    """Remove the app as a person does."""
+    client = password_given(user)
+    enter(client, phone.wait())
+    client.post("/account/confirm", {"password": SECRET})
+    client.post("/account/second-factor/app/remove")
+
+
+@pytest.mark.django_db(transaction=True)  # the mail is sent after the commit
+def test_the_owner_is_told_by_mail_when_access_changes(
+    people: People, phone: Phone, settings: Settings, mailoutbox: list[EmailMessage]
+) -> None:
+    settings.ECHOSCOPE_MAIL = True
+    EmailAddress.objects.create(user=people.owner, email="owner@example.org", primary=True, verified=True)
+    set_up(people.owner, phone)
+    remove_app(people.owner, phone)
+    bodies = [mail.body for mail in mailoutbox if mail.to == ["owner@example.org"]]
+    assert len(bodies) == 2
+    assert "Authenticator app activated." in bodies[0]
+    assert "Authenticator app deactivated." in bodies[1]
+    assert all("If this was not you, reset your password now" in body for body in bodies)
+    assert phone.secret not in "".join(bodies)
+
+
+def test_access_changes_even_if_the_mail_about_it_fails(people: People, phone: Phone, settings: Settings) -> None:
+    set_up(people.owner, phone)
+    settings.ECHOSCOPE_MAIL = True
+    settings.EMAIL_BACKEND = f"{__name__}.BrokenMail"
+    EmailAddress.objects.create(user=people.owner, email="owner@example.org", primary=True, verified=True)
+    remove_app(people.owner, phone)
+    assert second_factor_text(people.owner) == ""
 
 
 def test_administration_shows_no_secrets(people: People, phone: Phone) -> None:
