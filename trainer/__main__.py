@@ -3,8 +3,8 @@
 import os
 import sys
 
-# Read when PyTorch loads its thread pool, whose threads would otherwise spin while they wait for each other: beside
-# another busy program (the site, a browser) that made rollouts on two cores seven to ten times slower.
+# Read when PyTorch loads its thread pool. Otherwise its threads spin while they wait for each other: next to another
+# busy program (the site, a browser) that made rollouts on two cores seven to ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 try:

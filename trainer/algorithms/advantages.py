@@ -1,6 +1,6 @@
 """Advantage estimators: pure functions from per-token rewards to per-token advantages.
 
-Shapes: B sequences padded to T tokens. `mask` (B, T) is 1 exactly on policy tokens (those that were sampled); other
+Shapes: B sequences padded to T tokens. `mask` (B, T) is 1 exactly on policy tokens (the sampled ones); other
 positions (environment tokens, padding) are never read, and results are 0 there.
 """
 
@@ -15,7 +15,7 @@ EPSILON = 1e-6
 
 
 def only(values: Tensor, mask: Tensor) -> Tensor:
-    """`values` on policy tokens and 0 elsewhere, even if other positions are NaN or infinite."""
+    """Return `values` on policy tokens and 0 elsewhere, even where other positions are NaN or infinite."""
     return torch.where(mask.bool(), values, torch.zeros((), dtype=values.dtype, device=values.device))
 
 
@@ -36,7 +36,7 @@ def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float)
 def _gae(
     rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float, ends: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """`gae` in which nothing flows back over a token of `ends`, (B, T)."""
+    """`gae`, except that nothing flows back over a token marked in `ends`, (B, T)."""
     rewards, values, chosen, ends = only(rewards, mask), only(values, mask), mask.bool(), ends.bool()
     advantages = torch.zeros_like(values)
     start = torch.zeros_like(values[:, 0])
@@ -103,12 +103,12 @@ def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tens
 
 
 def trajectory_rewards(rewards: Tensor, mask: Tensor) -> Tensor:
-    """(B,) R(τ): the sum of each sequence's rewards over its policy tokens."""
+    """Return (B,) R(τ): the sum of each sequence's rewards over its policy tokens."""
     return only(rewards, mask).sum(dim=1)
 
 
 def group_statistics(totals: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(B,) mean, (B,) standard deviation (Bessel; 0 for a group of one) and (B,) size of each trajectory's group."""
+    """Return (B,) mean, standard deviation (Bessel; 0 for a group of one) and size of each trajectory's group."""
     _, inverse, sizes = torch.unique(group, return_inverse=True, return_counts=True)
     exact = totals.double()
     zeros = torch.zeros(len(sizes), dtype=exact.dtype, device=exact.device)
@@ -118,7 +118,7 @@ def group_statistics(totals: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 def grpo(rewards: Tensor, group: Tensor, mask: Tensor, normalize_by_std: bool, epsilon: float = EPSILON) -> Tensor:
-    """Trajectory reward against its group's, shared by all policy tokens of the trajectory.
+    """Compare each trajectory's reward with its group; all policy tokens of the trajectory share the advantage.
 
     Args:
         rewards: (B, T) per token, any position; summed to R(τ).
@@ -138,7 +138,7 @@ def grpo(rewards: Tensor, group: Tensor, mask: Tensor, normalize_by_std: bool, e
 
 
 def rloo(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
-    """Each trajectory against the mean of the others in its group, shared by its policy tokens.
+    """Compare each trajectory with the mean of the others in its group; its policy tokens share the advantage.
 
     Arguments and result as in `grpo`; a group of one keeps its raw reward (no baseline).
     Source: Ahmadian et al. 2024, eq. 8.
@@ -153,7 +153,7 @@ def rloo(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
 def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
     """Discounted reward-to-go over policy tokens, whitened over the batch; no critic, no groups.
 
-    Environment tokens are skipped as in `gae`: a turn's reward reaches its own tokens and those of all earlier turns,
+    Environment tokens are skipped as in `gae`: a turn's reward reaches the tokens of this and all earlier turns,
     discounted once per policy token.
 
     Returns:
@@ -164,10 +164,10 @@ def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Te
 
 
 def reinforce_plus_plus_verl(rewards: Tensor, mask: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    """`reinforce_plus_plus` whose reward-to-go restarts at every gap in the mask, as in veRL.
+    """`reinforce_plus_plus`, but the reward-to-go restarts at every gap in the mask, as in veRL.
 
-    A reward reaches only the tokens of its own turn. A turn gets no credit for what follows from it, and with all
-    rewards on the last turn the earlier ones get none at all.
+    A reward reaches only the tokens of the same turn. A turn gets no credit for later turns, and if only the last turn
+    is rewarded, earlier turns get no credit at all.
 
     Returns:
         (B, T) advantages and (B, T) returns, both 0 off the mask.
@@ -177,7 +177,7 @@ def reinforce_plus_plus_verl(rewards: Tensor, mask: Tensor, gamma: float) -> tup
 
 
 def _whitened_rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float, *, restart: bool) -> tuple[Tensor, Tensor]:
-    """Whitened rewards-to-go and these; with `restart` they begin anew at every gap in the mask."""
+    """Return whitened and raw rewards-to-go; with `restart` the sum starts anew at every gap in the mask."""
     rewards, chosen = only(rewards, mask), mask.bool()
     returns = torch.zeros_like(rewards)
     running = start = torch.zeros_like(rewards[:, 0])
@@ -201,7 +201,7 @@ def reinforce_plus_plus_baseline(rewards: Tensor, group: Tensor, mask: Tensor) -
 
 
 def spread(per_trajectory: Tensor, mask: Tensor) -> Tensor:
-    """(B, T): each trajectory's number on all its policy tokens, 0 elsewhere."""
+    """Repeat each trajectory's number on all its policy tokens, (B, T); 0 elsewhere."""
     return only(per_trajectory[:, None].expand(mask.shape), mask)
 
 

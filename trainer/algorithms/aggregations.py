@@ -16,9 +16,9 @@ class TokenLosses:
 
     Attributes:
         values: (B, T), 0 off the mask.
-        counts: (B,) policy tokens of the sequence each row is a part of, at least 1.
+        counts: (B,) policy tokens of the sequence that each row belongs to, at least 1.
         total_tokens: policy tokens of the update batch, at least 1.
-        total_sequences: its sequences with at least one policy token, at least 1.
+        total_sequences: sequences of the update batch with at least one policy token, at least 1.
     """
 
     values: Tensor
@@ -28,17 +28,17 @@ class TokenLosses:
 
 
 def token_mean(losses: TokenLosses) -> Tensor:
-    """Every token weighs the same."""
+    """Weight every token equally."""
     return losses.values.sum() / losses.total_tokens
 
 
 def sequence_mean_token_sum(losses: TokenLosses) -> Tensor:
-    """Mean over sequences of the sums of their tokens."""
+    """Average the token sums of all sequences."""
     return losses.values.sum() / losses.total_sequences
 
 
 def sequence_mean_token_mean(losses: TokenLosses) -> Tensor:
-    """Every sequence weighs the same."""
+    """Weight every sequence equally."""
     return (losses.values.sum(dim=1) / losses.counts).sum() / losses.total_sequences
 
 

@@ -24,11 +24,11 @@ class EstimatorSettings(Protocol):
 
 @dataclass(frozen=True)
 class EstimatorInputs:
-    """One row per trajectory: (B, T) unless noted.
+    """Inputs of an estimator with one row per trajectory; (B, T) unless noted.
 
     Attributes:
         rewards: per token, normalised, after the KL penalty.
-        values: of the critic; only for estimators with `needs_critic`.
+        values: predictions of the critic; only for estimators with `needs_critic`.
         mask: policy tokens.
         turns: turn of each policy token, counted from 0.
         group: (B,) id of the initial state.
@@ -44,7 +44,7 @@ class EstimatorInputs:
 
     @property
     def critic_values(self) -> Tensor:
-        """(B, T) values. Raises ValueError without a critic."""
+        """Return the (B, T) values. Raises ValueError without a critic."""
         if self.values is None:
             raise ValueError("this estimator needs the critic's values")
         return self.values
@@ -76,7 +76,7 @@ class Estimator:
     needs_groups: bool = False
 
     def estimate(self, inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
-        """Advantages of every policy token. Raises ValueError where the critic's values are needed and missing."""
+        """Return the advantages of all policy tokens. Raises ValueError if the critic's values are missing."""
         function: EstimatorFunction = resolve_name(self.function) if isinstance(self.function, str) else self.function
         return function(inputs, settings)
 

@@ -10,10 +10,10 @@ from trainer.algorithms.estimators import AdvantageEstimate, EstimatorInputs, Es
 
 
 def turn_returns(rewards: Tensor, turns: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """(B, K) discounted reward from each turn on, K the largest number of turns; 0 where a trajectory has no such turn.
+    """Return the (B, K) discounted reward from each turn on; K is the largest number of turns, missing turns get 0.
 
     Args:
-        rewards: (B, T) per token; every reward counts for the turn its token belongs to.
+        rewards: (B, T) per token; every reward counts for the turn of its token.
         turns: (B, T) turn of each policy token, counted from 0; read on the mask only.
         gamma: discount from turn to turn.
     """
@@ -39,11 +39,11 @@ def gigpo(
     weight: float,
     normalize_by_std: bool,
 ) -> Tensor:
-    """Group-in-group advantages: the trajectory against its group, plus each turn against turns from the same state.
+    """Group-in-group advantages: each trajectory against its group, plus each turn against turns from the same state.
 
-    A(turn) = A_trajectory + weight · A_anchor. A_trajectory is GRPO's. A_anchor compares the discounted return from the
-    turn on with that of all turns of the group that began in the same state, whatever their number; a state visited
-    only once adds 0.
+    A(turn) = A_trajectory + weight · A_anchor. A_trajectory is GRPO's. A_anchor compares the turn's discounted return
+    with the returns of all turns of the group that began in the same state, whatever their number; a state visited only
+    once adds 0.
 
     Args:
         rewards: (B, T) per token, at the turn that earned it.
@@ -63,8 +63,8 @@ def gigpo(
     present = anchors[:, :width] >= 0
     if not present.any():
         return grpo(rewards, group, mask, normalize_by_std)
-    place = torch.stack([group[:, None].expand(-1, width)[present], anchors[:, :width][present]])
-    _, states = torch.unique(place, dim=1, return_inverse=True)
+    anchor_keys = torch.stack([group[:, None].expand(-1, width)[present], anchors[:, :width][present]])
+    _, states = torch.unique(anchor_keys, dim=1, return_inverse=True)
     mean, std, size = group_statistics(returns[present], states)
     compared = returns[present].double() - mean
     if normalize_by_std:

@@ -1,6 +1,6 @@
-"""Uncertainty filter of StarPO-S: the groups of a rollout that the update uses.
+"""Uncertainty filter of StarPO-S: selects the groups of a rollout that the update uses.
 
-It reads raw rewards: after division by its own standard deviation every group looks equally uncertain.
+It reads raw rewards: divided by their own standard deviation, all groups would look equally uncertain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class GroupStats:
 
     @property
     def informative(self) -> bool:
-        """Whether the trajectories differ in reward at all; if not, comparing them gives no learning signal."""
+        """True if the trajectories differ in reward; otherwise comparing them gives no learning signal."""
         return self.high - self.low > EQUAL_REWARDS
 
 
@@ -37,10 +37,10 @@ class FilterResult:
     """Decision of the filter.
 
     Attributes:
-        kept: for each group whether it is kept.
-        weights: for each group the factor of its trajectories' advantages: 1 but for the soft filter.
+        kept: whether each group is kept.
+        weights: factor of each group's advantages; always 1 except for the soft filter.
         groups: statistics of each group.
-        kept_share: share of the groups that is kept.
+        kept_share: share of the groups that are kept.
         kept_std: mean standard deviation of the kept groups; None if there are none.
     """
 
@@ -52,7 +52,7 @@ class FilterResult:
 
 
 def group_stats(rewards: Sequence[float]) -> GroupStats:
-    """Statistics of one group's raw trajectory rewards."""
+    """Compute the statistics of one group's raw trajectory rewards."""
     if not rewards:
         raise ValueError("a group without trajectories has no statistics")
     low, high = min(rewards), max(rewards)
@@ -61,7 +61,7 @@ def group_stats(rewards: Sequence[float]) -> GroupStats:
 
 
 def kept_count(groups: int, keep: float) -> int:
-    """ceil(keep × groups), at least one and never more than there are."""
+    """Return ceil(keep × groups), at least 1 and at most `groups`."""
     return min(groups, max(1, math.ceil(keep * groups - 1e-9)))
 
 
@@ -71,7 +71,7 @@ class Candidates:
 
     Attributes:
         groups: statistics of all groups of the rollout.
-        numbers: indices of those that may be kept, ascending; at least one unless the filter `may_be_empty`.
+        numbers: ascending indices of the groups that may be kept; at least one unless the filter `may_be_empty`.
         keep: the setting `algorithm.group_filter_keep`.
     """
 
@@ -80,35 +80,35 @@ class Candidates:
     keep: float
 
     def first(self, key: Callable[[GroupStats], float]) -> list[int]:
-        """The share `keep` of all groups with the smallest keys; of equals the earlier ones."""
+        """Return the share `keep` of all groups with the smallest keys; ties go to the earlier group."""
         count = kept_count(len(self.groups), self.keep)
         return sorted(self.numbers, key=lambda g: key(self.groups[g]))[:count]
 
 
 def all_candidates(candidates: Candidates) -> list[int]:
-    """No choice."""
+    """Keep all candidates."""
     return candidates.numbers
 
 
 def widest_std(candidates: Candidates) -> list[int]:
-    """The share `keep` with the largest standard deviation."""
+    """Keep the share `keep` with the largest standard deviation."""
     return candidates.first(lambda group: -group.std)
 
 
 def narrowest_std(candidates: Candidates) -> list[int]:
-    """The share `keep` with the smallest standard deviation."""
+    """Keep the share `keep` with the smallest standard deviation."""
     return candidates.first(lambda group: group.std)
 
 
 def widest_range(candidates: Candidates) -> list[int]:
-    """The share `keep` with the largest distance between best and worst."""
+    """Keep the share `keep` with the largest distance between best and worst."""
     return candidates.first(lambda group: group.low - group.high)
 
 
 def signal_share(candidates: Candidates) -> list[int]:
-    """The fewest groups of largest std that hold the share `keep` of the sum of all, none below NOISE; at least one.
+    """Keep the fewest groups of largest std that cover the share `keep` of the total, none below NOISE; at least one.
 
-    RAGEN-2's SNR-aware filter with a floor per group and without skipped updates; the published one is `linear_top_p`.
+    RAGEN-2's SNR-aware filter, plus a floor per group and no skipped updates; `linear_top_p` is the published version.
     """
     groups = candidates.groups
     descending = sorted(candidates.numbers, key=lambda g: -groups[g].std)
@@ -123,9 +123,9 @@ def signal_share(candidates: Candidates) -> list[int]:
 
 
 def linear_top_p(candidates: Candidates) -> list[int]:
-    """The fewest groups of largest std whose sum reaches keep × Σ std − NOISE; none if that is not above 0.
+    """Keep the fewest groups of largest std that sum to keep × Σ std − NOISE; none if that is not above 0.
 
-    No group is too narrow on its own, but those without any spread are never needed for the sum. With keep 1 all
+    No group is too narrow by itself, but groups without any spread are never needed for the sum. With keep 1 all
     candidates are kept.
     Source: RAGEN-2, arXiv 2604.06268, the SNR-aware filter, as its published code computes it: strategy top_p with
     `rollout_filter_top_p_prob_mode` linear and `rollout_filter_selection_eps` 0.01.
@@ -144,13 +144,13 @@ def linear_top_p(candidates: Candidates) -> list[int]:
 
 
 def softmax_top_p(candidates: Candidates) -> list[int]:
-    """The fewest groups of largest std whose shares of the softmax over all stds add up to at least `keep`.
+    """Keep the fewest groups of largest std with a combined share of at least `keep` of the softmax over all stds.
 
-    Each share is positive, so that at least one candidate is kept where there is one, and groups without any spread
-    may be kept too. With keep 1 all are.
+    Each share is positive, so at least one candidate is kept if there are any, and groups without spread may be kept
+    too. With keep 1 all are.
     Source: the published code of RAGEN-2, arXiv 2604.06268: strategy top_p with `rollout_filter_top_p_prob_mode`
-    softmax. Of it: temperature 1, so that the shares depend on the scale of the rewards. Ours: the earlier group first
-    among equals.
+    softmax, at temperature 1, so that the shares depend on the scale of the rewards. That ties go to the earlier group
+    is our choice.
     """
     if candidates.keep >= 1 or not candidates.numbers:
         return candidates.numbers
@@ -168,18 +168,18 @@ def softmax_top_p(candidates: Candidates) -> list[int]:
 
 
 def min_p(candidates: Candidates) -> list[int]:
-    """Groups with at least the share `keep` of the largest standard deviation."""
+    """Keep groups with at least the share `keep` of the largest standard deviation."""
     least = candidates.keep * max(candidates.groups[g].std for g in candidates.numbers)
     return [g for g in candidates.numbers if candidates.groups[g].std >= least]
 
 
 def equal_weights(groups: Sequence[GroupStats]) -> list[float]:
-    """1 for every group."""
+    """Return 1 for every group."""
     return [1.0] * len(groups)
 
 
 def std_weights(groups: Sequence[GroupStats]) -> list[float]:
-    """Standard deviation over the largest one; 1 for all where there is none."""
+    """Divide each standard deviation by the largest; all weights are 1 if none is above 0."""
     widest = max(group.std for group in groups)
     return [group.std / widest for group in groups] if widest > 0 else equal_weights(groups)
 
@@ -189,10 +189,10 @@ class GroupFilter:
     """An entry of the registry.
 
     Attributes:
-        choose: indices of the groups to keep, at least one unless `may_be_empty`.
-        weights: factor of each group's advantages.
-        may_be_empty: whether the filter may keep no group, so that the iteration has no update. It then also gets no
-            candidates where `drop_zero_std` drops all groups; other filters get all groups in that case.
+        choose: returns the indices of the groups to keep, at least one unless `may_be_empty`.
+        weights: returns the factor of each group's advantages.
+        may_be_empty: whether the filter may keep no group, which skips the update. Such a filter gets no candidates if
+            `drop_zero_std` drops all groups; other filters then get all groups.
     """
 
     choose: Callable[[Candidates], list[int]]
@@ -243,14 +243,14 @@ def keep_groups(
     Args:
         rewards_by_group: for each group the raw rewards R(τ) of its trajectories.
         method: a name of `FILTERS`.
-        keep: share of all groups that is kept, rounded up; `snr`, `top_p_linear`, `top_p_softmax` and `min_p` read it
+        keep: share of all groups to keep, rounded up; `snr`, `top_p_linear`, `top_p_softmax` and `min_p` read it
             differently.
-        drop_zero_std: never keep a group whose rewards are all equal, even if fewer than the share remain. Where all
-            groups are like that, the method and the share decide alone, or none is kept if the method may keep none.
+        drop_zero_std: never keep a group with equal rewards, even if fewer groups than the share remain. If all groups
+            have equal rewards, none is kept if the method allows that; otherwise this setting has no effect.
     Returns:
-        The choice; at least one group is kept unless the method may keep none. Of equals the earlier group is kept.
+        The choice; at least one group is kept unless the method may keep none. Ties go to the earlier group.
     Raises:
-        ValueError: there is no group.
+        ValueError: there are no groups.
     """
     groups = [group_stats(rewards) for rewards in rewards_by_group]
     if not groups:

@@ -1,7 +1,7 @@
 """Losses of the policy and the critic.
 
-Shapes and masks as in `advantages`. Every loss takes the `LossTotals` of the whole update batch, so that losses,
-gradients and metrics of its micro-batches add up to those of the batch.
+Shapes and masks are the same as in `advantages`. Every loss takes the `LossTotals` of the whole update batch, so that
+losses, gradients and metrics of its micro-batches add up to the batch's losses, gradients and metrics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LossTotals:
 
     @classmethod
     def of(cls, mask: Tensor, trajectory: Tensor | None = None) -> LossTotals:
-        """Totals of a (B, T) mask; `trajectory` (B,) is the trajectory that each row is (a part of).
+        """Return the totals of a (B, T) mask; `trajectory` (B,) is the trajectory to which each row belongs.
 
         Add the totals of several masks with `+`, unless they share a trajectory.
         """
@@ -46,11 +46,11 @@ class LossInputs:
     """A (micro-)batch of policy tokens, (B, T) unless noted.
 
     Attributes:
-        logprobs, old_logprobs: log-probability of each token under the current policy and when it was sampled.
+        logprobs, old_logprobs: log-probability of each token under the current policy, and at sampling time.
         advantages: constants.
         mask: policy tokens.
         totals: denominators of the update batch; None: this is the whole update batch.
-        tokens: (B,) policy tokens of the sequence each row is a part of; None: every row is a sequence.
+        tokens: (B,) policy tokens of the sequence that each row belongs to; None: every row is a sequence.
     """
 
     logprobs: Tensor
@@ -63,10 +63,10 @@ class LossInputs:
 
 @dataclass(frozen=True)
 class ValueLossInputs:
-    """As `LossInputs`, for the critic.
+    """`LossInputs` for the critic.
 
     Attributes:
-        values, old_values: (B, T) predictions now and before the update.
+        values, old_values: (B, T) predictions, now and before the update.
         returns: (B, T) regression targets, constants.
     """
 
@@ -90,7 +90,7 @@ class LossOutputs:
 
 
 def precise(values: Tensor) -> Tensor:
-    """float32 in place of half precision, for exponentials and sums over many tokens; wider types stay."""
+    """Convert half precision to float32, for exponentials and sums over many tokens; wider types are kept."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
@@ -101,7 +101,7 @@ def aggregate(
     totals: LossTotals | None = None,
     tokens: Tensor | None = None,
 ) -> Tensor:
-    """Scalar loss of per-token losses. Sequences without policy tokens do not count; an empty mask gives 0.
+    """Reduce per-token losses to a scalar. Sequences without policy tokens do not count; an empty mask gives 0.
 
     Args:
         per_token: (B, T); read on the mask only.
@@ -129,8 +129,8 @@ def policy_loss(
         dual_clip: bound c > 1 on the ratio of tokens with a negative advantage; None = off.
         aggregation: a name of `AGGREGATIONS`.
     Returns:
-        The loss; as metrics the share of policy tokens whose gradient each bound cut off, and the k3 estimate of
-        KL(old ‖ new).
+        The loss; its metrics are the share of policy tokens whose gradient is cut off by each bound, and the k3
+        estimate of KL(old ‖ new).
     Source: Schulman et al. 2017, eq. 7; Yu et al. 2025 (clip-higher); Ye et al. 2020 (dual clip).
     """
     mask, totals = inputs.mask, inputs.totals or LossTotals.of(inputs.mask)
@@ -157,13 +157,13 @@ def policy_loss(
 
 
 def value_loss(inputs: ValueLossInputs, *, clip: float | None, aggregation: str = "token-mean") -> LossOutputs:
-    """Half the squared error of the critic; with `clip`, the worse of the plain and the clipped prediction counts.
+    """Half the squared error of the critic; with `clip`, the larger error of the plain and the clipped prediction.
 
     Args:
-        clip: how far a prediction may move from its old value before the clip takes its gradient; None = off.
+        clip: distance from the old value beyond which a prediction gets no gradient; None = off.
         aggregation: a name of `AGGREGATIONS`.
     Returns:
-        The loss; as metric the share of policy tokens whose gradient the clip cut off.
+        The loss; its metric is the share of policy tokens without a gradient due to the clip.
     Source: Schulman et al. 2017, its published implementation.
     """
     mask, totals = inputs.mask, inputs.totals or LossTotals.of(inputs.mask)
@@ -182,7 +182,7 @@ def value_loss(inputs: ValueLossInputs, *, clip: float | None, aggregation: str 
 
 
 def truncated_weights(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor, cap: float) -> Tensor:
-    """min(π_trainer / π_sampler, cap) of every policy token, a constant; 0 off the mask.
+    """Return min(π_trainer / π_sampler, cap) for every policy token as a constant; 0 off the mask.
 
     A sampler with other kernels or another precision than the trainer draws from another distribution. Weighting the
     gradients of its tokens by this ratio corrects for that; the cap bounds the variance of rare tokens.
@@ -198,7 +198,7 @@ def truncated_weights(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: 
 
 
 def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float | None:
-    """1 − Var(returns − values) / Var(returns) over the mask; None where the returns do not vary."""
+    """Return 1 − Var(returns − values) / Var(returns) over the mask; None if the returns do not vary."""
     chosen = mask.bool()
     targets, errors = returns[chosen].double(), (returns - values)[chosen].double()
     if targets.numel() < 2:
@@ -210,11 +210,11 @@ def explained_variance(returns: Tensor, values: Tensor, mask: Tensor) -> float |
 
 
 def entropy_from_logprobs(log_probabilities: Tensor) -> Tensor:
-    """(…, V) log-probabilities of a distribution → (…) its entropy in nats. Those of −∞ add nothing."""
+    """Map (…, V) log-probabilities to the (…) entropy in nats. Log-probabilities of −∞ add nothing."""
     probabilities = log_probabilities.exp()
     return -(probabilities * log_probabilities.masked_fill(probabilities == 0, 0.0)).sum(dim=-1)
 
 
 def kl_penalty(logprobs: Tensor, reference_logprobs: Tensor, estimator: str) -> Tensor:
-    """(B, T) estimate of KL(policy ‖ reference) for each sampled token, by a name of `KL_ESTIMATORS`."""
+    """Estimate KL(policy ‖ reference) for each sampled token, (B, T), with a member of `KL_ESTIMATORS`."""
     return KL_ESTIMATORS[estimator](precise(logprobs) - precise(reference_logprobs))

@@ -17,11 +17,11 @@ ASYMMETRIC_CLIP = (-1.0, 3.0)
 
 
 def is_format_valid(*, structured: bool, known_actions: int, unknown_actions: int, rule: FormatRule) -> bool:
-    """Whether a turn has a valid format.
+    """True if a turn has a valid format.
 
     Args:
         structured: the required tags are present, in order.
-        known_actions: actions of the answer that exist in the environment; `unknown_actions`: those that do not.
+        known_actions, unknown_actions: actions of the answer that exist in the environment, and that do not.
         rule: `structure`: the tags and any action; `actions`: at least one known action and no unknown one.
     """
     match rule:
@@ -33,14 +33,14 @@ def is_format_valid(*, structured: bool, known_actions: int, unknown_actions: in
 
 
 def subtract_kl(rewards: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
-    """(B, T) rewards minus `coefficient` × KL to the reference policy on every policy token."""
+    """Subtract `coefficient` × KL to the reference policy from the (B, T) rewards of every policy token."""
     return only(rewards, mask) - coefficient * only(kl, mask)
 
 
 def normalize(
     scores: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
 ) -> Tensor:
-    """(B,) trajectory rewards, normalised within each group of `grouping`. The filter reads raw rewards instead.
+    """Normalise (B,) trajectory rewards within each group of `grouping`. The filter reads raw rewards instead.
 
     Args:
         scores: (B,) raw rewards R(τ), penalties included.
@@ -67,7 +67,7 @@ def normalize(
 
 
 def _compared(state: Tensor, environment: Tensor, grouping: Grouping) -> Tensor:
-    """(B,) id of the group within which each trajectory is compared."""
+    """Return the (B,) id of the group within which each trajectory is compared."""
     match grouping:
         case "state":
             return state
@@ -81,9 +81,9 @@ def _compared(state: Tensor, environment: Tensor, grouping: Grouping) -> Tensor:
 def normalize_tokens(
     rewards: Tensor, mask: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
 ) -> Tensor:
-    """(B, T) rewards whose sums per trajectory are normalised by `normalize`.
+    """Return (B, T) rewards with sums per trajectory that are normalised by `normalize`.
 
-    The turns keep their proportions; what shifting and clipping add is put on the trajectory's last policy token.
+    The turns keep their proportions; the amount added by shifting and clipping goes to the last policy token.
 
     Args:
         rewards: (B, T) raw, per token; `mask`: (B, T) policy tokens.

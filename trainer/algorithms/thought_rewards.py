@@ -25,9 +25,9 @@ NGRAM = 4
 class TurnContext:
     """Inputs of a term: one turn, after its actions were executed.
 
-    `thought` is empty where the policy wrote none; `earlier_thoughts` are those of the turns before, oldest first.
-    `actions` are the answer's actions in order, executed or not; `action_names` all of the environment's (empty where
-    any text is an action). `board` is the state before the turn.
+    `thought` is empty if the policy wrote none; `earlier_thoughts` are the thoughts of earlier turns, oldest first.
+    `actions` are the answer's actions in order, executed or not; `action_names` are all actions of the environment
+    (empty if any text is an action). `board` is the state before the turn.
     """
 
     thought: str
@@ -45,7 +45,7 @@ class RewardTermError(ValueError):
 
 
 def thought_present(turn: TurnContext) -> float:
-    """1 where the thought has at least three different words, else 0: repeating one word is no thought."""
+    """Return 1 if the thought has at least three distinct terms, else 0: repeating one term is no thought."""
     return float(len(set(words(turn.thought))) >= MIN_WORDS)
 
 
@@ -63,7 +63,7 @@ _CLAIM = re.compile(
 
 
 def facts_true(turn: TurnContext) -> float:
-    """Share of the positions stated in the thought that are true on the board; 0 where none is stated.
+    """Return the share of the positions stated in the thought that are true on the board; 0 if none is stated.
 
     Recognises sentences such as "I am at 3,4", "Box 2,4 2,5", "the target is at (1, 1)": row and column counted from 1,
     on the boards that name their pieces (Sokoban, FrozenLake).
@@ -88,7 +88,7 @@ def _stands(rows: list[str], symbols: str, row: int, column: int) -> bool:
 
 
 def action_follows(turn: TurnContext) -> float:
-    """1 where the action that the thought names last is among the answer's, else 0 (also where it names none)."""
+    """Return 1 if the last action named in the thought is among the answer's, else 0 (also if it names none)."""
     named = [word for word in words(turn.thought) if word in {name.lower() for name in turn.action_names}]
     if not turn.action_names:  # any text is an action: the thought must contain it
         text = " ".join(words(turn.thought))
@@ -97,11 +97,11 @@ def action_follows(turn: TurnContext) -> float:
 
 
 def repeats(turn: TurnContext) -> float:
-    """Share of the thought's word 4-grams that occur in the thought before; meant for a negative weight."""
+    """Return the share of 4-grams that also occur in the previous thought; meant for a negative weight."""
     if not turn.earlier_thoughts:
         return 0.0
-    now, before = ngrams(words(turn.thought), NGRAM), set(ngrams(words(turn.earlier_thoughts[-1]), NGRAM))
-    return sum(gram in before for gram in now) / len(now) if now else 0.0
+    current, previous = ngrams(words(turn.thought), NGRAM), set(ngrams(words(turn.earlier_thoughts[-1]), NGRAM))
+    return sum(gram in previous for gram in current) / len(current) if current else 0.0
 
 
 BUILT_IN_TERMS: dict[str, RewardTerm] = {
@@ -113,18 +113,18 @@ BUILT_IN_TERMS: dict[str, RewardTerm] = {
 
 
 def term_names() -> list[str]:
-    """All terms: the built-in ones, then those of installed packages."""
+    """Return the names of all terms: the built-in ones, then the ones of installed packages."""
     return [*BUILT_IN_TERMS, *sorted(_installed())]
 
 
 @lru_cache(maxsize=1)
 def _installed() -> dict[str, str]:
-    """Name → entry point of installed packages' terms; built-in names take precedence."""
+    """Map names to entry points of terms in installed packages; built-in names take precedence."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in BUILT_IN_TERMS}
 
 
 def find_term(name: str) -> RewardTerm:
-    """The term of a name. Raises ValueError with the choices, or with the reason why one cannot be loaded."""
+    """Return the term with a name. Raises ValueError with the choices, or with the reason why it cannot be loaded."""
     return BUILT_IN_TERMS[name] if name in BUILT_IN_TERMS else _load(name)
 
 
@@ -143,7 +143,7 @@ def _load(name: str) -> RewardTerm:
 
 
 def score(weights: Mapping[str, float], turn: TurnContext) -> dict[str, float]:
-    """weight × score of each named term. Raises RewardTermError if one fails or returns no finite number."""
+    """Return weight × score of each named term. Raises RewardTermError if one fails or returns no finite number."""
     scores = {}
     for name, weight in weights.items():
         try:
