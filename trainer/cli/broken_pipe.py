@@ -1,4 +1,4 @@
-"""Standard output into a pipe whose reader has gone, as with `| head`: no error, and nothing more is printed."""
+"""Handling of a standard output that is a pipe without a reader, as with `| head`: no error, and no more output."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trainer.journal.protocol import COMPLETED
 
 
 def until_reader_gone(command: Callable[[], int]) -> int:
-    """The exit code of a command, COMPLETED if its standard output has no reader any more.
+    """Run a command and return its exit code; COMPLETED if its standard output no longer has a reader.
 
     Raises:
-        BrokenPipeError: of another pipe.
+        BrokenPipeError: another pipe broke.
     """
     try:
         try:
@@ -29,7 +29,7 @@ def until_reader_gone(command: Callable[[], int]) -> int:
 
 
 def _reader_gone() -> bool:
-    """Whether standard output is a pipe without a reader."""
+    """True if standard output is a pipe without a reader."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))

@@ -19,7 +19,7 @@ from trainer.rollout.runner import RolloutRequest, RolloutRunner
 
 
 def success_rate(policy: Policy, config: RunConfig) -> float:
-    """Success rate on the fixed prompts of the evaluation."""
+    """Measure the success rate on the fixed prompts of the evaluation."""
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout)
     runner = RolloutRunner(
         config=config,
@@ -36,10 +36,10 @@ def success_rate(policy: Policy, config: RunConfig) -> float:
 
 
 def plan(settings: WarmupConfig, folder: Path | None, *, every: bool) -> list[tuple[WarmupConfig, Path]]:
-    """Settings of each policy to build, and where to write it: by course below `folder`, or over the shipped one.
+    """Return the settings of each policy to build, and the folder for it: below `folder` by course, or the shipped one.
 
     Args:
-        every: build the policies of all courses, with these settings otherwise; `folder` is then that above theirs.
+        every: build the policies of all courses with otherwise equal settings; `folder` is then their parent folder.
     """
     if not every:
         return [(settings, folder or shipped_folder(settings.course))]

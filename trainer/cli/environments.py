@@ -7,16 +7,16 @@ from trainer.config.environment import recommended_budgets
 
 
 def report(name: str | None, search: str = "") -> str:
-    """All environments, or the variants of one, whose lines contain the searched word.
+    """List all environments, or the variants of one, with lines that contain the searched word.
 
     Raises:
-        ValueError: an unknown environment, a package that is not installed, or nothing found.
+        ValueError: the environment is unknown, its package is not installed, or nothing matches.
     """
     lines = _variants(name) if name else _environments()
-    found = [line for line in lines if search.lower() in line.lower()]
-    if not found:
+    matches = [line for line in lines if search.lower() in line.lower()]
+    if not matches:
         raise ValueError(f"nothing here contains {search!r}")
-    return "\n".join(found)
+    return "\n".join(matches)
 
 
 def _environments() -> list[str]:

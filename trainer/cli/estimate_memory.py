@@ -1,4 +1,4 @@
-"""`estimate-memory`: memory estimate of some settings as a table, with suggested savings. Loads no model."""
+"""`estimate-memory`: memory estimate of a configuration as a table, with suggested savings. Loads no model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 
 def report(config: RunConfig, options: argparse.Namespace) -> str:
-    """The command's output. Raises ValueError for settings or options that cannot be estimated."""
+    """Return the command's output. Raises ValueError for settings or options that cannot be estimated."""
     if options.device_gb is not None and options.device_gb <= 0:
         raise ValueError(f"--device-gb must be above 0, not {options.device_gb:g}")
     if options.processes < 1:
@@ -66,7 +66,7 @@ def _report(config: RunConfig, shape: ModelShape, total: int | None, processes: 
 
 
 def _on_gpu(config: RunConfig, processes: int) -> bool:
-    """Whether the run would use GPUs. With policy.device=auto: several processes would, one if this machine has one."""
+    """True if the run would use GPUs. With policy.device=auto: several processes would, one if this machine has one."""
     if config.policy.device != "auto" or processes > 1:
         return config.policy.device != "cpu"
     import torch  # slow to import

@@ -54,7 +54,7 @@ _BASELINE = {"lora": {"rank": 64, "alpha": 32}}
 
 
 class Stop:
-    """True once the process received SIGTERM or SIGINT (Ctrl-C)."""
+    """Flag that becomes true once the process received SIGTERM or SIGINT (Ctrl-C)."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -68,8 +68,8 @@ class Stop:
         return self.requested
 
 
-def default_config_of(environment: str) -> RunConfig:
-    """The environment with its recommended budgets. Raises ValueError for an unknown name."""
+def default_config(environment: str) -> RunConfig:
+    """Return the environment with its recommended budgets. Raises ValueError for an unknown name."""
     return RunConfig(environment=EnvironmentConfig(name=envs.spec(environment).name))
 
 
@@ -109,7 +109,7 @@ def _print_error(error: Exception) -> None:
 
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], int]:
-    """Validate the arguments of a command; returns its work, which no longer fails because of them."""
+    """Validate the arguments of a command and return its work, which no longer fails because of them."""
     timeouts.check()
     return _PREPARATIONS[arguments.command](arguments)
 
@@ -124,10 +124,10 @@ def _prepare_pocket(arguments: argparse.Namespace) -> Callable[[], int]:
 
 
 def _base_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS) -> RunConfig | None:
-    """The settings of --preset or --config; None without either.
+    """Return the settings of --preset or --config; None without either.
 
     Args:
-        defaults: of the command, for settings that the preset or file leaves out.
+        defaults: defaults of the command for settings that the preset or file leaves out.
     """
     if arguments.preset:
         return load_preset(arguments.preset, defaults)
@@ -135,7 +135,7 @@ def _base_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS
 
 
 def _run_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
-    """The settings of --preset or --config, if given, with the changes of --set. Raises ValueError without any."""
+    """Return the settings of --preset or --config with the changes of --set. Raises ValueError without any."""
     base = _base_config(arguments, defaults)
     if base is None and not arguments.set:
         raise ValueError("name the settings: --preset, --config, or --set such as --set environment.name=Bandit")
@@ -143,7 +143,7 @@ def _run_config(arguments: argparse.Namespace, defaults: Defaults = NO_DEFAULTS)
 
 
 def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | None = None) -> Callable[[], int]:
-    """The work of a run of any kind in the folder of --out."""
+    """Return the work of a run of any kind in the folder of --out."""
     folder: Path = arguments.out
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         return _refuse_torchrun
@@ -157,7 +157,7 @@ def _prepare_run(config: RunConfig, arguments: argparse.Namespace, stop: Stop | 
 
 
 def _refuse_torchrun() -> int:
-    """The result of each process that torchrun started; the first one says why."""
+    """Return the exit code of each process started by torchrun; the first one prints the reason."""
     if os.environ.get("RANK", "0") == "0":
         _print_error(
             ValueError(
@@ -213,7 +213,7 @@ def _prepare_demonstrations(arguments: argparse.Namespace) -> Callable[[], int]:
         raise ValueError(f"--count must be at least 1, not {arguments.count}")
     if arguments.seed < 0:
         raise ValueError(f"--seed must be at least 0, not {arguments.seed}")
-    config = with_overrides(default_config_of(arguments.environment), arguments.set)
+    config = with_overrides(default_config(arguments.environment), arguments.set)
     return partial(_demonstrate, config, arguments)
 
 
@@ -263,7 +263,7 @@ def _train(config: RunConfig, folder: Path, stop: Stop | None = None) -> int:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What a run raises for reasons that its message explains."""
+    """Return the exceptions of a run that their message explains to the user, without a traceback."""
     from trainer.loops.session import EXPLAINED_ERRORS
 
     return (*EXPLAINED_ERRORS, OSError)
@@ -317,8 +317,8 @@ def _matrix(matrix: GeneralizationMatrix) -> int:
 def _build_pocket(settings: WarmupConfig, folder: Path | None, *, every: bool) -> int:
     from trainer.cli import build_pocket
 
-    for each, target in build_pocket.plan(settings, folder, every=every):
-        build_pocket.build(each, target, report=lambda line: print(line, file=sys.stderr, flush=True))
+    for recipe, target in build_pocket.plan(settings, folder, every=every):
+        build_pocket.build(recipe, target, report=lambda line: print(line, file=sys.stderr, flush=True))
     return COMPLETED
 
 

@@ -52,7 +52,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the action. Returns the exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing half-made is left
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no partial files are left behind
     try:
         match options.action:
             case "fetch":
@@ -112,7 +112,7 @@ def _print_error(message: str, *, as_json: bool) -> None:
 
 
 class _Progress:
-    """Prints reports: as JSON lines, or as one line that is rewritten on a terminal. Few of them, however many come."""
+    """Prints a limited number of reports: as JSON lines, or on a terminal as one line that is rewritten."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json

@@ -13,7 +13,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     root = argparse.ArgumentParser(prog="python -m trainer", description="Train language-model agents with StarPO.")
     root.add_argument("--log-level", choices=LOG_LEVELS, default="warning", help="default: warning")
     commands = root.add_subparsers(dest="command", required=True)
@@ -83,7 +83,7 @@ def _add_folder(command: argparse.ArgumentParser) -> None:
 
 
 def _add_policy_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Commands for existing policies."""
+    """Add the commands for existing policies."""
     evaluate = commands.add_parser("evaluate", help="play a policy through fixed puzzles, without learning")
     evaluate.add_argument(
         "--policy", required=True, help="folder of a checkpoint or a run, installed model, hub id, or pocket"

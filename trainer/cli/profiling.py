@@ -14,7 +14,7 @@ def profiled(path: Path | None) -> Iterator[None]:
     """Profile what runs within, unless `path` is None.
 
     Writes cProfile statistics (for pstats, snakeviz), or a Chrome trace of CPU and GPU with memory if the name ends in
-    .json: that one grows with every operation, so profile a few iterations. Rank r > 0 writes NAME.rank-r.
+    .json: a trace grows with every operation, so profile a few iterations. Rank r > 0 writes NAME.rank-r.
     """
     if path is None:
         yield

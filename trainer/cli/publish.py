@@ -63,7 +63,7 @@ def export_dataset(arguments: argparse.Namespace) -> int:
 
 
 def _published(arguments: argparse.Namespace, kind: Literal["model", "dataset"], write: Callable[[], str]) -> int:
-    """Write the folder, and upload it if that was requested; what an upload needs is checked first."""
+    """Write the folder, and upload it if requested; the requirements of an upload are checked first."""
     from trainer.publishing import hub
 
     try:

@@ -31,7 +31,7 @@ _FAMILIES = (
 
 
 def settings_page() -> str:
-    """docs/settings.md."""
+    """Return the text of docs/settings.md."""
     parts = [
         "# Settings",
         "All settings of a run. The names are those of the YAML file, of `--set section.field=value` on the command "
@@ -67,7 +67,7 @@ def settings_page() -> str:
 
 
 def metrics_page() -> str:
-    """docs/metrics.md."""
+    """Return the text of docs/metrics.md."""
     parts = [
         "# Metrics",
         "All metrics by their stable names, as in `metrics` events of the [journal](journal.md), in curves and in the "
@@ -131,7 +131,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """Choices or range as text."""
+    """Return the choices or the range as text."""
     if choices := _choices(field.annotation):
         return ", ".join(f"`{choice}`" for choice in choices)
     signs = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.envs.plugins import offering
-from trainer.cli.main import default_config_of
+from trainer.cli.main import default_config
 from trainer.config.run import EnvironmentConfig, EvaluationConfig, RolloutConfig, RunConfig
 from trainer.evaluation.reference_play import ReferencePlayError, reference_success
 from trainer.evaluation.suites import suites_of
@@ -25,13 +25,13 @@ def rates(config: RunConfig) -> tuple[float | None, float | None]:
 
 
 def test_one_pull_of_two_arms_is_always_or_half_of_the_time_right() -> None:
-    best, random = rates(default_config_of("Bandit"))
+    best, random = rates(default_config("Bandit"))
     assert best == 1.0
     assert random == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_policy_cannot_do_more_actions_than_its_budget() -> None:
-    full = default_config_of("Sokoban")
+    full = default_config("Sokoban")
     short = full.model_copy(update={"rollout": full.rollout.model_copy(update={"max_actions": 1})})
     best, random = rates(full)
     assert best == 1.0
@@ -55,7 +55,7 @@ def test_ice_limits_even_the_best_play() -> None:
 
 
 def test_an_environment_in_another_process_is_played_too() -> None:
-    shop = default_config_of("WebShop").model_copy(update={"evaluation": EvaluationConfig(prompts=3)})
+    shop = default_config("WebShop").model_copy(update={"evaluation": EvaluationConfig(prompts=3)})
     best, random = rates(shop)
     assert best == 1.0
     assert random is not None
@@ -81,7 +81,7 @@ def test_an_environment_that_fails_is_reported(tmp_path: Path) -> None:
 
 
 def test_play_ends_with_its_time_and_with_a_stop_request() -> None:
-    (suite, *_) = suites_of(default_config_of("Sokoban"))
+    (suite, *_) = suites_of(default_config("Sokoban"))
     ticks = itertools.count()
     with pytest.raises(ReferencePlayError, match=r"after 9 s only \d+ of 512 games were over"):
         reference_success(suite, seconds=9, clock=lambda: float(next(ticks)))

@@ -41,7 +41,7 @@ PINNED = {
 
 
 def config(environment):
-    return main.default_config_of(environment)
+    return main.default_config(environment)
 
 
 def demonstrated(chat, environment, seed, noise=0.0, mistake_rate=0.0):
