@@ -1,4 +1,4 @@
-"""Where an actor runs, and with which versions."""
+"""Description of an actor: its device, node and process, and its versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainer.policy.load import describe_device
 
 @cache
 def source_digest() -> str:
-    """Digest of the trainer's own source: nodes with another version of it would play or learn differently."""
+    """Return a digest of the trainer's own source: nodes with another version would play or learn differently."""
     digest, root = hashlib.sha256(), Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
@@ -26,7 +26,7 @@ def source_digest() -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Versions that must agree between the nodes of a run."""
+    """Return the versions that must agree between the nodes of a run."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__.partition("+")[0],
@@ -37,7 +37,7 @@ def library_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ActorDescription:
-    """Device, node and process of an actor; `versions` of libraries that results may depend on, by name."""
+    """Device, node and process of an actor; `versions` maps libraries that results may depend on to their versions."""
 
     device: str
     node: str = field(default_factory=platform.node)
@@ -46,16 +46,16 @@ class ActorDescription:
 
     @classmethod
     def of_this_process(cls, device: torch.device) -> ActorDescription:
-        """The description of an actor in this process, which computes on this device."""
+        """Describe an actor in this process that computes on this device."""
         return cls(describe_device(device))
 
     def named(self, name: str) -> str:
-        """The actor's name with its place."""
+        """Return the actor's name with its location."""
         return f"{name} on {self.node}, process {self.pid}"
 
 
 def check_versions(name: str, description: ActorDescription) -> None:
-    """Raises ClusterError where an actor's versions differ from this process's."""
+    """Raise ClusterError if an actor's versions differ from this process's versions."""
     for library, version in library_versions().items():
         other = description.versions.get(library)
         if other != version:

@@ -1,4 +1,4 @@
-"""Placement of a run's Ray actors: the resources that each needs, their reservation, and the nodes they are on."""
+"""Placement of a run's Ray actors: the resources that each needs, their reservation, and their nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALLER = (
 
 
 def total(bundles: Sequence[Bundle]) -> dict[str, float]:
-    """Sum of resources by name, without those that are 0."""
+    """Sum resources by name, without zeros."""
     sums: dict[str, float] = {}
     for bundle in bundles:
         for name, amount in bundle.items():
@@ -35,7 +35,7 @@ def total(bundles: Sequence[Bundle]) -> dict[str, float]:
 
 
 def resources_as_text(resources: Mapping[str, float]) -> str:
-    """As in "4 CPUs and 1 GPU"."""
+    """Format resources as in "4 CPUs and 1 GPU"."""
     names = {"CPU": "CPUs", "GPU": "GPUs"}
     parts = [
         f"{resources[name]:g} {name if resources[name] == 1 else names.get(name, name)}"
@@ -46,7 +46,7 @@ def resources_as_text(resources: Mapping[str, float]) -> str:
 
 
 class ActorPlacement:
-    """The placement group that holds all actors of a run.
+    """The placement group for all actors of a run.
 
     Args:
         stop: polled while waiting; True ends the wait.
@@ -62,11 +62,11 @@ class ActorPlacement:
     def bundles(
         self, actors: int, cpus: float, gpus: float | None, device: str, *, paired: bool = False
     ) -> list[Bundle]:
-        """Resources of each of a number of actors.
+        """Return the resources of each of a number of actors.
 
         Args:
-            gpus: of each; None: one, where the cluster has any and `device`, the setting of the policy, allows it.
-            paired: None means half of one, because another actor has the other half.
+            gpus: of each actor; None: one if the cluster has any and the policy's setting `device` allows it.
+            paired: None means half a GPU, because another actor has the other half.
         """
         if gpus is None:
             whole = device != "cpu" and ray.cluster_resources().get("GPU", 0.0) > 0
@@ -77,11 +77,11 @@ class ActorPlacement:
         """Reserve resources for all actors of the run at once, waiting until they are free.
 
         Args:
-            actors: resources of each.
-            pairs: so many of the first actors share a bundle, and with it the GPU, with as many of the last ones.
+            actors: the resources of each actor.
+            pairs: this many of the first actors share a bundle, and its GPU, with as many of the last ones.
         Raises:
-            ClusterError: the cluster has not enough of them within the time limit `CLUSTER_START`.
-            Interrupted: the run was asked to stop.
+            ClusterError: the cluster does not have enough resources within the time limit `CLUSTER_START`.
+            Interrupted: a stop was requested.
         """
         unpaired = len(actors) - pairs
         partners = actors[unpaired:]
@@ -106,28 +106,28 @@ class ActorPlacement:
         )
 
     def strategy(self, actor: int) -> PlacementGroupSchedulingStrategy:
-        """Scheduling strategy of one of the actors that resources were reserved for."""
+        """Return the scheduling strategy of one of the actors with reserved resources."""
         assert self._group is not None, "reserve() comes first"
         return PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=self._bundle_of[actor])
 
     def nodes(self, first: int, actors: Sequence[Bundle]) -> Counter[str]:
-        """Numbers of actors without a GPU by the id of their node, of these ones, from actor number `first` on."""
+        """Count the actors without a GPU by node id, starting at actor number `first`."""
         nodes = self._nodes()
         return Counter(nodes[first + number] for number, bundle in enumerate(actors) if not bundle.get("GPU"))
 
     def actor_nodes(self) -> list[str]:
-        """Name of the node of each actor; of a node that has left the cluster, its id."""
+        """Return the name of each actor's node; the id of a node that has left the cluster."""
         names = node_names(ray.nodes())
         return [names.get(node, node[:ID_LENGTH]) for node in self._nodes()]
 
     def _nodes(self) -> list[str]:
-        """Id of the node of each actor."""
+        """Return the id of each actor's node."""
         assert self._group is not None, "reserve() comes first"
-        place: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
-        return [place[bundle] for bundle in self._bundle_of]
+        node_by_bundle: dict[int, str] = placement_group_table(self._group)["bundles_to_node_id"]
+        return [node_by_bundle[bundle] for bundle in self._bundle_of]
 
     def release(self) -> None:
-        """Return what was reserved."""
+        """Release the reserved resources."""
         if self._group is not None:
             remove_placement_group(self._group)
             self._group = None

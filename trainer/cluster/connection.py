@@ -1,4 +1,4 @@
-"""Connection of a run to a Ray cluster. Where its actors are placed there: actor_placement.py."""
+"""Connection of a run to a Ray cluster. The placement of its actors is in actor_placement.py."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _PROBE_SECONDS = 10.0
 """How long an address may take to accept a connection. Ray itself would try for minutes."""
 
 
-def cause_of(error: RayTaskError) -> Exception:
-    """What an actor's method raised."""
+def get_cause(error: RayTaskError) -> Exception:
+    """Return the exception that an actor's method raised."""
     cause: Exception = error.cause if isinstance(error.cause, Exception) else error
     return cause
 
 
 def first_line(error: Exception) -> str:
-    """The first sentence of a message of Ray, whose messages go on for pages."""
+    """Return the first sentence of a message of Ray, because its messages span pages."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 class ClusterConnection:
-    """A run's connection to Ray; without an address, to a cluster that is started on this machine and ends with it.
+    """A run's connection to Ray; without an address, to a cluster that starts on this machine and ends with the run.
 
     Args:
         config: addresses, sizes and time limits.
         stop, notify: see `ActorPlacement`.
-        policy_bytes: of the weights, for the object store of a cluster of its own.
+        policy_bytes: size of the weights, for the object store of a cluster that is started here.
     Raises:
-        ClusterError: no cluster answers at the address, or its versions differ from this process's.
+        ClusterError: no cluster answers at the address, or its versions differ from the versions here.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ClusterConnection:
         except Exception as error:
             if not is_start_failure(error):
                 raise
-            ray.shutdown()  # what is left of a connection that was refused
+            ray.shutdown()  # remains of a connection that was refused
             raise ClusterError(self._refusal(error)) from error
         finally:
             # Ray's handler would end the process at once; a run finishes its turn and saves a checkpoint.
@@ -79,7 +79,7 @@ class ClusterConnection:
                 signal.signal(number, handler)
 
     def _slots(self) -> int:
-        """CPUs that all actors reserve."""
+        """Number of CPUs that all actors reserve."""
         cluster = self.config
         rollouts = cluster.rollout_actors * cluster.rollout_reservation.cpus
         return math.ceil(rollouts + cluster.learners * cluster.learner_reservation.cpus)
@@ -114,14 +114,14 @@ class ClusterConnection:
         return ray.put(value)
 
     def free_memory(self, nodes: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """(free, total) bytes of nodes by id; without those that do not tell."""
-        own = ray.get_runtime_context().get_node_id()
-        found: dict[str, tuple[int, int]] = {}
+        """Return (free, total) bytes by node id, without nodes that do not report them."""
+        this_node = ray.get_runtime_context().get_node_id()
+        memory_by_node: dict[str, tuple[int, int]] = {}
         for node in nodes:
-            memory = available_memory() if node == own else self._ask_for_memory(node)
+            memory = available_memory() if node == this_node else self._ask_for_memory(node)
             if memory is not None:
-                found[node] = memory
-        return found
+                memory_by_node[node] = memory
+        return memory_by_node
 
     def _ask_for_memory(self, node: str) -> tuple[int, int] | None:
         task: Any = ray.remote(available_memory)
@@ -130,12 +130,12 @@ class ClusterConnection:
             memory: tuple[int, int] | None = ray.get(
                 task.options(num_cpus=0, scheduling_strategy=there).remote(), timeout=_MEMORY_SECONDS
             )
-        except RayError:  # lost or overloaded: its actors will tell
+        except RayError:  # lost or overloaded: its actors will report it
             return None
         return memory
 
     def close(self) -> None:
-        """Return what was reserved; a cluster of its own ends."""
+        """Release the reserved resources; a cluster that was started here ends."""
         if ray.is_initialized():
             self.placement.release()
             if self._owned:
@@ -145,14 +145,14 @@ class ClusterConnection:
 
 
 def _probe(address: str) -> None:
-    """Raises OSError where nothing accepts connections at host:port; other forms of an address are Ray's to judge."""
+    """Raise OSError if nothing accepts connections at host:port; Ray checks other forms of an address."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "://" not in address:
         socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()
 
 
 def _signal_handlers() -> dict[int, Any]:
-    """The present handlers of stop signals, to be restored; none outside the main thread, where Ray sets none."""
+    """Return the current handlers of stop signals, to be restored; none outside the main thread, as Ray sets none."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot be reached, is too small, or lost what cannot be replaced. The message says what to do."""
+    """The cluster is unreachable, too small, or lost something irreplaceable. The message says what to do."""
 
 
 class LearnerLostError(ClusterError):
-    """A learner has died or is unreachable. The run can go on from its newest checkpoint with new learners."""
+    """A learner has died or is unreachable. The run can continue from its newest checkpoint with new learners."""

@@ -1,7 +1,7 @@
-"""Nodes of a Ray cluster with their CPUs and GPUs, as JSON lines: a program that a worker of the site runs.
+"""Nodes of a Ray cluster with their CPUs and GPUs as JSON lines: a program that a worker of the site runs.
 
-`python -m trainer.cluster.inspection ADDRESS SECONDS` prints a line every SECONDS until the process that started it has
-ended. It reads the tables of the cluster's control service (GCS): unlike `ray.init` that is no job of the cluster, and
+`python -m trainer.cluster.inspection ADDRESS SECONDS` prints a line every SECONDS until its parent process has ended.
+It reads the tables of the cluster's control service (GCS): unlike `ray.init` this is not a job of the cluster, and
 unlike Ray's state API it needs no dashboard.
 """
 
@@ -32,7 +32,7 @@ def inspect(address: str, state: GlobalState) -> dict[str, Any]:
 
     Returns:
         `problem`: a sentence on why no driver can be started there from this machine, empty if one can; `nodes`: live
-        ones as {id, name, cpus, cpus_free, gpus, gpus_free}, the numbers in Ray's units.
+        nodes as {id, name, cpus, cpus_free, gpus, gpus_free}, in Ray's units.
     """
     try:
         host, _, port = address.rpartition(":")
@@ -51,7 +51,7 @@ def inspect(address: str, state: GlobalState) -> dict[str, Any]:
 
 
 def _described(nodes: Sequence[Mapping[str, Any]], free: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """The nodes by name."""
+    """Return the nodes, sorted by name."""
     names = node_names(nodes)
     described = []
     for node in nodes:
@@ -71,20 +71,20 @@ def _described(nodes: Sequence[Mapping[str, Any]], free: Mapping[str, Mapping[st
 
 
 def _other_versions(address: str) -> str:
-    """Sentence about versions of Python and Ray that differ from this process's; empty if they agree."""
+    """Say which versions of Python and Ray differ from this process's versions; empty if they agree."""
     metadata = get_cluster_metadata(GcsClient(address=address)) or {}
     theirs = metadata.get("ray_version"), metadata.get("python_version")
-    own = compute_version_info()
-    if not metadata or theirs == own:
+    ours = compute_version_info()
+    if not metadata or theirs == ours:
         return ""
     return (
-        f"The Ray cluster at {address} runs Ray {theirs[0]} on Python {theirs[1]}, this worker has Ray {own[0]} on "
-        f"Python {own[1]}: install the same versions on all of its nodes and here."
+        f"The Ray cluster at {address} runs Ray {theirs[0]} on Python {theirs[1]}, this worker has Ray {ours[0]} on "
+        f"Python {ours[1]}: install the same versions on all of its nodes and here."
     )
 
 
 def _no_node_here(address: str, alive: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence about a machine that is no node of the cluster, on which no driver can be started; empty if it is."""
+    """Say that this machine is not a node of the cluster, so that it cannot start a driver; empty if it is one."""
     if find_node_ids() & {node["NodeID"] for node in alive}:
         return ""
     return (

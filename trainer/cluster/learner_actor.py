@@ -1,4 +1,4 @@
-"""Learner actor: one rank of the learners of a run, in a process of its own."""
+"""Learner actor: one rank of the learners of a run, in a separate process."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from trainer.policy.load import pick_device
 
 @dataclass
 class LearnerReport:
-    """What happened in the first learner since its last report.
+    """Events in the first learner since its last report.
 
     Attributes:
-        progress: of the update, in order.
+        progress: progress of the update, in order.
         notices: messages for the user.
-        finished: whether a call of all ranks has ended; nothing after that end is included.
+        finished: whether a call of all ranks has ended; later events are not included.
     """
 
     progress: list[UpdateReport] = field(default_factory=list)
@@ -51,16 +51,23 @@ class LearnerReport:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Metrics of an update and (B, T) advantages of its batch, None where it has none."""
+    """Metrics of an update and the (B, T) advantages of its batch; None if it has none."""
 
     metrics: dict[str, float]
     advantages: Tensor | None
 
 
-def interface_of(address: str) -> str:
-    """Name of the network interface with this address; empty if none has it."""
+def find_interface(address: str) -> str:
+    """Return the name of the network interface with this address; empty if none has it."""
     interfaces: dict[str, list[Any]] = psutil.net_if_addrs()
-    return next((name for name, found in interfaces.items() if any(entry.address == address for entry in found)), "")
+    return next(
+        (
+            name
+            for name, addresses in interfaces.items()
+            if any(candidate.address == address for candidate in addresses)
+        ),
+        "",
+    )
 
 
 class LearnerActor:
@@ -68,7 +75,7 @@ class LearnerActor:
 
     Args:
         config: the run's settings.
-        rank, size: of the run's learners.
+        rank, size: among the run's learners.
     """
 
     def __init__(self, config: RunConfig, rank: int, size: int) -> None:
@@ -79,7 +86,7 @@ class LearnerActor:
         self._socket: socket.socket | None = None
 
     def address(self) -> str:
-        """Host and port at which this rank, the first one, gathers the others: bound to its node's address only."""
+        """Return the host and port at which the first rank waits for the others, bound to its node's address only."""
         host = ray.util.get_node_ip_address()
         self._socket = socket.create_server((host, 0))
         return f"{host}:{self._socket.getsockname()[1]}"
@@ -88,9 +95,9 @@ class LearnerActor:
         """Join the other ranks and load the models.
 
         Args:
-            address: of the first rank.
+            address: address of the first rank.
             files: the policy, without adapters.
-            reference: the initial policy; None: none is kept.
+            reference: the initial policy; None: no reference is kept.
         Raises:
             ModelError: a model cannot be loaded here.
             OutOfMemoryError: this rank does not fit its GPU.
@@ -120,8 +127,8 @@ class LearnerActor:
         timeout = timedelta(seconds=timeouts.LEARNER_EXCHANGE.seconds)
         on_gpu = device.type == "cuda"
         host, _, port = address.rpartition(":")
-        if interface := interface_of(ray.util.get_node_ip_address()):
-            for backend in ("GLOO", "NCCL"):  # else they may choose one that the other nodes do not reach
+        if interface := find_interface(ray.util.get_node_ip_address()):
+            for backend in ("GLOO", "NCCL"):  # otherwise they may choose one that other nodes cannot reach
                 os.environ.setdefault(f"{backend}_SOCKET_IFNAME", interface)
         store = dist.TCPStore(  # type: ignore[attr-defined]  # untyped in torch
             host,
@@ -146,7 +153,7 @@ class LearnerActor:
     # -- calls of all ranks ------------------------------------------------------------------------------------------
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call one of the methods below on this rank, as on all others."""
+        """Call one of the methods below on this rank, as on every rank."""
         try:
             return getattr(self, name)(*arguments)
         finally:
@@ -157,7 +164,7 @@ class LearnerActor:
         """Load critic, optimisers and adapters of a checkpoint. Returns warnings for the user.
 
         Args:
-            chunks: references to the bytes of its file, in order.
+            chunks: references to the bytes of the checkpoint's file, in order.
         """
         with tempfile.TemporaryDirectory() as folder:
             with (Path(folder) / LEARNER_STATE).open("wb") as file:
@@ -188,8 +195,8 @@ class LearnerActor:
         return self.learner.measure(batch)
 
     def save(self) -> dict[str, int]:
-        """Write a checkpoint into a folder of the first rank. Returns the size of its files by relative path."""
-        if self.rank:  # takes part in gathering what is sharded
+        """Write a checkpoint into a folder of the first rank. Returns the size of each file by relative path."""
+        if self.rank:  # only helps to gather the sharded tensors
             learner = self.learner.learner if isinstance(self.learner, Imitator) else self.learner
             learner.state()
             return {}
@@ -202,7 +209,7 @@ class LearnerActor:
     # -- calls of single ranks ---------------------------------------------------------------------------------------
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Part of a file of the saved checkpoint."""
+        """Read part of a file of the saved checkpoint."""
         assert self._saved is not None
         with (self._saved / name).open("rb") as file:
             file.seek(start)
@@ -215,12 +222,12 @@ class LearnerActor:
             self._saved = None
 
     def weights(self) -> tuple[int, PackedWeights]:
-        """The present weights after their version; they stay in this node's object store until a process reads them."""
+        """Return the current version and weights; they stay in this node's object store until a process reads them."""
         packed = PackedWeights.of(self.learner.weights())
         return packed.version, packed
 
     def report(self, wait: float) -> LearnerReport:
-        """What happened since the last report, after waiting at most this many seconds for anything to happen."""
+        """Return the events since the last report, after waiting at most this many seconds for any."""
         report, deadline = LearnerReport(), time.monotonic() + wait
         try:
             while True:
@@ -232,7 +239,7 @@ class LearnerActor:
                     report.notices.append(message)
                 else:
                     report.progress.append(message)
-                deadline = time.monotonic()  # what else is there goes with it, nothing is waited for
+                deadline = time.monotonic()  # take what else is there, but wait no longer
         except Empty:
             return report
 

@@ -1,4 +1,4 @@
-"""Ledger of a request's events: each is passed on once, also where lost groups are played again."""
+"""Ledger of a request's events: each event is passed on once, even if a lost group is played again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.journal.events import Event, GroupStarted, TrajectoryFinished, Turn
 
 @dataclass
 class _TrajectoryRecord:
-    """What was passed on about a trajectory: responses by turn, sums, and whether it has ended."""
+    """Events already passed on for a trajectory: responses by turn, sums, and whether it has ended."""
 
     responses: list[str] = field(default_factory=list)
     reward: float = 0.0
@@ -28,12 +28,12 @@ class _TrajectoryRecord:
 class EventLedger:
     """Passes on the events of one rollout request.
 
-    Groups of a lost actor are played again from the same seeds by another one, with the same events: those that were
-    passed on before are dropped.
+    Another actor replays the groups of a lost actor from the same seeds, with the same events: events that were passed
+    on before are dropped.
 
     Args:
         emit: receives events.
-        notify: receives a message where a trajectory took another course when it was played again.
+        notify: receives a message if a replayed trajectory takes another course.
     """
 
     def __init__(self, emit: Callable[..., None], notify: Callable[[str], None]) -> None:
@@ -42,15 +42,15 @@ class EventLedger:
         self._records: dict[str, _TrajectoryRecord] = {}
 
     def receive(self, events: Iterable[Event]) -> None:
-        """Pass on those that are new, in one write."""
+        """Pass on new events in one write."""
         self._emit(*[event for event in events if self._is_new(event)])
 
     def interrupt(self) -> None:
-        """Close the trajectories that are open, where the run was asked to stop."""
+        """Close the open trajectories, because a stop was requested."""
         self._close(self._records)
 
     def close_groups(self, groups: set[int]) -> set[int]:
-        """Close the open trajectories of these groups, which are not played on. Returns the groups that had begun."""
+        """Close the open trajectories of groups that are not continued. Returns the groups that had begun."""
         begun = groups & self._members.keys()
         self._close([name for group in sorted(begun) for name in self._members[group]])
         return begun

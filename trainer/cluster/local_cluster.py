@@ -1,4 +1,4 @@
-"""Ray cluster of one node on this machine, reachable from this machine only, which ends with this process."""
+"""Ray cluster of one node, reachable from this machine only, which ends with this process."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ _START_FAILURES = (RayError, OSError, RuntimeError, ValueError, AssertionError)
 
 
 def is_start_failure(error: Exception) -> bool:
-    """Whether an exception is one of those that `ray.init` reports a failed start or connection with.
+    """True if `ray.init` may raise this exception for a failed start or connection.
 
-    Among them is a bare Exception, where its processes take longer than half a minute or dashboards are missing.
+    It also raises a bare Exception, if its processes take longer than half a minute or dashboards are missing.
     """
     return isinstance(error, _START_FAILURES) or type(error) is Exception
 
 
 def start_local_cluster(slots: int, object_store_bytes: int) -> str:
-    """Start a cluster of one node on this machine, which ends with this process, and connect to it.
+    """Start a cluster of one node on this machine that ends with this process, and connect to it.
 
     Returns its folder of logs and sockets, which Ray leaves behind.
 
-    Its ports are bound to 127.0.0.1, and serve only who knows a token that is made up here: other users of the machine
-    do not.
+    Its ports are bound to 127.0.0.1 and require a token that is generated here, which other users of the machine do not
+    have.
 
     Args:
-        slots: CPUs that it claims to have, if the machine has fewer: actors may share cores.
+        slots: CPUs that the node claims to have, if the machine has fewer: actors may share cores.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports nothing to the makers of Ray
-    if "RAY_AUTH_TOKEN_PATH" not in os.environ:  # else Ray writes one into the home folder
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics to the Ray project
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ:  # otherwise Ray writes one into the home folder
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     folder = _short_folder()
     with _bound_to_loopback():
@@ -65,7 +65,7 @@ def start_local_cluster(slots: int, object_store_bytes: int) -> str:
                     include_dashboard=False,
                     _temp_dir=folder,
                     object_store_memory=object_store_bytes,
-                    _system_config={"worker_niceness": 0},  # else 15: actors would starve beside other programs
+                    _system_config={"worker_niceness": 0},  # the default of 15 starves actors if other programs run
                     **QUIET,
                 )
             except Exception as error:
@@ -79,10 +79,10 @@ def start_local_cluster(slots: int, object_store_bytes: int) -> str:
 
 
 def _short_folder() -> str:
-    """A new temporary folder in which the paths of Ray's sockets are not too long. Raises OSError."""
-    for place in (tempfile.gettempdir(), "/tmp", "/dev/shm"):  # the last: a sandbox may close the others
+    """Create a temporary folder in which the paths of Ray's sockets are short enough. Raises OSError."""
+    for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):  # the last one works in sandboxes without the others
         with suppress(OSError):
-            folder = tempfile.mkdtemp(prefix="ray-", dir=place)
+            folder = tempfile.mkdtemp(prefix="ray-", dir=parent)
             if len(os.fsencode(folder + _LONGEST_SOCKET)) <= _MAX_SOCKET_PATH:
                 return folder
             os.rmdir(folder)
@@ -90,16 +90,16 @@ def _short_folder() -> str:
 
 
 def object_store_bytes(policy_bytes: int) -> int:
-    """Two versions of the weights, the policy's files and what else is under way, but no third of the free memory."""
+    """Two versions of the weights, the policy's files and data in transit, but at most a third of the free memory."""
     wanted, memory = _OBJECT_STORE_BYTES + 4 * policy_bytes, available_memory()
     return wanted if memory is None else max(_MIN_OBJECT_STORE_BYTES, min(wanted, memory[0] // 3))
 
 
 @contextmanager
 def _bound_to_loopback() -> Iterator[None]:
-    """Have Ray's processes that are started within the block, and theirs, bind their ports to 127.0.0.1 only.
+    """Make Ray's processes started within the block, and their children, bind their ports to 127.0.0.1 only.
 
-    Ray replaces the option of `ray.init` for the node's address by the machine's own address if it is 127.0.0.1.
+    If the node's address given to `ray.init` is 127.0.0.1, Ray replaces it by the machine's own address.
     """
     former, clusters = os.environ.get(_STAY_LOCAL_VARIABLE), ray_constants.ENABLE_RAY_CLUSTER
     os.environ[_STAY_LOCAL_VARIABLE], ray_constants.ENABLE_RAY_CLUSTER = "0", False
@@ -114,7 +114,7 @@ def _bound_to_loopback() -> Iterator[None]:
 
 
 def _end_children(earlier: Sequence[psutil.Process]) -> None:
-    """End what a failed start has left: the child processes that were not there before it."""
+    """End the remains of a failed start: child processes that did not exist before."""
     ray.shutdown()
     for process in psutil.Process().children():
         if process not in earlier:

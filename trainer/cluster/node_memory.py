@@ -1,4 +1,4 @@
-"""Memory check of the actors that compute on the CPUs of a node, before any of them starts."""
+"""Memory check of a node's CPU actors, before any of them starts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def check_nodes(
 ) -> PreflightResult:
     """Compare the memory estimate of a run's actors with the free memory of their nodes.
 
-    What a node's learners leave is divided equally among its rollout actors.
+    The memory that a node's learners leave free is divided equally among its rollout actors.
 
     Args:
-        shape: of the policy; None: unknown, nothing is checked.
-        learners, rollouts: their numbers by node, without those that have GPUs.
-        memory: by node, where known.
+        shape: shape of the policy; None: unknown, nothing is checked.
+        learners, rollouts: number of actors by node, without actors on GPUs.
+        memory: by node, if known.
     Returns:
-        Trajectories that a rollout actor samples at once, and warnings.
+        The number of trajectories that a rollout actor samples at once, and warnings.
     Raises:
         OutOfMemoryError: the actors of a node do not fit; with memory.preflight=warn a warning instead.
     """

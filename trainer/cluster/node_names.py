@@ -1,4 +1,4 @@
-"""Names of a cluster's nodes for people."""
+"""Readable names of a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ID_LENGTH = 8
 
 
 def node_names(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Id of each node → a name that no other node has: its host's, with the id where a machine has several nodes.
+    """Map each node's id to a unique name: its host's, with the id appended if a host has several nodes.
 
     Args:
         nodes: as Ray lists them, with NodeID, NodeManagerHostname and NodeManagerAddress.

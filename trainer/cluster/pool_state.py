@@ -23,15 +23,15 @@ class PoolMember:
     """An actor as the driver sees it.
 
     Attributes:
-        number: of its bundle.
-        handle: of the Ray actor.
+        number: number of its bundle.
+        handle: handle of the Ray actor.
         starting: its pending description, or the version that it loads; None once it is ready.
-        weights: reference to those that it has or loads; None: the policy's files.
-        attempt: number of actors that were started in this place in a row, without one that was ready.
+        weights: reference to the weights that it has or loads; None: the policy's files.
+        attempt: number of consecutive actors started for this bundle that were lost before they were ready.
         description: None until its policy is loaded.
         session: request and number of the session that it plays; None: idle.
         report: its pending report while it plays.
-        active_at: when anything was last heard of its session, in seconds of the monotonic clock.
+        active_at: time of the last report on its session, in seconds of the monotonic clock.
     """
 
     number: int
@@ -56,16 +56,16 @@ class PoolMember:
 
 @dataclass(eq=False)
 class OpenRequest:
-    """A request that is played or waits for idle actors.
+    """A request that is being played or waits for idle actors.
 
     Attributes:
-        request: as the driver made it.
+        request: the driver's request.
         sessions: its parts, by number.
         progress: receives the numbers of finished trajectories and sampled tokens.
         waiting: numbers of sessions that no actor plays.
-        counts: by session: finished trajectories and sampled tokens.
+        counts: finished trajectories and sampled tokens by session.
         parts: trajectories of finished sessions.
-        losses: by session: actors that were lost while they played it.
+        losses: number of actors lost while they played a session, by session.
     """
 
     request: RolloutRequest
@@ -81,7 +81,7 @@ class OpenRequest:
         self.waiting.extend(range(len(self.sessions)))
 
     def renumber(self, number: int) -> None:
-        """Close what has begun of a session's groups, and give those groups numbers that follow the last one."""
+        """Close the started groups of a session, and give them numbers that follow the last one."""
         begun = self.ledger.close_groups({plan.group for plan in self.sessions[number].plans})
         free = max(plan.group for plan in self.request.plans) + 1
         plans = {plan.group: plan for plan in self.request.plans}
@@ -97,11 +97,11 @@ class OpenRequest:
 
     @property
     def played(self) -> bool:
-        """Whether all sessions are finished."""
+        """True if all sessions are finished."""
         return len(self.parts) == len(self.sessions)
 
     def trajectories(self) -> list[Trajectory]:
-        """All trajectories in the order of the plans. Raises EnvironmentsFailedError if all of them failed."""
+        """Return all trajectories in the order of the plans. Raises EnvironmentsFailedError if all of them failed."""
         trajectories = join(self.request.plans, self.parts.values())
         check_played(trajectories)
         return trajectories
@@ -112,8 +112,8 @@ class PoolUsage:
     """Work of the actors since the last measurement.
 
     Attributes:
-        since: when it began, in seconds of the monotonic clock.
-        busy: seconds in which actors played, summed over them.
+        since: start of the measurement, in seconds of the monotonic clock.
+        busy: seconds in which actors played, summed over the actors.
         tokens: sampled tokens of finished sessions.
     """
 
@@ -127,7 +127,7 @@ class PoolUsage:
         self.tokens += report.tokens
 
     def metrics(self, actors: int) -> dict[str, float]:
-        """Idle share of the actors and tokens per second of a busy one; none before anything was played."""
+        """Return the idle share of the actors and the tokens per second of a busy one; empty if nothing was played."""
         passed = actors * (time.monotonic() - self.since)
         if not self.busy or not passed:
             return {}

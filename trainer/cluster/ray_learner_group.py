@@ -15,7 +15,7 @@ from torch import Tensor
 from trainer import timeouts
 from trainer.cluster.actor_description import ActorDescription, check_versions
 from trainer.cluster.actor_placement import Bundle
-from trainer.cluster.connection import ClusterConnection, cause_of, first_line
+from trainer.cluster.connection import ClusterConnection, first_line, get_cause
 from trainer.cluster.errors import ClusterError, LearnerLostError
 from trainer.cluster.learner_actor import LearnerActor, LearnerReport, UpdateResult
 from trainer.cluster.transfer import PackedWeights
@@ -44,14 +44,14 @@ class RayLearnerGroup:
     Args:
         config: the run's settings.
         files: reference to the policy's `PolicyFiles`.
-        reference: reference to those of the initial policy; None: none is kept.
-        connection: with `bundles` reserved from bundle number `first` on.
+        reference: reference to the `PolicyFiles` of the initial policy; None: no reference is kept.
+        connection: connection with `bundles` reserved from bundle number `first` on.
         bundles: resources of each rank.
         stop: polled while the ranks load; True interrupts it.
     Raises:
-        ClusterError: a rank does not start, or its versions differ from this process's.
+        ClusterError: a rank does not start, or its versions differ from the versions here.
         ModelError: the settings cannot be sharded, or a model cannot be loaded.
-        Interrupted: the run was asked to stop.
+        Interrupted: a stop was requested.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class RayLearnerGroup:
         self._progress: Callable[[UpdateReport], None] | None = None
         self._notify: Callable[[str], None] = lambda message: None
         self._report: Any = None
-        self._active_at = 0.0  # when anything was last heard of the present call, in seconds of the monotonic clock
-        self._finished = False  # whether the last report of the present call of all ranks has arrived
+        self._active_at = 0.0  # time of the last report on the current call, in seconds of the monotonic clock
+        self._finished = False  # whether the last report of the current call of all ranks has arrived
         settings, actor = ray.put(config), ray.remote(LearnerActor)
         self._ranks: list[Any] = [
             actor.options(
@@ -130,13 +130,13 @@ class RayLearnerGroup:
         return packed.unpack()
 
     def packed_weights(self) -> Any:
-        """Reference to the present weights, which stay on the first rank's node until they are read."""
+        """Return a reference to the current weights, which stay on the first rank's node until they are read."""
         version, packed = self._ranks[0].weights.options(num_returns=2).remote()
         self._result(version, 0)  # waits for them, and fails if the rank was lost
         return packed
 
     def save(self, folder: Path) -> None:
-        """Written by this process alone, in chunks: nodes need no common disk."""
+        """Write the checkpoint in this process only, in chunks: nodes need no shared disk."""
         files: dict[str, int] = self._on_all_ranks("save")
         for name, size in files.items():
             target = folder / name
@@ -155,7 +155,7 @@ class RayLearnerGroup:
         return warnings
 
     def close(self) -> None:
-        """End the actors, those that do not react by force."""
+        """End the actors, by force if they do not react."""
         if self._ranks:
             ray.wait(
                 [rank.close.remote() for rank in self._ranks], num_returns=len(self._ranks), timeout=_CLOSE_SECONDS
@@ -179,13 +179,13 @@ class RayLearnerGroup:
         return result
 
     def _collect(self, calls: list[Any]) -> list[Any]:
-        """Results of calls, one of each rank in order; reports of the first rank are passed on meanwhile."""
+        """Return the results of calls, one per rank in order; reports of the first rank are passed on meanwhile."""
         pending, limit = list(calls), timeouts.CLUSTER_ACTOR.seconds
         self._active_at = time.monotonic()
         while pending:
-            before = len(pending)
+            previous_count = len(pending)
             pending = self._wait(calls, pending)
-            if self._pass_on_report() or len(pending) < before:
+            if self._pass_on_report() or len(pending) < previous_count:
                 self._active_at = time.monotonic()
             if pending and time.monotonic() - self._active_at > limit:
                 name = self._name(calls.index(pending[0]))
@@ -193,11 +193,11 @@ class RayLearnerGroup:
         return [self._result(call, rank) for rank, call in enumerate(calls)]
 
     def _await_start(self, calls: list[Any]) -> list[Any]:
-        """Results of the first calls of ranks, within the time limit `CLUSTER_START`.
+        """Return the results of the first calls of all ranks, within the time limit `CLUSTER_START`.
 
         Raises:
-            ClusterError: one takes longer.
-            Interrupted: the run was asked to stop.
+            ClusterError: a rank takes longer.
+            Interrupted: a stop was requested.
         """
         deadline, pending = time.monotonic() + timeouts.CLUSTER_START.seconds, list(calls)
         while pending:
@@ -212,9 +212,9 @@ class RayLearnerGroup:
         return [self._result(call, rank) for rank, call in enumerate(calls)]
 
     def _wait(self, calls: list[Any], pending: list[Any]) -> list[Any]:
-        """Wait shortly for pending ones of the calls. Returns those that still are.
+        """Wait shortly for pending calls. Returns the calls that are still pending.
 
-        Raises what one has raised, at once: a rank that failed leaves the others waiting for it.
+        Raises the exception of a failed rank at once: the other ranks wait for that rank.
         """
         done, pending = ray.wait(pending, num_returns=len(pending), timeout=_POLL_SECONDS)
         for call in done:
@@ -226,7 +226,7 @@ class RayLearnerGroup:
         return pending
 
     def _raise_if_lost(self, calls: list[Any]) -> None:
-        """Raise LearnerLostError if a rank was lost: the others fail, too, and may be the first to do so."""
+        """Raise LearnerLostError if a rank was lost: the others fail too, and may fail before it is noticed."""
         ray.wait(calls, num_returns=len(calls), timeout=_LOST_SECONDS)
         for rank, call in enumerate(calls):
             if ray.wait([call], timeout=0)[0]:
@@ -241,14 +241,14 @@ class RayLearnerGroup:
         try:
             return ray.get(call)
         except RayTaskError as error:
-            raise cause_of(error) from error
+            raise get_cause(error) from error
         except RayActorError as error:
             raise LearnerLostError(
                 f"{self._name(rank)} was lost ({first_line(error)}): killed, out of memory, or its node is unreachable"
             ) from error
 
     def _pass_on_report(self, *, wait: bool = False) -> bool:
-        """Pass on what the first rank reports, if there is a report or once there is one. Returns whether it did work.
+        """Pass on the first rank's report, waiting for one if `wait`. Returns whether the rank did any work.
 
         An empty report says only that the rank waits for its own work, which may hang.
         """

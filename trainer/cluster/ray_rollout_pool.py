@@ -1,4 +1,4 @@
-"""Rollout pool of Ray actors: sessions are handed to idle actors, and those of lost ones to others."""
+"""Rollout pool of Ray actors: idle actors receive sessions, also the sessions of lost actors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from trainer import timeouts
 from trainer.cluster.actor_description import ActorDescription, check_versions
 from trainer.cluster.actor_placement import Bundle
-from trainer.cluster.connection import ClusterConnection, cause_of, first_line
+from trainer.cluster.connection import ClusterConnection, first_line, get_cause
 from trainer.cluster.errors import ClusterError
 from trainer.cluster.ledger import EventLedger
 from trainer.cluster.pool_state import OpenRequest, PoolMember, PoolUsage
@@ -44,17 +44,17 @@ class RayRolloutPool:
     Args:
         config: the run's settings; `memory.max_concurrent_trajectories` limits each actor.
         files: reference to the `PolicyFiles` that the run starts from.
-        connection: with `bundles` reserved from bundle number `first` on.
+        connection: connection with `bundles` reserved from bundle number `first` on.
         bundles: resources of each actor.
-        weights: newer ones than the files'; None: these are the newest.
+        weights: weights newer than the files; None: the files are the newest.
         emit: receives events.
         stop: polled while playing; True interrupts it.
         notify: receives messages for the user.
-        stream: names the watched trajectories and takes their partial responses.
+        stream: names the watched trajectories and receives their partial responses.
     Raises:
-        ClusterError: an actor does not start, or its versions differ from this process's.
-        ModelError: the policy or the engine cannot be loaded by an actor.
-        Interrupted: the run was asked to stop.
+        ClusterError: an actor does not start, or its versions differ from the versions here.
+        ModelError: an actor cannot load the policy or the engine.
+        Interrupted: a stop was requested.
     """
 
     actor_class: type[RolloutActor] = RolloutActor
@@ -92,7 +92,7 @@ class RayRolloutPool:
 
     def play(self, request: RolloutRequest, progress: Progress) -> list[Trajectory]:
         opened = self._open(request)
-        self._requests.insert(0, opened)  # before those that are played ahead
+        self._requests.insert(0, opened)  # before requests that are played ahead
         return self._finish(opened, progress)
 
     # -- RolloutsAheadPool -------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class RayRolloutPool:
             self._loading.clear()
 
     def close(self) -> None:
-        """End the actors, those that do not react by force."""
+        """End the actors, by force if they do not react."""
         closing = [member.handle.close.remote() for member in self._members if member.starting is None]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_SECONDS)
@@ -178,7 +178,7 @@ class RayRolloutPool:
             self._welcome(_POLL_SECONDS)
 
     def _welcome(self, timeout: float) -> None:
-        """Take in the actors that have become ready."""
+        """Add the actors that have become ready."""
         starting = {member.starting: member for member in self._members if member.starting is not None}
         if not starting:
             return
@@ -187,7 +187,7 @@ class RayRolloutPool:
             try:
                 loaded = ray.get(reference)
             except RayTaskError as error:
-                raise cause_of(error) from error
+                raise get_cause(error) from error
             except RayActorError as error:
                 self._retry(member, error)
                 continue
@@ -202,7 +202,7 @@ class RayRolloutPool:
                 member.starting = member.handle.load_weights.remote(self._weights)
 
     def _retry(self, member: PoolMember, error: RayActorError) -> None:
-        """Start an actor again that was lost before it was ready, unless it fails each time."""
+        """Restart an actor that was lost before it was ready, unless it fails each time."""
         if member.attempt == _MAX_LOSSES:
             raise ClusterError(
                 f"{member.name} could not be started in {_MAX_LOSSES} attempts: {first_line(error)}. The logs of its "
@@ -212,7 +212,7 @@ class RayRolloutPool:
         self._members[self._members.index(member)] = self._start(member.number, member.attempt + 1)
 
     def _await_weights(self, timeout: float) -> None:
-        """Notice which actors have loaded the newest weights, or were lost.
+        """Update the actors that have loaded the newest weights, or were lost.
 
         Args:
             timeout: seconds to wait for all.
@@ -226,13 +226,13 @@ class RayRolloutPool:
             try:
                 ray.get(reference)
             except RayTaskError as error:
-                raise cause_of(error) from error
+                raise get_cause(error) from error
             except RayActorError as error:
-                if member in self._members and member.session is None:  # else its report tells that it was lost
+                if member in self._members and member.session is None:  # otherwise its report shows the loss
                     self._replace(member, first_line(error))
 
     def _replace(self, member: PoolMember, reason: str) -> None:
-        """Start another actor in place of a lost one; it joins when it is ready."""
+        """Start another actor in place of a lost one; it joins once it is ready."""
         self._notify(f"{member.name[0].upper()}{member.name[1:]} was lost and is replaced: {reason}.")
         ray.kill(member.handle)
         self._loading.pop(member, None)
@@ -247,9 +247,9 @@ class RayRolloutPool:
         return OpenRequest(request, sessions, EventLedger(self._emit, self._notify), _no_progress)
 
     def _finish(self, opened: OpenRequest, progress: Progress) -> list[Trajectory]:
-        """Work until a request is played."""
+        """Work until a request has been played."""
         opened.progress = progress
-        opened.report_progress()  # of what was played ahead
+        opened.report_progress()  # for sessions played ahead
         while not opened.played:
             if self._stop():
                 self.abandon()
@@ -269,7 +269,7 @@ class RayRolloutPool:
         self._replace_hanging()
 
     def _hand_out(self, member: PoolMember) -> None:
-        """Have an idle actor play the next session, if any waits."""
+        """Give an idle actor the next waiting session, if there is one."""
         for opened in self._requests:
             if opened.waiting:
                 number = opened.waiting.popleft()
@@ -291,7 +291,7 @@ class RayRolloutPool:
             try:
                 report: PlayReport = ray.get(reference)
             except RayTaskError as error:
-                raise cause_of(error) from error
+                raise get_cause(error) from error
             except RayActorError as error:
                 self._lose(member, first_line(error))
             else:
@@ -320,10 +320,10 @@ class RayRolloutPool:
         opened.report_progress()
 
     def _lose(self, member: PoolMember, reason: str) -> None:
-        """Have the session of a lost actor played again, from the same seeds.
+        """Requeue the session of a lost actor, to be played again from the same seeds.
 
-        With weights that may change between turns it would take another course: what has begun is then closed, and
-        played again under new numbers.
+        If weights may change between turns, a replay would take another course: groups that have begun are then closed
+        and played again under new numbers.
         """
         assert member.session is not None
         opened, number = member.session
@@ -363,4 +363,4 @@ class RayRolloutPool:
 
 
 def _no_progress(done: int, tokens: int) -> None:
-    """A request that nothing waits for yet."""
+    """Progress callback of a request that nothing waits for yet."""

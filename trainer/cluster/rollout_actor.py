@@ -1,4 +1,4 @@
-"""Rollout actor: one engine with its environments, in a process of its own."""
+"""Rollout actor: one engine with its environments, in a separate process."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _LINE_INTERVAL = 0.08
 
 @dataclass
 class PlayReport:
-    """What happened in an actor since its last report, in order.
+    """Events in an actor since its last report, in order.
 
     Attributes:
-        events: of the journal.
+        events: events for the journal.
         done, tokens: finished trajectories and sampled tokens of the request so far.
         partial: the newest partial response of a watched trajectory: its id, turn and text.
         notices: messages for the user.
-        seconds: that the whole request took, once it is over.
-        trajectories: of the whole request, once it is played.
-        failure: what ended it instead.
+        seconds: duration of the whole request, once it is over.
+        trajectories: trajectories of the whole request, once it is played.
+        failure: the error that ended the request instead.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -58,12 +58,12 @@ class PlayReport:
 
     @property
     def final(self) -> bool:
-        """Whether the request is over."""
+        """True if the request is over."""
         return self.trajectories is not None or self.failure is not None
 
 
 class RolloutActor:
-    """Plays requests one after the other in a thread, while other threads answer its driver.
+    """Plays requests one after another in a thread, while other threads answer the driver.
 
     Args:
         config: the run's settings.
@@ -75,7 +75,7 @@ class RolloutActor:
         self._messages: SimpleQueue[PlayReport] = SimpleQueue()
         self._player: threading.Thread | None = None
         self._stopped, self._counts = False, (0, 0)
-        self._lock = threading.Lock()  # of the next two, and of the model's weights
+        self._lock = threading.Lock()  # guards the next two, and the model's weights
         self._playing = False
         self._pending: PackedWeights | None = None
 
@@ -83,11 +83,11 @@ class RolloutActor:
         """Load the policy and start the engine and the environments' runner.
 
         Args:
-            files: the policy that the run starts from, without adapters.
-            weights: newer ones; None: none yet.
+            files: the initial policy of the run, without adapters.
+            weights: newer weights; None: there are none yet.
         Raises:
             ModelError: the policy or the engine cannot be loaded here.
-            OutOfMemoryError: they do not fit this actor's GPU.
+            OutOfMemoryError: the policy or the engine does not fit this actor's GPU.
         """
         config = self.config
         if config.policy.threads:
@@ -103,7 +103,7 @@ class RolloutActor:
         self.chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
         self.sampler = make_sampler(config, policy, self.chat.eos_id, end_ids=self.chat.end_ids)
         if isinstance(self.sampler, TransformersSampler) and config.rollout.max_staleness:
-            self.sampler.threads = 0  # several threads have no common moment between their rounds
+            self.sampler.threads = 0  # several threads never pause between rounds at the same time
             self.sampler.between_rounds = self._apply_weights
         self.runner = RolloutRunner(
             config=config,
@@ -121,9 +121,9 @@ class RolloutActor:
     def load_weights(self, weights: PackedWeights) -> int:
         """Sample with these weights from now on. Returns their version.
 
-        While a request is being played, an engine of transformers takes them between two rounds of responses and keeps
-        the keys and values of what was read before, as PipelineRL (arXiv 2509.19128) does; vLLM takes them before its
-        next request. Log-probabilities are in any case those of the distribution that a token was sampled from.
+        While a request is being played, the transformers engine takes them between two rounds of responses and keeps
+        the keys and values of earlier tokens, as PipelineRL (arXiv 2509.19128) does; vLLM takes them before its next
+        request. Log-probabilities always refer to the distribution from which a token was sampled.
         """
         with self._lock:
             self._pending = weights
@@ -132,7 +132,7 @@ class RolloutActor:
         return weights.version
 
     def _apply_weights(self) -> None:
-        """In the playing thread: take the newest weights, when no response is being sampled."""
+        """Take the newest weights; called in the playing thread, when no response is being sampled."""
         with self._lock:
             self._load_pending()
 
@@ -146,7 +146,7 @@ class RolloutActor:
         self._pending = None
 
     def begin(self, request: RolloutRequest, wait: float) -> PlayReport:
-        """Begin to play a request, after the last one was over. Returns its first report, as `report`."""
+        """Begin to play a request, after the previous one is over. Returns its first report, like `report`."""
         if self._player is not None:
             self._player.join()
         self._stopped, self._counts = False, (0, 0)
@@ -158,9 +158,9 @@ class RolloutActor:
         return self.report(wait)
 
     def report(self, wait: float) -> PlayReport:
-        """What happened since the last report, after waiting at most this many seconds for anything to happen.
+        """Return the events since the last report, after waiting at most this many seconds for any.
 
-        What follows shortly after is part of the same report, so that a driver of many actors gets few of them.
+        Events that follow shortly after are part of the same report, so that a driver of many actors gets few reports.
         """
         combined, deadline = PlayReport(), time.monotonic() + wait
         try:
@@ -181,7 +181,7 @@ class RolloutActor:
         self.stream.watched = frozenset(trajectories)
 
     def close(self) -> None:
-        """End what the engine and the environments started."""
+        """End the processes and threads of the engine and the environments."""
         self._stopped = True
         if self._player is not None:
             self._player.join()
@@ -219,14 +219,14 @@ class RolloutActor:
 
 
 class ActorTokenStream:
-    """Partial responses of an actor, for `TokenStreamListener`: at most a few a second of watched trajectories."""
+    """Sends partial responses of watched trajectories, at most a few a second; for `TokenStreamListener`."""
 
     def __init__(self, send: Callable[[str, int, str], None]) -> None:
         self.watched: frozenset[str] = frozenset()
         self._send, self._next = send, 0.0
 
     def due(self) -> bool:
-        """Whether any trajectory is watched and the next line may be sent."""
+        """True if any trajectory is watched and the next line may be sent."""
         return bool(self.watched) and time.monotonic() >= self._next
 
     def send(self, trajectory: str, turn: int, text: str) -> None:
@@ -243,7 +243,7 @@ def _extend(report: PlayReport, other: PlayReport) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one with its text where it cannot be sent to another process."""
+    """Return the error, or one with its text if it cannot be sent to another process."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 whatever its pickling raises

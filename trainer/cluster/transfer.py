@@ -22,11 +22,11 @@ from trainer.policy.weights import VersionedWeights
 
 @dataclass(frozen=True)
 class PolicyFiles:
-    """A checkpoint folder of a policy, weights and tokenizer: nodes need no common disk.
+    """Checkpoint folder of a policy, weights and tokenizer: nodes need no shared disk.
 
     Attributes:
-        source: folder or hub id that the policy was loaded from.
-        files: name → content.
+        source: folder or hub id from which the policy was loaded.
+        files: content by name.
     """
 
     source: str
@@ -34,7 +34,7 @@ class PolicyFiles:
 
     @classmethod
     def of(cls, policy: Policy) -> Self:
-        """The files of a loaded policy without adapters."""
+        """Return the files of a loaded policy without adapters."""
         with tempfile.TemporaryDirectory() as folder:
             policy.model.save_pretrained(folder)
             policy.tokenizer.save_pretrained(folder)
@@ -43,16 +43,16 @@ class PolicyFiles:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Total size in bytes."""
         return sum(map(len, self.files.values()))
 
     @property
     def shape(self) -> ModelShape | None:
-        """Of the model; None if its config.json does not tell."""
+        """Shape of the model; None if its config.json does not contain it."""
         return shapes.read(json.loads(self.files.get("config.json", b"{}")))
 
     def load(self, config: PolicyConfig) -> Policy:
-        """Load the policy in this process, on its device. Raises ModelError as `trainer.policy.load.load`."""
+        """Load the policy in this process, on its device. Raises ModelError like `trainer.policy.load.load`."""
         with tempfile.TemporaryDirectory() as folder:
             for name, content in self.files.items():
                 (Path(folder) / name).write_bytes(content)
@@ -70,7 +70,7 @@ class PackedWeights:
 
     @classmethod
     def of(cls, weights: VersionedWeights) -> Self:
-        """The same weights."""
+        """Pack versioned weights."""
         return cls(
             weights.version,
             {
@@ -80,7 +80,7 @@ class PackedWeights:
         )
 
     def unpack(self) -> VersionedWeights:
-        """The weights as tensors that must not be written to: they lie in the object store."""
+        """Return the weights as tensors in the object store, which must not be written to."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             tensors = {
