@@ -139,27 +139,27 @@ class AlgorithmConfig(Section):
 
     @property
     def filters_groups(self) -> bool:
-        """Whether the group filter drops or weights any group: a ranking one that keeps all of them is no filter."""
+        """True if the group filter drops or weights any group; a ranking filter that keeps all groups does neither."""
         keeps_all = self.group_filter in _RANKED and self.group_filter_keep == 1
         return self.group_filter != "none" and not keeps_all
 
     @property
     def variant(self) -> str:
-        """Name of the algorithm in titles: StarPO-S is StarPO with a group filter that does something."""
+        """Name of the algorithm in titles: StarPO-S is StarPO with an effective group filter."""
         return "StarPO-S" if self.filters_groups else "StarPO"
 
     @property
     def passes(self) -> float:
-        """Work of an update, in passes of the policy over all sampled trajectories."""
+        """Cost of an update, in passes of the policy over all sampled trajectories."""
         kept = self.group_filter_keep if self.group_filter in _RANKED else 1.0
         return kept * self.updates_per_rollout * (_CRITIC if self.needs_critic else 1.0)
 
     @property
     def needs_critic(self) -> bool:
-        """Whether the estimator uses a critic."""
+        """True if the estimator uses a critic."""
         return ESTIMATORS[self.estimator].needs_critic
 
     @property
     def needs_groups(self) -> bool:
-        """Whether the estimator compares the trajectories of a group."""
+        """True if the estimator compares the trajectories of a group."""
         return ESTIMATORS[self.estimator].needs_groups

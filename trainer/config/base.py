@@ -1,4 +1,4 @@
-"""Base model of the configuration sections, and fields that document themselves."""
+"""Base model of the configuration sections, and self-documenting fields."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def setting(
     added: bool = False,
     **limits: Any,
 ) -> Any:
-    """A field with its help, unit and source; `limits` are pydantic's (gt, ge, lt, le).
+    """Create a field with its help, unit and source; `limits` are pydantic's (gt, ge, lt, le).
 
     Args:
-        added: digests leave the setting out at its default, under which runs are as before it was added.
+        added: digests omit the setting if it has its default, which must not change runs from before it was added.
     """
     extra: dict[str, Any] = {"unit": unit, "source": source}
     if added:
@@ -35,7 +35,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
     def stable_dump(self) -> dict[str, Any]:
-        """The settings for digests, without those added later that have their defaults."""
+        """Dump the settings for digests, without later additions that have their defaults."""
         result: dict[str, Any] = {}
         for name, value in self.model_dump().items():
             inner, field = getattr(self, name), type(self).model_fields[name]
@@ -43,13 +43,13 @@ class Section(BaseModel):
             if isinstance(extra, dict) and extra.get("added") and inner == field.default:
                 continue
             value = inner.stable_dump() if isinstance(inner, Section) else value
-            if isinstance(inner, Section) and not value:  # a section added later, all of it at its defaults
+            if isinstance(inner, Section) and not value:  # a section added later, with all of its defaults
                 continue
             result[name] = value
         return result
 
     def differences(self, other: Self, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-        """Dotted name, own and other value of each setting in which the two differ."""
+        """Yield the dotted name, own value and other value of each setting that differs."""
         for name in type(self).model_fields:
             mine, its = getattr(self, name), getattr(other, name)
             if isinstance(mine, Section):
@@ -78,22 +78,22 @@ _ERRORS = {
 
 
 def error_text(error: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors says, in our words."""
+    """Return our text for one of pydantic's errors."""
     text = _ERRORS.get(error["type"])
     return str(error["msg"]) if text is None else text.format(given=error.get("input"), **error.get("ctx", {}))
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name that is not a folder has the form of a hub id, OWNER/MODEL; no other name is looked up."""
+    """True if a name that is not a folder looks like a hub id, OWNER/MODEL; no other name is looked up."""
     return name.count("/") == 1 and not name.startswith((".", "/", "~"))
 
 
 def base_url(text: str, example: str, about_keys: str = "") -> str:
-    """The base URL of a server, without trailing slashes. `about_keys`: where credentials belong instead.
+    """Return the base URL of a server without trailing slashes. `about_keys` says where credentials belong instead.
 
     Raises:
-        ValueError: it is no http(s) address, or holds credentials, a query or a fragment. A `#` would cut off the path
-            that a client appends, so that the text alone would decide what is requested.
+        ValueError: it is no http(s) address, or contains credentials, a query or a fragment. A `#` would cut off the
+            path that a client appends, so that requests would go to the text itself.
     """
     url = text.strip().rstrip("/")
     try:

@@ -1,4 +1,4 @@
-"""What a configuration computes: equal for configurations whose differences have no effect."""
+"""Digest of a run's computation: equal for configurations that differ only in settings without effect."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NAMING = ("name", "tags", "trackers")
 
 
 def computation_digest(config: RunConfig) -> str:
-    """The digest of the settings that have an effect, without the names of the run.
+    """Return the digest of the settings that have an effect, without the names of the run.
 
-    Two runs of the same digest are the same computation, whatever their configurations say: a group filter that keeps
-    all groups, for instance, is no filter.
+    Two runs with the same digest are the same computation even if their configurations differ: a group filter that
+    keeps all groups, for instance, is no filter.
     """
     data = config.model_dump(mode="json")
     if not config.algorithm.filters_groups:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class UnknownSetting(ValueError):
-    """There is no setting of that `name`: `section` is no mapping of settings."""
+    """There is no setting of that `name`: `section` is not a mapping of settings."""
 
     def __init__(self, name: str, section: str) -> None:
         super().__init__(f"{name}: there is no setting of this name")
@@ -15,7 +15,7 @@ class UnknownSetting(ValueError):
 
 
 def holder(data: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
-    """The mapping that a setting is in, and its name there. Raises UnknownSetting if a section does not exist."""
+    """Return the mapping that contains a setting, and its key there. Raises UnknownSetting if a section is missing."""
     *sections, last = name.split(".")
     for section in sections:
         inner = data.get(section)
@@ -32,7 +32,7 @@ def put(data: dict[str, Any], name: str, value: Any) -> None:
 
 
 def leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted name and value of everything that is no mapping."""
+    """Yield the dotted name and value of every leaf, that is of every value that is not a mapping."""
     for name, value in data.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{name}.")

@@ -55,7 +55,7 @@ class EngineConfig(Section):
     @field_validator("urls")
     @classmethod
     def check_addresses(cls, value: list[str]) -> list[str]:
-        """Addresses without credentials, query, trailing slash and /v1, each only once."""
+        """Require addresses without credentials, query or duplicates; drop trailing slashes and /v1."""
         cleaned = [base_url(url, "http://gpu1:8000").removesuffix("/v1") for url in value]
         if len(set(cleaned)) < len(cleaned):
             raise ValueError("lists the same server twice")
@@ -63,7 +63,7 @@ class EngineConfig(Section):
 
     @model_validator(mode="after")
     def check_servers(self) -> Self:
-        """The engine `server` needs addresses, and only an engine of vLLM's can be split."""
+        """Require addresses for the engine `server`, and a vLLM engine for a split."""
         if self.name == "server" and not self.urls:
             raise ValueError("engine.name is 'server', but engine.urls is empty: start a server, see docs/engines.md")
         if self.name == "server" and self.tensor_parallel > 1:
@@ -75,7 +75,7 @@ class EngineConfig(Section):
 
     @property
     def cpu_cache_bytes(self) -> int:
-        """KV cache of a vLLM engine on the CPU. Raises ValueError if vLLM's variable is no whole number."""
+        """KV cache of a vLLM engine on the CPU. Raises ValueError if vLLM's variable is not a whole number."""
         text = os.environ.get(CPU_CACHE_VARIABLE, "1")
         if not text.isdecimal() or int(text) == 0:
             raise ValueError(f"{CPU_CACHE_VARIABLE} must be a whole number of GiB above 0, not {text!r}")
@@ -83,14 +83,14 @@ class EngineConfig(Section):
 
     @property
     def foreign(self) -> bool:
-        """Whether tokens are sampled by another engine than the trainer's own model."""
+        """True if another engine than the trainer's own model samples the tokens."""
         return self.name != "transformers"
 
     def check_gpus(self, reserved: float | None) -> None:
-        """Check the GPUs that are reserved for a rollout actor with such an engine; None: one, if there are any.
+        """Check the GPUs reserved for a rollout actor with such an engine; None: one, if the cluster has any.
 
         Raises:
-            ValueError: an engine that is split over several does not get as many.
+            ValueError: an engine that is split over several GPUs does not get enough of them.
         """
         if self.name == "vllm" and self.tensor_parallel > 1 and reserved != self.tensor_parallel:
             raise ValueError(

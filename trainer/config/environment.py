@@ -1,4 +1,4 @@
-"""Environment section of RunConfig: one environment, or several with their shares."""
+"""Environment section of RunConfig: one environment, or a mix with shares."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class MixedEnvironment(Section):
     @field_validator("name")
     @classmethod
     def check_name(cls, value: str) -> str:
-        """A registered environment."""
+        """Require a registered environment."""
         return _registered(value)
 
     @field_validator("settings")
     @classmethod
     def check_settings(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """The settings that are present, as the environment's model validates them."""
+        """Validate the given settings with the environment's model."""
         name = info.data.get("name")
         if name is None:  # reported already
             return value
@@ -59,10 +59,10 @@ class MixedEnvironment(Section):
 
     @property
     def budgets(self) -> dict[str, int]:
-        """The environment's recommended budgets, overridden by those that are set."""
+        """The environment's recommended budgets, overridden by the ones that are set."""
         values = {budget: getattr(self, budget) for budget in BUDGETS}
-        own = recommended_budgets(self.name, self.settings)
-        return own | {name: value for name, value in values.items() if value is not None}
+        recommended = recommended_budgets(self.name, self.settings)
+        return recommended | {name: value for name, value in values.items() if value is not None}
 
 
 def check_mix(mix: Sequence[MixedEnvironment], setting_name: str, first: str) -> None:
@@ -78,9 +78,9 @@ def check_mix(mix: Sequence[MixedEnvironment], setting_name: str, first: str) ->
 
 
 def recommended_budgets(name: str, settings: Mapping[str, Any] | None = None) -> dict[str, int]:
-    """The budgets of an episode that a registered environment recommends with these settings.
+    """Return the budgets of an episode that a registered environment recommends with these settings.
 
-    Only adapters, in which the settings choose the variant, recommend others than with their default settings.
+    Only adapters, whose settings choose the variant, recommend other budgets than with their default settings.
 
     Raises:
         ValueError: unknown name or invalid settings.
@@ -90,7 +90,7 @@ def recommended_budgets(name: str, settings: Mapping[str, Any] | None = None) ->
 
 
 def validated_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are present, validated by the environment's model. Raises ValueError with the first error."""
+    """Return the given settings, validated by the environment's model. Raises ValueError with the first error."""
     try:
         validated = envs.settings_model(name).model_validate(settings).model_dump(mode="json")
     except ValidationError as error:
@@ -136,20 +136,20 @@ class EnvironmentConfig(Section):
     @field_validator("name")
     @classmethod
     def check_name(cls, value: str) -> str:
-        """A registered environment."""
+        """Require a registered environment."""
         return _registered(value)
 
     @field_validator("settings")
     @classmethod
     def check_settings(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Settings that the environment's model accepts; stored as they were given."""
+        """Require settings that the environment's model accepts; they are stored as given."""
         if "name" in info.data:
             envs.settings_model(info.data["name"]).model_validate(value)
         return value
 
     @model_validator(mode="after")
     def check_environments(self) -> Self:
-        """Each environment only once, with shares of the further ones below 1 in all."""
+        """Require distinct environments, and shares of the additional ones that sum to less than 1."""
         if self.mixed(self.name):
             raise ValueError(f"environment.mix lists {self.name}, which is environment.name already")
         if envs.needs_variant(self.name) and not self.settings.get("id"):
@@ -169,12 +169,12 @@ class EnvironmentConfig(Section):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Display names of all environments, by name: of an adapter with the variant that its settings choose."""
-        own: list[EnvironmentConfig | MixedEnvironment] = [self, *self.mix]
-        return {each.name: envs.label(each.name, each.settings) for each in own}
+        """Display names of all environments by name; an adapter's includes the variant."""
+        entries: list[EnvironmentConfig | MixedEnvironment] = [self, *self.mix]
+        return {entry.name: envs.label(entry.name, entry.settings) for entry in entries}
 
     def mixed(self, name: str) -> MixedEnvironment | None:
-        """The further environment of that name, if the run has it."""
+        """Return the additional environment with that name, if the run has it."""
         return next((entry for entry in self.mix if entry.name == name), None)
 
 

@@ -45,7 +45,7 @@ class EvaluationConfig(Section):
     @field_validator("suites")
     @classmethod
     def check_suites(cls, value: list[str]) -> list[str]:
-        """Suites of registered environments, each only once."""
+        """Require suites of registered environments without duplicates."""
         for text in value:
             parse_suite(text)
         if len(set(value)) < len(value):
@@ -54,10 +54,10 @@ class EvaluationConfig(Section):
 
 
 def parse_suite(text: str) -> tuple[str, dict[str, Any]]:
-    """Environment and settings of a suite written as `FrozenLake` or `FrozenLake:size=5:slippery=off`.
+    """Parse a suite such as `FrozenLake` or `FrozenLake:size=5:slippery=off` into environment and settings.
 
     Raises:
-        ValueError: unknown environment or setting, or a name that is unsuitable as part of a metric's name.
+        ValueError: unknown environment or setting, or a name that cannot be part of a metric's name.
     """
     name, *pairs = text.split(":")
     if name not in envs.names():

@@ -16,7 +16,7 @@ import envs
 from trainer.config.base import error_text
 from trainer.config.dotted import UnknownSetting, put
 from trainer.config.environment import BUDGETS, recommended_budgets
-from trainer.config.override_text import annotation_of, parse_value
+from trainer.config.override_text import get_annotation, parse_value
 from trainer.config.removed import removal_text, stored_config
 from trainer.config.run import RunConfig
 
@@ -37,21 +37,21 @@ SHORT_NAMES = {
 
 
 def preset_names() -> list[str]:
-    """Names of the shipped presets, sorted: <environment>-<starpo or starpo_s>-<paper, pocket or trap>."""
+    """Return the sorted names of the shipped presets: <environment>-<starpo or starpo_s>-<paper, pocket or trap>."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 def find_preset(name: str) -> str | None:
-    """The preset with that full or short name; None if there is none."""
+    """Find the preset with that full or short name; None if there is none."""
     name = SHORT_NAMES.get(name, name)
     return name if name in preset_names() else None
 
 
 def load_preset(name: str, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
-    """The preset with that full or short name, over the defaults.
+    """Load the preset with that full or short name, over the defaults.
 
     Raises:
-        ValueError: there is none of that name; with the choices.
+        ValueError: there is no such preset; the message lists the choices.
     """
     preset = find_preset(name)
     if preset is None:
@@ -71,7 +71,7 @@ def _preset_data(name: str) -> dict[str, Any]:
 
 
 def _over(defaults: Defaults, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with the defaults of the settings that it leaves out."""
+    """Complete the data with the defaults of missing settings."""
     result = dict(data)
     for section, values in defaults.items():
         present = data.get(section, {})
@@ -81,7 +81,7 @@ def _over(defaults: Defaults, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
-    """A RunConfig from a YAML file, over the defaults.
+    """Load a RunConfig from a YAML file, over the defaults.
 
     Raises:
         ValueError: with one line per problem, each naming its field.
@@ -90,10 +90,10 @@ def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
 
 
 def load_stored(path: Path) -> RunConfig:
-    """The configuration that a run wrote to its folder, maybe with settings that were removed since.
+    """Load the configuration that a run wrote to its folder, possibly with settings that were removed later.
 
     Raises:
-        ValueError: as `load_yaml`.
+        ValueError: see `load_yaml`.
     """
     return stored_config(_mapping(path))
 
@@ -109,9 +109,9 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 
 def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
-    """The configuration with `section.field=value` changes. Raises ValueError naming a bad pair.
+    """Apply `section.field=value` changes to the configuration. Raises ValueError naming a bad pair.
 
-    Values are YAML, but text fields take the text as it is (`override_text.parse_value`).
+    Values are YAML, but text fields take the text literally (`override_text.parse_value`).
     """
     texts: list[tuple[str, str, str]] = []
     for pair in pairs:
@@ -124,7 +124,7 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
     pair_of: dict[str, str] = {}
     for pair, name, text in texts:
         try:
-            values[name] = parse_value(text, annotation_of(RunConfig, name.split("."), environment))
+            values[name] = parse_value(text, get_annotation(RunConfig, name.split("."), environment))
         except ValueError as error:
             raise ValueError(f"--set {pair}: {error}") from None
         pair_of[name] = pair
@@ -135,10 +135,10 @@ def with_overrides(config: RunConfig, pairs: Sequence[str]) -> RunConfig:
 
 
 def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
-    """The configuration with other values of settings, by dotted name.
+    """Return the configuration with new values of settings, by dotted name.
 
     Raises:
-        ValueError: an unknown setting (UnknownSetting), or (pydantic's ValidationError) an invalid value.
+        ValueError: a setting is unknown (UnknownSetting), or a value is invalid (pydantic's ValidationError).
     """
     data: dict[str, Any] = config.model_dump()
     for name, value in values.items():
@@ -148,11 +148,11 @@ def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
 
 
 def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) -> None:
-    """Leave open the budgets that other settings of the environment change, but for those among the assigned names.
+    """Reset the budgets that depend on changed settings of the environment, except the ones assigned in `names`.
 
-    Budgets belong to an environment: those of `before` say nothing about the one that replaces it, and neither do
-    settings that it does not have, or the paper's wording where the paper has none. Where only its settings change,
-    such as the variant of an adapter, the budgets follow that were those it recommended.
+    Budgets belong to an environment: the budgets of `before` do not apply to its replacement, nor do settings that the
+    replacement lacks, or the paper's wording if the paper has none. If only the environment's settings change, such as
+    the variant of an adapter, budgets that equal the recommended ones follow.
     """
     environment, rollout = data.get("environment"), data.get("rollout")
     assigned = set(names)
@@ -169,7 +169,7 @@ def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) 
 
 
 def drop_unsuited(environment: dict[str, Any], assigned: Collection[str] = ()) -> None:
-    """Drop what a replaced environment left behind and the new one cannot have, but for the assigned names."""
+    """Drop settings of a replaced environment that the new one cannot have, except the assigned names."""
     name, settings = environment.get("name"), environment.get("settings")
     if name not in envs.names():
         return  # reported when the settings are validated
@@ -184,13 +184,13 @@ def drop_unsuited(environment: dict[str, Any], assigned: Collection[str] = ()) -
 
 
 def recommended_before(config: RunConfig) -> list[str]:
-    """Names of the budgets that are those which the configuration's environment recommends."""
-    own = recommended_budgets(config.environment.name, config.environment.settings)
-    return [budget for budget in BUDGETS if getattr(config.rollout, budget) == own[budget]]
+    """Return the names of the budgets that equal the environment's recommendation."""
+    recommended = recommended_budgets(config.environment.name, config.environment.settings)
+    return [budget for budget in BUDGETS if getattr(config.rollout, budget) == recommended[budget]]
 
 
 def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
-    """The same settings in the order of the model's fields, unknown ones last: databases and JSON lose the order."""
+    """Order settings like the model's fields, with unknown ones last: databases and JSON lose the order."""
     ordered = {}
     fields = [name for name in model.model_fields if name in data]
     for name in [*fields, *(name for name in data if name not in model.model_fields)]:
@@ -205,17 +205,17 @@ def ordered_dump(data: Mapping[str, Any], model: type[BaseModel] = RunConfig) ->
 
 
 def entry_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of the entries of a list of settings; None for any other annotation."""
+    """Return the model of the entries of a list of settings; None for any other annotation."""
     return next((kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
 def validation_errors(error: ValidationError) -> list[tuple[str, str]]:
-    """(dotted field, message) for each problem of a validation error."""
+    """Return (dotted field, message) for each problem of a validation error."""
     return as_messages(error.errors())
 
 
 def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """(dotted field, message) for each of pydantic's errors."""
+    """Return (dotted field, message) for each of pydantic's errors."""
     problems = []
     for item in errors:
         field = ".".join(str(part) for part in item["loc"])
@@ -225,19 +225,19 @@ def as_messages(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _named_field(field: str, text: str) -> tuple[str, str]:
-    """(field, message) of a message that begins with the name of a setting within `field`: with that name once."""
-    found = re.match(r"([a-z_]+)\.([a-z_0-9]+):? ", text)
-    if found is None:
+    """Move the name of a setting at the beginning of a message into the field: (field, message) without repetition."""
+    match = re.match(r"([a-z_]+)\.([a-z_0-9]+):? ", text)
+    if match is None:
         return field, text
-    section, name = found[1], found[2]
-    model = _section_of(RunConfig, section)
+    section, name = match[1], match[2]
+    model = _get_section(RunConfig, section)
     if model is None or name not in model.model_fields or not f".{field or section}".endswith(f".{section}"):
         return field, text
-    return f"{field or section}.{name}", text[found.end() :]
+    return f"{field or section}.{name}", text[match.end() :]
 
 
-def _section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """The model of that field, if the field is a section of settings."""
+def _get_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """Return the model of a field, if the field is a section of settings."""
     field = model.model_fields.get(name)
     kind = field.annotation if field else None
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None

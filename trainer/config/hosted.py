@@ -55,7 +55,7 @@ class HostedConfig(Section):
     @field_validator("url")
     @classmethod
     def check_url(cls, value: str) -> str:
-        """The base URL of an endpoint, without credentials, query and trailing slash."""
+        """Require the base URL of an endpoint; credentials, a query and a trailing slash are not part of it."""
         if not value.strip():
             return ""
         url = base_url(
@@ -68,7 +68,7 @@ class HostedConfig(Section):
     @field_validator("api_key_env")
     @classmethod
     def check_variable(cls, value: str) -> str:
-        """The name of an environment variable, or nothing."""
+        """Require the name of an environment variable, or nothing."""
         value = value.strip()
         if value and not _VARIABLE.fullmatch(value):
             raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY; not the key itself")
@@ -77,7 +77,7 @@ class HostedConfig(Section):
     @field_validator("extra_body", mode="before")
     @classmethod
     def parse_texts(cls, value: Any) -> Any:
-        """Forms only have texts: those that are valid JSON are parsed."""
+        """Parse texts that are valid JSON, since forms send only texts."""
         if not isinstance(value, Mapping):
             return value
         if reserved := sorted(set(value) & set(RESERVED_PARAMETERS)):
@@ -95,7 +95,7 @@ class HostedConfig(Section):
 
     @model_validator(mode="after")
     def check_model_and_prices(self) -> Self:
-        """An endpoint needs a model, a cost limit needs a price."""
+        """Require a model for an endpoint, and a price for a cost limit."""
         if self.url and not self.model.strip():
             raise ValueError("hosted.model is missing: name the model to request from hosted.url")
         if self.max_cost and not (self.prompt_price_per_million or self.completion_price_per_million):

@@ -84,18 +84,18 @@ class SftConfig(Section):
     @field_validator("mix")
     @classmethod
     def check_mix(cls, value: list[MixedEnvironment]) -> list[MixedEnvironment]:
-        """Each environment only once, and a share left for the run's own environments."""
+        """Require distinct environments, and a remaining share for the run's own environments."""
         check_mix(value, "sft.mix", "the run's own environments")
         return value
 
     @property
     def mean_batch(self) -> float:
-        """Mean number of demonstrations of a step: the last batch of an epoch may be smaller."""
+        """Mean number of demonstrations per step: the last batch of an epoch may be smaller."""
         return mean_batch(self.demonstrations, self.batch)
 
 
 def mean_batch(demonstrations: int, batch: int) -> float:
-    """Mean number of demonstrations of a step, given those of an epoch and the limit of a batch."""
+    """Compute the mean number of demonstrations per step from an epoch's demonstrations and the maximum batch."""
     return demonstrations / -(-demonstrations // batch)
 
 
@@ -130,5 +130,5 @@ class WarmupConfig(Section):
     )
 
     def unknown_among(self, environments: Iterable[str]) -> list[str]:
-        """Those of the environments whose words the course does not teach."""
+        """Filter the environments with a vocabulary that the course does not teach."""
         return [name for name in environments if name not in COURSE_ENVIRONMENTS[self.course]]

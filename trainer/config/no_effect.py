@@ -1,6 +1,6 @@
-"""Settings that have no effect given others, with the reason, and notes: for launch form, site and trainer.
+"""Settings without effect given others, with the reason, and notes: for launch form, site and trainer.
 
-A setting without effect is valid: it keeps its value for the time when the other setting changes back.
+A setting without effect is valid: it keeps its value in case the other setting changes back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Rule:
-    """`settings` (dotted names, or whole sections as `lora.`) have no effect where `applies`."""
+    """`settings` (dotted names, or whole sections such as `lora.`) have no effect if `applies`."""
 
     settings: tuple[str, ...]
     applies: Callable[[Data], bool]
@@ -27,18 +27,18 @@ class _Rule:
 
 
 def settings_without_effect(data: Data) -> dict[str, str]:
-    """Dotted name → reason, for each setting that cannot matter. The first reason that applies is given."""
-    found: dict[str, str] = {}
+    """Map each setting that cannot matter to the first reason that applies, by dotted name."""
+    reasons: dict[str, str] = {}
     for rule in _RULES:
         if rule.applies(data):
             reason = rule.reason(data)
             for name in _expanded(rule.settings):
-                found.setdefault(name, reason)
-    return found
+                reasons.setdefault(name, reason)
+    return reasons
 
 
 def ignored_changes(config: RunConfig) -> dict[str, str]:
-    """Those of the group filter, which users change for an ablation: dotted name → note that its value is ignored."""
+    """Map ignored settings of the group filter, which users change for an ablation, to a note, by dotted name."""
     name = "algorithm.group_filter_keep"
     reason = settings_without_effect(config.model_dump()).get(name)
     algorithm = config.algorithm
@@ -56,7 +56,7 @@ def ignored_changes(config: RunConfig) -> dict[str, str]:
 
 
 def unknown_environments(config: RunConfig) -> str:
-    """The note that the pocket policy was not warmed up on an environment of a training run; empty if it was."""
+    """Note that the pocket policy was not warmed up on an environment of a training run; empty if it was."""
     unknown = config.warmup.unknown_among(config.environment.names)
     if not unknown or config.kind != "train" or config.policy.model != POCKET or config.hosted.url:
         return ""
@@ -76,12 +76,12 @@ def unknown_environments(config: RunConfig) -> str:
 
 
 def notes(config: RunConfig) -> list[str]:
-    """Notes about a valid configuration that is probably not what its author wants; sentences without a full stop."""
+    """Return notes on a valid configuration that is probably a mistake; sentences without a full stop."""
     return [*ignored_changes(config).values(), *filter(None, [unknown_environments(config)])]
 
 
 def _expanded(names: tuple[str, ...]) -> list[str]:
-    """The names, with each section replaced by its settings."""
+    """Replace each section by the names of its settings."""
     result: list[str] = []
     for name in names:
         if not name.endswith("."):
@@ -93,7 +93,7 @@ def _expanded(names: tuple[str, ...]) -> list[str]:
 
 
 def value_at(data: Data, name: str) -> Any:
-    """The value of a dotted name; None if it is absent."""
+    """Return the value of a dotted name; None if it is absent."""
     value: Any = data
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -113,7 +113,7 @@ def _is_empty(name: str) -> Callable[[Data], bool]:
 
 
 def _is_zero(name: str) -> Callable[[Data], bool]:
-    """False for a text that is not a number: its error must be seen."""
+    """Test for zero; False for a text that is not a number, so that its error is shown."""
 
     def applies(data: Data) -> bool:
         try:
@@ -125,7 +125,7 @@ def _is_zero(name: str) -> Callable[[Data], bool]:
 
 
 def _samples_dynamically(data: Data) -> bool:
-    """False for a text that is not a number."""
+    """True if the run samples dynamically; False for a text that is not a number."""
     try:
         return float(value_at(data, "algorithm.dynamic_sampling_rounds")) > 1
     except (TypeError, ValueError):
@@ -147,7 +147,7 @@ def _text(reason: str) -> Callable[[Data], str]:
 
 
 def _using(reason: str, name: str) -> Callable[[Data], str]:
-    """The reason with the value of a setting at {}."""
+    """Return the reason with the value of a setting at {}."""
     return lambda data: reason.format(value_at(data, name))
 
 
@@ -155,7 +155,7 @@ _KIND_WORDS = {"train": "training", "evaluate": "an evaluation", "sft": "supervi
 
 
 def _kind(reason: str) -> Callable[[Data], str]:
-    """The reason with the kind of the run at {}."""
+    """Return the reason with the kind of the run at {}."""
     return lambda data: reason.format(_KIND_WORDS.get(str(value_at(data, "kind")), "this kind of run"))
 
 

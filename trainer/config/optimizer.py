@@ -1,4 +1,4 @@
-"""Optimiser and LoRA sections of RunConfig: which weights are trained, and how."""
+"""Optimiser and LoRA sections of RunConfig: the trained weights, and their training."""
 
 from __future__ import annotations
 
@@ -75,27 +75,27 @@ class OptimizerConfig(Section):
 
     @property
     def prefix_sharing(self) -> bool:
-        """Whether prefixes that rows of a micro-batch share are computed once; the same result up to rounding."""
+        """True if prefixes shared by rows of a micro-batch are computed once; the result is the same up to rounding."""
         return "separate" not in self.implementation
 
     @property
     def packing(self) -> bool:
-        """Whether all rows of a micro-batch are concatenated, so that only attention pads them."""
+        """True if all rows of a micro-batch are concatenated, so that only attention pads them."""
         return "packed" in self.implementation
 
     @property
     def flex_attention(self) -> bool:
-        """Whether packed rows attend in one FlexAttention kernel, not in a call of PyTorch's for each length."""
+        """True if packed rows use one FlexAttention kernel instead of a call of PyTorch's attention for each length."""
         return "flex" in self.implementation
 
     @property
     def compile_layers(self) -> bool:
-        """Whether norms and MLPs of the decoder layers are compiled for the update."""
+        """True if norms and MLPs of the decoder layers are compiled for the update."""
         return "compiled" in self.implementation
 
     @property
     def master_weights(self) -> bool:
-        """Whether gradients are summed and steps are taken in float32 copies of half-precision weights."""
+        """True if gradients and steps use float32 copies of half-precision weights."""
         return "half_steps" not in self.implementation
 
 
@@ -127,7 +127,7 @@ class LoraConfig(Section):
     @field_validator("targets")
     @classmethod
     def check_targets(cls, value: list[str]) -> list[str]:
-        """At least one name, and all-linear only alone."""
+        """Require at least one name; all-linear must be the only one."""
         if not value or not all(value):
             raise ValueError("name at least one layer, or all-linear")
         if "all-linear" in value and len(value) > 1:

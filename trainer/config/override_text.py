@@ -1,4 +1,4 @@
-"""Values of overrides that are written as text, as in `--set section.field=value`."""
+"""Values of overrides in text form, as in `--set section.field=value`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ EMPTY = ("", "null", "~")
 
 
 def parse_value(text: str, annotation: Any) -> Any:
-    """Return the value that a text stands for in a field of that annotation.
+    """Parse the text of a value for a field with that annotation.
 
-    A field that takes nothing but text gets it as it is, without the white space around it: YAML would read another
-    value from “a: b”, “007”, “on” or “a # b”. Text in quotes is a YAML string, whose escapes can write line breaks.
-    The values of all other fields are YAML.
+    A pure text field takes the text literally, without surrounding white space: YAML would read another value from “a:
+        b”, “007”, “on” or “a # b”. Text in quotes is a YAML string, so that escapes can write line breaks. The values
+        of all other fields are YAML.
 
     Raises:
         ValueError: the field takes YAML, and the text is not valid YAML.
@@ -42,12 +42,12 @@ def parse_value(text: str, annotation: Any) -> Any:
     return value if isinstance(value, str) or not only_text else plain
 
 
-def annotation_of(model: type[BaseModel], path: Sequence[str], environment: str) -> Any:
+def get_annotation(model: type[BaseModel], path: Sequence[str], environment: str) -> Any:
     """Return the annotation of a field of the settings; None if there is no such field.
 
     Args:
         path: names of the sections and of the field.
-        environment: name of the environment that `environment.settings` belongs to.
+        environment: name of the environment that owns `environment.settings`.
     """
     kind: Any = model
     for depth, name in enumerate(path):
@@ -61,13 +61,13 @@ def annotation_of(model: type[BaseModel], path: Sequence[str], environment: str)
 
 
 def _text_field(annotation: Any) -> tuple[bool, bool]:
-    """Return whether the field takes nothing but text, and whether it may be empty."""
+    """Return whether the field takes only text, and whether it may be empty."""
     kinds = _alternatives(annotation)
     return set(kinds) in ({str}, {str, types.NoneType}), types.NoneType in kinds
 
 
 def _alternatives(annotation: Any) -> list[Any]:
-    """Return the types of a union, those of the values of a Literal, or the type itself."""
+    """Return the types of a union, the types of a Literal's values, or the type itself."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _alternatives(inner[0])

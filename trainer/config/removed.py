@@ -1,4 +1,4 @@
-"""Settings that were removed: what replaces each, and how a configuration stored with them is read."""
+"""Removed settings: the replacement of each, and the conversion of configurations stored with them."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ REMOVED: Mapping[str, str] = {
 
 
 def removal_text(name: str) -> str | None:
-    """Error message for the name of a removed setting; None for any other name."""
+    """Return the error message for the name of a removed setting; None for any other name."""
     return f"was removed: {REMOVED[name]}" if name in REMOVED else None
 
 
 def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration without the settings that were removed since."""
+    """Return a stored configuration without settings that were removed later."""
     return {
         section: {name: inner for name, inner in value.items() if f"{section}.{name}" not in REMOVED}
         if isinstance(value, Mapping)
@@ -81,9 +81,9 @@ def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stored_config(stored: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a recorded run, whatever version of this program stored it.
+    """Load the configuration of a recorded run, whatever version of this program stored it.
 
     Raises:
-        pydantic.ValidationError: other settings of it do not fit this version.
+        pydantic.ValidationError: other settings do not fit this version.
     """
     return RunConfig.model_validate(without_removed(stored))

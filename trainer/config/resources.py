@@ -19,12 +19,12 @@ _MOST = {"cpus": 1024, "gpus": 64}
 
 @dataclass(frozen=True)
 class ActorRequest:
-    """Ray actors of one kind that a run needs at once.
+    """Ray actors of one kind that a run needs at the same time.
 
     Attributes:
         count: number of actors, above 0.
-        cpus: CPUs of each.
-        gpus: GPUs of each; None: one, where the cluster has any.
+        cpus: CPUs of each actor.
+        gpus: GPUs of each actor; None: one, if the cluster has any.
     """
 
     count: int
@@ -33,7 +33,7 @@ class ActorRequest:
 
 
 class Reservation(NamedTuple):
-    """CPUs and GPUs of an actor; GPUs None: one, where the cluster has any."""
+    """CPUs and GPUs of an actor; GPUs None: one, if the cluster has any."""
 
     cpus: float
     gpus: float | None
@@ -115,7 +115,7 @@ class ClusterConfig(Section):
     @field_validator("rollout_resources", "learner_resources")
     @classmethod
     def check_resources(cls, value: dict[str, float]) -> dict[str, float]:
-        """CPUs above 0 and GPUs of at least 0, up to what a node can have."""
+        """Require CPUs above 0 and GPUs of at least 0, up to the limit of a node."""
         for name, amount in value.items():
             if name not in _MOST:
                 raise ValueError(f"may name cpus and gpus, not {name!r}")
@@ -127,7 +127,7 @@ class ClusterConfig(Section):
     @field_validator("address")
     @classmethod
     def check_address(cls, value: str) -> str:
-        """An address without spaces and credentials."""
+        """Require an address without spaces and credentials."""
         address = value.strip()
         if any(character.isspace() or character == "@" for character in address):
             raise ValueError(f"must be an address such as 10.0.0.5:6379 or auto, not {address!r}")
@@ -135,7 +135,7 @@ class ClusterConfig(Section):
 
     @model_validator(mode="after")
     def check_shared_gpus(self) -> Self:
-        """Pairs of a learner and a rollout actor, of which each takes half a GPU."""
+        """Require pairs of a learner and a rollout actor, with half a GPU for each."""
         if not self.shared_gpus:
             return self
         if not self.rollout_actors == self.learners > 0:
@@ -151,45 +151,45 @@ class ClusterConfig(Section):
         return self
 
     def with_processes(self, count: int, *, plays: bool) -> Self:
-        """The same with so many learners on GPUs that they share with rollout actors.
+        """Return the same settings with this number of learners on GPUs that they share with rollout actors.
 
         Args:
-            count: learners, at least 1.
-            plays: whether rollout actors sample; False: another server does.
+            count: number of learners, at least 1.
+            plays: whether rollout actors sample; False: another server samples.
         """
         actors = {"learners": count, "rollout_actors": count if plays else 0, "shared_gpus": plays}
         return self.model_validate(self.model_dump() | actors)
 
     @property
     def rollout_reservation(self) -> Reservation:
-        """What is reserved for a rollout actor."""
+        """Resources reserved for a rollout actor."""
         return _reservation(self.rollout_resources)
 
     @property
     def learner_reservation(self) -> Reservation:
-        """What is reserved for a learner."""
+        """Resources reserved for a learner."""
         return _reservation(self.learner_resources)
 
     @property
     def uses_ray(self) -> bool:
-        """Whether any part of the run is a Ray actor."""
+        """True if any part of the run is a Ray actor."""
         return self.rollout_actors > 0 or self.learners > 0
 
     def ranks(self, kind: str) -> int:
-        """Number of learners of a run of that kind; one that only evaluates has none."""
+        """Return the number of learners of a run of that kind; a run that only evaluates has none."""
         return 0 if kind == "evaluate" else self.learners
 
     def pairs(self, kind: str) -> int:
-        """Number of pairs of a learner and a rollout actor that share a GPU, in a run of that kind."""
+        """Return the number of pairs of a learner and a rollout actor that share a GPU, in a run of that kind."""
         return self.ranks(kind) if self.shared_gpus else 0
 
     def driver_computes(self, kind: str) -> bool:
-        """Whether the trainer's own process of a run of that kind samples or learns."""
+        """True if the trainer's own process samples or learns in a run of that kind."""
         learns_elsewhere = kind == "evaluate" or self.learners > 0
         return not (self.rollout_actors and learns_elsewhere)
 
     def actors(self, kind: str, device: str) -> tuple[ActorRequest, ...]:
-        """Actors of a run of that kind: its learners, then its rollout actors, or pairs of both. Empty without any.
+        """Return the actors of a run of that kind: learners, then rollout actors, or pairs of both. Empty without any.
 
         Args:
             device: the setting policy.device.

@@ -1,4 +1,4 @@
-"""Settings of a run after a rewind: the original ones with the configured changes and another seed."""
+"""Settings of a run after a rewind: the original settings with the configured changes and another seed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
 
 
 def with_changes(config: Config, changes: Mapping[str, str], times: int) -> Config:
-    """The settings of a run, with the changes and the seed of its last rewind; `times`: number of rewinds, from 1.
+    """Apply the changes and the seed of a run's last rewind to its settings; `times`: number of rewinds, from 1.
 
     A change that begins with `*` multiplies, once per rewind: `*0.5` is a half after the first, a quarter after the
-    second. Any other is the new value; an empty one turns the setting off, where possible. The seed differs each time:
-    otherwise the same rollouts would be repeated. The result rewinds no more.
+    second. Any other change is the new value; an empty one turns the setting off, if possible. The seed differs each
+    time: otherwise the same rollouts would be repeated. The result does not rewind again.
 
     Raises:
         ValueError: a change names a setting that does not exist or may not change, or makes the settings invalid.
@@ -58,7 +58,7 @@ def _changed(name: str, old: Any, text: str, times: int) -> Any:
 
 
 def changes_as_text(before: Section, after: Section) -> dict[str, str]:
-    """Differences of two configurations as texts, by dotted name; without the seed."""
+    """Return the differences of two configurations as texts, by dotted name; without the seed."""
     differences = before.differences(after)
     return {name: _text(value) for name, _, value in differences if name.partition(".")[0] in SECTIONS}
 

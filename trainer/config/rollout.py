@@ -167,13 +167,13 @@ class RolloutConfig(Section):
     @field_validator("stop_at_answer", mode="before")
     @classmethod
     def read_switch(cls, value: object) -> object:
-        """YAML reads on and off as true and false."""
+        """Convert true and false back: YAML reads them from on and off."""
         return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
     @field_validator("system")
     @classmethod
     def check_system(cls, value: str) -> str:
-        """Printable text of limited length, with plain line ends and without surrounding white space."""
+        """Require printable text of limited length; normalise line ends and surrounding white space."""
         text = value.replace("\r\n", "\n").strip()
         if len(text) > MAX_SYSTEM:
             raise ValueError(
@@ -187,7 +187,7 @@ class RolloutConfig(Section):
     @field_validator("chat_template_kwargs", mode="before")
     @classmethod
     def normalize_kwargs(cls, value: Any) -> Any:
-        """Numbers and switches from texts, as forms send them."""
+        """Convert texts, as forms send them, to numbers and switches."""
         if isinstance(value, str):
             name, sign, given = value.partition("=")
             example = f"{name.strip()}: {given.strip()}" if sign else "enable_thinking: false"
@@ -199,7 +199,7 @@ class RolloutConfig(Section):
     @field_validator("chat_template_kwargs")
     @classmethod
     def check_kwargs(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Names and plain values of variables; not those that the trainer determines."""
+        """Require names and plain values of variables that the trainer does not determine."""
         for name, given in value.items():
             if not name.isidentifier() or len(name) > 100:
                 raise ValueError(f"{name[:100]!r} cannot be the name of a variable")
@@ -212,7 +212,7 @@ class RolloutConfig(Section):
     @field_validator("template_date", mode="before")
     @classmethod
     def check_date(cls, value: object) -> str:
-        """A date of the calendar, as text or as YAML reads one without quotes."""
+        """Require a calendar date, as text or as YAML reads one without quotes."""
         try:
             return date.fromisoformat(str(value)).isoformat()
         except ValueError:
@@ -234,7 +234,7 @@ _SWITCHES = {"true": True, "on": True, "false": False, "off": False, "": False}
 
 
 def _scalar(given: Any) -> Any:
-    """A value of a variable: a text that is a number or a switch becomes one."""
+    """Convert a variable's text that is a number or a switch."""
     if not isinstance(given, str):
         return given
     if (word := given.strip().lower()) in _SWITCHES:

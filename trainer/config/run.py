@@ -1,7 +1,7 @@
 """RunConfig: the settings of a run, shared by launch form, API, YAML files and command line.
 
-Every field carries its help (`description`), and in `json_schema_extra` its `unit` and its `source` where the paper
-(arXiv 2504.20073) fixes the default.
+Every field carries its help (`description`), and in `json_schema_extra` its `unit` and, if the paper (arXiv 2504.20073)
+fixes the default, its `source`.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class PolicyConfig(Section):
     @field_validator("revision", mode="before")
     @classmethod
     def read_empty(cls, value: object) -> object:
-        """YAML reads an empty value as none, and a commit of digits as a number."""
+        """Convert an empty value and a commit of digits, which YAML reads as none and as a number."""
         return "" if value is None else str(value) if isinstance(value, int) else value
 
     @field_validator("revision")
     @classmethod
     def check_revision(cls, value: str, info: ValidationInfo) -> str:
-        """The name of a commit, tag or branch, of a hub id."""
+        """Require the name of a commit, tag or branch, of a hub id."""
         value, model = value.strip(), info.data.get("model", "")
         if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}", value):
             raise ValueError(f"must be a commit, a tag or a branch, not {value[:200]!r}")
@@ -113,7 +113,7 @@ class RewardConfig(Section):
     @field_validator("terms")
     @classmethod
     def check_terms(cls, value: dict[str, float]) -> dict[str, float]:
-        """Registered terms with weights from −100 to 100."""
+        """Require registered terms with weights from −100 to 100."""
         for name, weight in value.items():
             thought_rewards.find_term(name)
             if not -100 <= weight <= 100:
@@ -169,7 +169,7 @@ class EchoTrapConfig(Section):
     @field_validator("rewind_changes", mode="before")
     @classmethod
     def normalize_changes(cls, value: Any) -> Any:
-        """Numbers and switches, as YAML parses them, become texts."""
+        """Convert numbers and switches, as YAML parses them, to texts."""
         if not isinstance(value, Mapping):
             return value
         return {
@@ -257,23 +257,23 @@ class RunConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def fill_budgets(cls, data: Any) -> Any:
-        """Budgets of the rollout that are missing or empty: those that the environment recommends.
+        """Fill missing or empty budgets of the rollout with the environment's recommendation.
 
-        A complete section, as in every stored configuration, stays as it is, and so does a RolloutConfig object.
+        A complete section, as in every stored configuration, is kept, and so is a RolloutConfig object.
         """
         return _with_budgets(data) if isinstance(data, Mapping) else data
 
     @field_validator("name")
     @classmethod
     def check_name(cls, value: str) -> str:
-        """At most 120 characters, without surrounding spaces."""
+        """Limit the name to 120 characters, without surrounding spaces."""
         if len(value) > 120:
             raise ValueError("must be at most 120 characters")
         return value.strip()
 
     @model_validator(mode="after")
     def check_combinations(self) -> Self:  # noqa: C901 - a check for each pair of settings
-        """Settings that exclude or require each other."""
+        """Check settings that exclude or require each other."""
         a = self.algorithm
         if a.needs_groups and self.rollout.group_size < 2:
             raise ValueError(
@@ -331,7 +331,7 @@ class RunConfig(Section):
         return self
 
     def _check_staleness(self) -> None:
-        """Raises ValueError where rollouts cannot be played during the update, or would not be corrected for it."""
+        """Raise ValueError if rollouts cannot be played during the update, or would not be corrected for it."""
         if not self.cluster.rollout_actors:
             raise ValueError(
                 "rollout.max_staleness is above 0, but the trainer's own process plays: set cluster.rollout_actors to "
@@ -355,9 +355,9 @@ class RunConfig(Section):
 
     @property
     def warmup_share(self) -> float:
-        """Share of a run's computation that its warm-up takes, 0 to 1, before anything is measured.
+        """Estimated share of the warm-up in a run's computation, 0 to 1, before anything is measured.
 
-        Counts trajectories that are sampled and learned; evaluations are left out.
+        Counts sampled and learned trajectories, but not evaluations.
         """
         steps = self.warmup_steps * self.sft.mean_batch * LEARNING_BY_SAMPLING
         passes = 1 + LEARNING_BY_SAMPLING * self.algorithm.passes
@@ -365,14 +365,14 @@ class RunConfig(Section):
         return steps / (steps + iterations)
 
     def for_demonstrations(self) -> Self:
-        """The settings in whose environments demonstrations are played: the run's own and those of `sft.mix`."""
+        """Return the settings for playing demonstrations: the run's own environments and `sft.mix`."""
         left = 1 - sum(entry.share for entry in self.sft.mix)
-        own = [entry.model_copy(update={"share": entry.share * left}) for entry in self.environment.mix]
-        environment = self.environment.model_copy(update={"mix": [*own, *self.sft.mix]})
+        scaled_mix = [entry.model_copy(update={"share": entry.share * left}) for entry in self.environment.mix]
+        environment = self.environment.model_copy(update={"mix": [*scaled_mix, *self.sft.mix]})
         return self.model_copy(update={"environment": environment})
 
     def after_rewinds(self, times: int) -> Self:
-        """The settings after that many rewinds; the same object after none.
+        """Return the settings after that many rewinds; the same object after none.
 
         Raises:
             ValueError: `echo_trap.rewind_changes` names a setting that does not exist or may not change, or makes the
@@ -388,7 +388,7 @@ class RunConfig(Section):
         return changed.model_copy(update={"echo_trap": self.echo_trap})
 
     def with_prompts(self, *, pocket: bool) -> Self:
-        """The settings with `auto` replaced in those of prompt and response that depend on the policy.
+        """Replace `auto` in the settings of prompt and response that depend on the policy.
 
         Args:
             pocket: whether the policy is the pocket policy, or was trained from it.
@@ -419,7 +419,7 @@ class RunConfig(Section):
         return f"{environments} · {variant} · {model}, seed {self.seed}"
 
     def with_processes(self, count: int) -> Self:
-        """The same run by so many learners and rollout actors, a pair on each GPU; see `ClusterConfig`.
+        """Return the same run with this number of learners and rollout actors, a pair on each GPU; see `ClusterConfig`.
 
         Raises:
             ValueError: the settings do not allow it.
@@ -439,7 +439,7 @@ class RunConfig(Section):
 
 
 def _with_budgets(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings with the environment's budgets in place of open ones; as they are where its name is unusable."""
+    """Replace open budgets by the environment's budgets; unchanged if its name is unusable."""
     rollout, environment = data.get("rollout", {}), data.get("environment", {})
     if not isinstance(rollout, Mapping):
         return data
@@ -451,7 +451,7 @@ def _with_budgets(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if not missing or not isinstance(name, str) or name not in envs.names():
         return data
     try:
-        own = recommended_budgets(name, settings if isinstance(settings, Mapping) else None)
+        recommended = recommended_budgets(name, settings if isinstance(settings, Mapping) else None)
     except ValueError:  # reported when the settings are validated
-        own = recommended_budgets(name)
-    return {**data, "rollout": {**rollout, **{budget: own[budget] for budget in missing}}}
+        recommended = recommended_budgets(name)
+    return {**data, "rollout": {**rollout, **{budget: recommended[budget] for budget in missing}}}

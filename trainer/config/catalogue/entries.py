@@ -1,4 +1,4 @@
-"""Entries of the model catalogue: where a model comes from, its licence and its size."""
+"""Entries of the model catalogue: source, licence and size of a model."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class HubSource(BaseModel):
 
     @property
     def label(self) -> str:
-        """Text for messages and pages."""
+        """Display text for messages and pages."""
         return f"{self.id} on the Hugging Face Hub"
 
 
 class PackageSource(BaseModel):
-    """A Python package that contains a GGUF file, for networks where only the package index can be reached."""
+    """A Python package that contains a GGUF file, for networks that can only reach the package index."""
 
     model_config = _ENTRY
     kind: Literal["package"]
@@ -44,7 +44,7 @@ class PackageSource(BaseModel):
 
     @property
     def label(self) -> str:
-        """Text for messages and pages."""
+        """Display text for messages and pages."""
         return f"the Python package {self.requirement}"
 
 
@@ -55,14 +55,14 @@ class CatalogueModel(BaseModel):
     """A model of the catalogue.
 
     Attributes:
-        name: for `policy.model` and `models fetch`; has no slash.
+        name: for `policy.model` and `models fetch`; contains no slash.
         parameters: number of weights; tied ones count once.
         gated: whether its licence must be accepted on the Hub before the download.
         thinking: whether the model was trained to think before it answers.
         context: maximum length of a dialogue in tokens.
         shape: key of KNOWN_CONFIGS.
         folder_bytes: approximate size of the installed folder, in bfloat16.
-        learns: one sentence about what the model can be expected to learn, and on which hardware.
+        learns: one sentence about the learning results to expect, and on which hardware.
     """
 
     model_config = _ENTRY

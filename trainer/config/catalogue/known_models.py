@@ -1,6 +1,6 @@
-"""Configurations of models that are often trained, so that their memory is known before anything is downloaded.
+"""Configurations of models that are often trained, so that their memory is known before a download.
 
-Sizes are those of their config.json; `trainer.policy.shapes.read` turns them into shapes.
+Sizes are taken from their config.json; `trainer.policy.shapes.read` turns them into shapes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _QWEN, _QWEN_LARGE, _LLAMA, _GEMMA = 151_936, 152_064, 128_256, 262_144
 def _config(
     kind: str, hidden: int, layers: int, heads: tuple[int, int, int], intermediate: int, vocabulary: int, *, tied: bool
 ) -> Mapping[str, Any]:
-    """The part of a config.json that decides the sizes; `heads` are those of queries, of keys, and their size."""
+    """Build the size-related part of a config.json; `heads` are the numbers of queries and keys, and the head size."""
     return {
         "model_type": kind,
         "hidden_size": hidden,
