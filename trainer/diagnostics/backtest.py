@@ -15,10 +15,10 @@ from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted
 from trainer.journal.reader import parse_line
 
-SPAN = 10  # iterations of the average in which a collapse is searched
-HORIZON = 50  # iterations before a collapse in which an alarm counts for it: the paper's signs come 30 to 50 ahead
-LASTING = 4  # low iterations that must follow
-CLEAR = 2.0  # deviations of a single iteration from which a fall counts
+SPAN = 10  # window of the average that is searched for a collapse
+HORIZON = 50  # an alarm up to this many iterations before a collapse counts: the paper's signs come 30 to 50 early
+LASTING = 4  # low iterations that must follow the fall
+CLEAR = 2.0  # smallest fall that counts, in deviations of a single iteration
 NEEDED = (b'"type":"metrics"', b'"type":"run_started"')
 
 
@@ -26,9 +26,10 @@ NEEDED = (b'"type":"metrics"', b'"type":"run_started"')
 class BacktestResult:
     """A run and its detector's alarms, in hindsight.
 
-    `alarms` are the changes of state in order; `collapse` is the first iteration of the collapse, None for a run that
-    never had one; `lead` is how many iterations before it the detector left `healthy` for good (negative: after it;
-    None: never, or there was no collapse); `false_alarms` counts the alarms that no collapse followed.
+    `alarms` are the changes of state in order. `collapse` is the first iteration of the collapse, None for a run
+    without one. `lead` is the number of iterations between the detector's final departure from `healthy` and the
+    collapse (negative: the collapse came first; None: the detector stayed `healthy`, or there was no collapse).
+    `false_alarms` counts the alarms that were not followed by a collapse.
     """
 
     iterations: int
@@ -58,7 +59,7 @@ def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig)
 
 
 def _alarm_intervals(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
-    """Intervals outside `healthy`: first iteration, and the last one before it was healthy again."""
+    """Yield the intervals outside `healthy`: the first iteration, and the last one before the run was healthy again."""
     since: int | None = None
     for alarm in alarms:
         if alarm.state == "healthy" and since is not None:
@@ -71,9 +72,9 @@ def _alarm_intervals(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, i
 
 
 def find_collapse(metrics: Mapping[int, Mapping[str, float]]) -> int | None:
-    """The iteration at which a run collapsed without recovery, or None.
+    """Find the iteration at which a run collapsed without recovery; None if it did not.
 
-    The reward's average has fallen from its best by more than half of its whole range, or the success rate's average
+    The reward's average has fallen by more than half of its whole range below its best, or the success rate's average
     below half of its best, and neither recovers; the fall exceeds the noise, and lasts.
     """
     reward = {iteration: values[REWARD] for iteration, values in metrics.items() if REWARD in values}
@@ -86,7 +87,7 @@ def find_collapse(metrics: Mapping[int, Mapping[str, float]]) -> int | None:
 
 
 def _last_fall(iterations: Sequence[int], values: Sequence[float], *, of_range: bool) -> int | None:
-    """First iteration from which the average stays below the middle of its best and its lowest value (or zero)."""
+    """Find the first iteration from which the average stays below the middle of its best and lowest values (or 0)."""
     averages = list(_averages(values))
     if len(averages) < LASTING:
         return None
@@ -95,7 +96,7 @@ def _last_fall(iterations: Sequence[int], values: Sequence[float], *, of_range: 
     after = averages.index(best)
     high = max(n for n in range(after, len(averages)) if averages[n] >= limit)
     steps = [abs(later - earlier) for earlier, later in pairwise(values)]
-    noise = 1.4826 * median(steps) / math.sqrt(2)  # of one iteration, whatever the course
+    noise = 1.4826 * median(steps) / math.sqrt(2)  # of a single iteration, independent of the trend
     left = averages[high + 1 :]
     if len(left) < LASTING or best - fmean(left) < CLEAR * noise:
         return None
@@ -103,7 +104,7 @@ def _last_fall(iterations: Sequence[int], values: Sequence[float], *, of_range: 
 
 
 def _averages(values: Sequence[float]) -> Iterator[float]:
-    """Exponential averages over SPAN values, unbiased from the first one."""
+    """Yield exponential averages over SPAN values, unbiased from the first one."""
     keep, total, weight = 1 - 2 / (SPAN + 1), 0.0, 0.0
     for value in values:
         total, weight = keep * total + value, keep * weight + 1
@@ -111,10 +112,10 @@ def _averages(values: Sequence[float]) -> Iterator[float]:
 
 
 def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
-    """Values by name for each iteration of a run, without superseded ones, and its detector's settings.
+    """Return metrics by name for each iteration of a run, without superseded ones, and its detector's settings.
 
     Raises:
-        JournalError: a line that is not an event.
+        JournalError: a line is not an event.
     """
     metrics: dict[int, dict[str, float]] = {}
     config = EchoTrapConfig()
@@ -134,7 +135,7 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
 
 
 def table(rows: Mapping[str, BacktestResult]) -> str:
-    """The results as text: one line per run, followed by its alarms."""
+    """Format the results as text: one line per run, followed by its alarms."""
     lines = [f"{'run':<32} {'iterations':>10} {'collapse':>9} {'lead':>6} {'false alarms':>13}"]
     for name, result in rows.items():
         collapse = "–" if result.collapse is None else str(result.collapse)

@@ -1,6 +1,6 @@
 """Metrics of a rollout, an update's importance ratio and an evaluation, as pure functions.
 
-Names, units and meanings are in trainer/metrics. A value that cannot be computed is left out: no function here returns
+Names, units and meanings are in trainer/metrics. Values that cannot be computed are omitted: no function here returns
 NaN or infinity.
 """
 
@@ -29,10 +29,10 @@ TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = 
     "success/rate": lambda played: mean(trajectory.success for trajectory in played),
     "turns/mean": lambda played: mean(len(trajectory.turns) for trajectory in played),
     "actions/mean": lambda played: mean(trajectory.actions for trajectory in played),
-    "length/think": lambda played: mean(map(len, thoughts_of(played))),
-    "diversity/think_distinct_2": lambda played: distinct(thoughts_of(played), 2),
+    "length/think": lambda played: mean(map(len, get_thoughts(played))),
+    "diversity/think_distinct_2": lambda played: distinct(get_thoughts(played), 2),
     "diversity/think_repetition": lambda played: mean(
-        share for thought in thoughts_of(played) if (share := repetition(thought)) is not None
+        share for thought in get_thoughts(played) if (share := repetition(thought)) is not None
     ),
     "diversity/actions_in_group": lambda played: distinct_in_group(
         [trajectory.group for trajectory in played], [first_answer(trajectory) for trajectory in played]
@@ -65,7 +65,7 @@ REWARD_METRICS: dict[str, Callable[[Sequence[float], Sequence[GroupStats]], floa
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """All metrics of an iteration's rollout that follow from its trajectories; empty for none."""
+    """Compute all metrics of an iteration's rollout from its trajectories; empty for none."""
     rewards = reward_metrics([t.total_reward for t in trajectories], [t.group for t in trajectories])
     turns = turn_metrics([turn for trajectory in trajectories for turn in trajectory.turns])
     values = {name: compute(trajectories) for name, compute in TRAJECTORY_METRICS.items()}
@@ -73,12 +73,12 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
-    """Format, length, entropy and effect of turns; empty for none."""
+    """Compute format, length, entropy and effect of turns; empty for none."""
     return finite({name: compute(turns) for name, compute in TURN_METRICS.items()})
 
 
 def reward_metrics(rewards: Sequence[float], groups: Sequence[int]) -> dict[str, float]:
-    """reward/*: from the raw rewards R(τ) of trajectories and the group of each."""
+    """Compute reward/* from the raw rewards R(τ) of trajectories and the group of each."""
     if len(rewards) != len(groups):
         raise ValueError(f"{len(rewards)} rewards but {len(groups)} group ids: each trajectory has one of each")
     members: dict[int, list[float]] = {}
@@ -88,15 +88,15 @@ def reward_metrics(rewards: Sequence[float], groups: Sequence[int]) -> dict[str,
     return finite({name: compute(rewards, stats) for name, compute in REWARD_METRICS.items()})
 
 
-def thoughts_of(trajectories: Sequence[Trajectory]) -> list[list[int]]:
-    """Token ids of every thought."""
+def get_thoughts(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+    """Return the token ids of every thought."""
     return [trajectory.ids[start:end] for trajectory in trajectories for start, end in trajectory.thought_spans]
 
 
 def token_entropy(turns: Sequence[Turn]) -> float | None:
-    """Mean entropy over all sampled tokens of the turns; None where there is none.
+    """Compute the mean entropy over all sampled tokens of the turns; None without any.
 
-    Where the engine does not report it (vLLM) it is estimated: the mean of −log p over samples from p.
+    If the engine does not report it (vLLM), the estimate is the mean of −log p over samples from p.
     """
     entropies = [(entropy, turn.tokens or 0) for turn in turns if (entropy := _turn_entropy(turn)) is not None]
     tokens = sum(count for _, count in entropies)
@@ -110,18 +110,18 @@ def _turn_entropy(turn: Turn) -> float | None:
 
 
 def filter_metrics(filtered: FilterResult) -> dict[str, float]:
-    """filter/*: groups kept by the uncertainty filter."""
+    """Compute filter/*: groups kept by the uncertainty filter."""
     return finite({"filter/kept_share": filtered.kept_share, "filter/kept_std": filtered.kept_std})
 
 
 def sampling_metrics(rounds: int, scores: Iterable[GroupScore]) -> dict[str, float]:
-    """rollout/*: rounds of dynamic sampling, and the groups of all rounds whose rewards differ."""
+    """Compute rollout/*: rounds of dynamic sampling, and the groups of all rounds with unequal rewards."""
     informative = sum(score.std > 0 for score in scores)
     return finite({"rollout/sampling_rounds": rounds, "rollout/informative_groups": informative})
 
 
 def term_means(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """reward/term/<name>: mean over trajectories of each named reward term, summed over the trajectory's turns."""
+    """Compute reward/term/<name>: mean over trajectories of each reward term, summed over the trajectory's turns."""
     totals: dict[str, float] = defaultdict(float)
     for trajectory in trajectories:
         for turn in trajectory.turns:
@@ -131,22 +131,22 @@ def term_means(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def first_answer(trajectory: Trajectory) -> tuple[str, ...]:
-    """The first turn's actions by name (an unknown action as it was written, in lower case)."""
+    """Return the first turn's actions by name (unknown actions verbatim, in lower case)."""
     if not trajectory.turns:
         return ()
     return tuple(action.name or action.text.lower() for action in trajectory.turns[0].actions)
 
 
 def thought_variety(played: Sequence[Trajectory]) -> float | None:
-    """Variety of a group's thoughts in the first turn, as text (`distinct_in_group`); None without any thought."""
+    """Measure the variety of a group's thoughts in the first turn, as text (`distinct_in_group`); None without any."""
     thoughts = [trajectory.turns[0].thought.strip() if trajectory.turns else "" for trajectory in played]
     return distinct_in_group([trajectory.group for trajectory in played], thoughts) if any(thoughts) else None
 
 
 def commonest_thought(played: Sequence[Trajectory]) -> float | None:
-    """Share of the attempts that begin with the most frequent thought, numbers aside; None without any thought.
+    """Return the share of attempts that begin with the most frequent thought, ignoring numbers; None without any.
 
-    Absolute, unlike the variety within groups: near 0 where every puzzle gets a thought of its own, 1 in an echo.
+    Absolute, unlike the variety within groups: near 0 if every puzzle gets a different thought, 1 in an echo.
     """
     thoughts = [template(trajectory.turns[0].thought) for trajectory in played if trajectory.turns]
     counts = Counter(thought for thought in thoughts if thought)
@@ -154,7 +154,7 @@ def commonest_thought(played: Sequence[Trajectory]) -> float | None:
 
 
 def distinct(thoughts: Iterable[Sequence[int]], n: int) -> float | None:
-    """Distinct / all n-grams over a collection of thoughts; None when none is as long as n."""
+    """Return the ratio of distinct to all n-grams over a collection of thoughts; None if no thought has n tokens."""
     seen: set[tuple[int, ...]] = set()
     total = 0
     for thought in thoughts:
@@ -165,25 +165,25 @@ def distinct(thoughts: Iterable[Sequence[int]], n: int) -> float | None:
 
 
 def repetition(thought: Sequence[int]) -> float | None:
-    """1 − unique / total 4-grams inside one thought; None for a shorter one."""
+    """Return 1 − unique / total 4-grams within one thought; None for a shorter thought."""
     grams = ngrams(thought, 4)
     return 1 - len(set(grams)) / len(grams) if grams else None
 
 
 def distinct_in_group(groups: Sequence[int], answers: Sequence[Hashable]) -> float | None:
-    """Variety of answers: (distinct − 1) / (size − 1), averaged over groups of at least two; None without any."""
+    """Average (distinct − 1) / (size − 1) of the answers over groups of at least two; None without any."""
     members: dict[int, list[Hashable]] = {}
     for group, answer in zip(groups, answers, strict=True):
         members.setdefault(group, []).append(answer)
-    return mean((len(set(own)) - 1) / (len(own) - 1) for own in members.values() if len(own) > 1)
+    return mean((len(set(given)) - 1) / (len(given) - 1) for given in members.values() if len(given) > 1)
 
 
 def mismatch_metrics(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> dict[str, float]:
-    """mismatch/*: distance between the trainer's and the sampler's probabilities of the sampled tokens.
+    """Compute mismatch/*: the distance between the trainer's and the sampler's probabilities of the sampled tokens.
 
     Args:
         trainer_logprobs, sampler_logprobs: (B, T) log-probabilities of the same tokens under the same weights.
-        mask: (B, T) policy tokens; pairs with a non-finite number are left out.
+        mask: (B, T) policy tokens; pairs with a non-finite number are omitted.
     """
     chosen = mask.bool()
     difference = (trainer_logprobs[chosen].double() - sampler_logprobs[chosen].double()).detach()
@@ -208,7 +208,7 @@ def evaluation_metrics(
     turns: Sequence[int],
     actions: Sequence[int],
 ) -> dict[str, float]:
-    """eval/<suite>/*: from one trajectory per fixed prompt; empty for none."""
+    """Compute eval/<suite>/* from one trajectory per fixed prompt; empty for none."""
     if not successes:
         return {}
     low, high = wilson(sum(successes), len(successes))
@@ -224,9 +224,9 @@ def evaluation_metrics(
 
 
 def wilson(successes: float, trials: float, z: float = Z_95) -> tuple[float, float]:
-    """Wilson's score interval of a success rate, 95 % by default; (0, 1) for no trials.
+    """Compute Wilson's score interval of a success rate, 95 % by default; (0, 1) for no trials.
 
-    Counts may be fractional: an effective sample size, where trials are not independent.
+    Counts may be fractional: the effective sample size of dependent trials.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes in {trials} trials cannot be")
@@ -241,9 +241,9 @@ def wilson(successes: float, trials: float, z: float = Z_95) -> tuple[float, flo
 
 
 def pass_at_k(successes: int, trials: int, k: int) -> float | None:
-    """Chance that at least one of k trajectories drawn from `trials` without replacement succeeds; None if k > trials.
+    """Estimate the chance that at least one of k trajectories out of `trials` succeeds; None if k > trials.
 
-    Source: Chen et al. 2021, eq. 1 (unbiased, unlike 1 − (1 − rate)^k).
+    Drawn without replacement. Source: Chen et al. 2021, eq. 1 (unbiased, unlike 1 − (1 − rate)^k).
     """
     if not 0 <= successes <= trials or k < 1:
         raise ValueError(f"pass@{k} of {successes} successes in {trials} trials cannot be")

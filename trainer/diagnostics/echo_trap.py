@@ -1,12 +1,13 @@
-"""Echo Trap detector: classifies a run from each iteration's metrics as healthy, on the way to collapse, or collapsed.
+"""Echo Trap detector: classifies a run as healthy, on the way to collapse, or collapsed, from each iteration's metrics.
 
-Causal statistics only: its state at an iteration depends on nothing later.
+It is causal: its state at an iteration does not depend on later iterations.
 
-A collapse has an order (arXiv 2504.20073): trajectories of a group stop differing in reward while the mean holds,
-entropy leaves its steady decay, the reward falls, gradients spike. Small policies pushed too hard lose the format of
-their answers first, within a few iterations or a single one; others sink so slowly that only their best shows it. An
-early sign alone means `watch`; a fallen reward after one of them, spiking gradients after lost spread, success that has
-slowly sunk to half of its best, or none at all for more than half a window means `trapped`.
+A collapse has an order (arXiv 2504.20073): trajectories of a group stop differing in reward while the mean is stable,
+entropy leaves its steady decay, the reward falls, gradients spike. Small policies under too much pressure first lose
+the format of their answers, within a few iterations or a single one; others decline so slowly that only a comparison
+with their best shows it. A single early sign means only `watch`. `trapped` means a fallen reward after an early sign,
+spiking gradients after lost spread, success that has slowly sunk to half of its best, or no success at all for more
+than half a window.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trainer.metrics.trap_signals import LIMIT, PREFIX
 
 State = Literal["healthy", "watch", "trapped"]
 
-MEMORY = 3  # windows within which an early sign precedes a fall of the reward
+MEMORY = 3  # an early sign may precede a fall of the reward by this many windows
 HALVED = 0.5  # share of its best success at which a slow decline is a collapse
 CALM = 2  # windows without any sign until a watch ends
 REMEDY = (
@@ -33,29 +34,29 @@ REMEDY = (
 
 
 def is_safe_to_resume(state: Mapping[str, Any]) -> bool:
-    """Whether a `state_dict` shows no warning signs, not even a first one."""
+    """True if a `state_dict` shows no warning signs, not even a first one."""
     return state.get("state") == "healthy" and not state.get("low_spread")
 
 
 class EchoTrap:
-    """Takes the metrics of every iteration in order and returns an alarm whenever its state changes."""
+    """Detector that takes the metrics of every iteration in order and returns an alarm whenever its state changes."""
 
     def __init__(self, config: EchoTrapConfig) -> None:
         self.window = config.window
         self.state: State = "healthy"
         series = {name: MetricHistory(config.window) for name in WATCHED}
         self.memory = SignalMemory(config.window, config.spread_threshold, series)
-        self.since: int | None = None  # iteration of the first of the present signs, those too short to count included
-        self.lowest = math.inf  # of the fast reward since trapped
-        self.readings: dict[str, Reading] = {}  # of the last update, by signal
+        self.since: int | None = None  # iteration of the earliest current sign, even if too short to count
+        self.lowest = math.inf  # minimum of the fast reward since the run was trapped
+        self.readings: dict[str, Reading] = {}  # readings of the last update, by signal
 
     def update(self, iteration: int, metrics: Mapping[str, float], fault: str = "") -> Alarm | None:
-        """Add one iteration's metrics; missing ones are skipped.
+        """Add one iteration's metrics; missing metrics are skipped.
 
         Args:
-            fault: what the turns without a valid format have in common, for the text of an alarm.
+            fault: the common fault of turns without a valid format, for the text of an alarm.
         Returns:
-            An alarm when the state changes, with the evidence in words and numbers; None otherwise.
+            An alarm if the state changes, with the evidence as text and numbers; otherwise None.
         """
         memory = self.memory
         memory.fault = fault
@@ -81,7 +82,7 @@ class EchoTrap:
         return Alarm(iteration=iteration, state=state, message=message, evidence=evidence)
 
     def statistics(self) -> dict[str, float]:
-        """Value and limit of each signal at the last update, as metrics; without those that have no reading yet."""
+        """Return the value and limit of each signal at the last update, as metrics; omit signals without a reading."""
         return {
             f"{PREFIX}{key}{ending}": number
             for key, reading in self.readings.items()
@@ -89,7 +90,7 @@ class EchoTrap:
         }
 
     def sound_until(self, iteration: int) -> int:
-        """The last iteration whose weights are safe: half a window before the first sign, or before now."""
+        """Return the last iteration with safe weights: half a window before the first sign, or before now."""
         return (iteration + 1 if self.since is None else self.since) - max(1, self.window // 2)
 
     def _next_state(self, iteration: int, signs: Mapping[str, Reading]) -> State:
@@ -110,14 +111,14 @@ class EchoTrap:
         return self.state if iteration - last < CALM * self.window else "healthy"
 
     def _after_trap(self, signs: Mapping[str, Reading]) -> State:
-        """At the bottom of a collapse nothing moves any more: only a reward that recovers ends it."""
+        """Nothing changes any more at the bottom of a collapse: only a recovering reward ends it."""
         reward = self.memory.series[REWARD]
         self.lowest = min(self.lowest, reward.fast)
         recovered = reward.fast > (self.memory.before.get(REWARD, reward.slow) + self.lowest) / 2 + reward.noise
         return "healthy" if recovered and not signs else "trapped"
 
     def _evidence(self, previous: State, signs: Mapping[str, Reading]) -> tuple[str, dict[str, float]]:
-        """The present signs in one or two sentences and in numbers."""
+        """Describe the current signs in one or two sentences and in numbers."""
         text = "; ".join(reading.text for reading in signs.values())
         evidence = {name: value for reading in signs.values() for name, value in reading.evidence.items()}
         match self.state:
@@ -133,7 +134,7 @@ class EchoTrap:
         return f"No sign of a collapse for {CALM * self.window} iterations.", {"in_group_std": series[SPREAD].fast}
 
     def state_dict(self) -> dict[str, Any]:
-        """The state as JSON-serialisable data, for a checkpoint."""
+        """Return the state as JSON-serialisable data, for a checkpoint."""
         memory = self.memory
         return {
             "state": self.state,

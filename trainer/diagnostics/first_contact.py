@@ -1,4 +1,4 @@
-"""Notice about a policy that cannot use its prompt yet: what its first responses show, and what helps."""
+"""Notice about a policy that cannot use its prompt yet: the evidence in its first responses, and advice."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class FirstContact:
     """Shares from 0 to 1 of the turns in a policy's first responses.
 
     Attributes:
-        turns: their number.
-        copied_thoughts: with a thought that repeats words of the format line.
-        copied_answers: with an answer that repeats words of the format line, and no action of which exists.
-        acting: with an action that was executed.
+        turns: number of turns.
+        copied_thoughts: share with a thought that repeats the text of the format line.
+        copied_answers: share with an answer that repeats the text of the format line and contains no existing action.
+        acting: share with an action that was executed.
         after_answer: share of the responses' characters that follow the answer.
     """
 
@@ -37,12 +37,12 @@ class FirstContact:
 
 
 def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
-    """What the first responses show; None without any.
+    """Measure the first responses; None without any.
 
     Args:
         played: trajectories, each with the format line of its prompt (`trainer.rollout.prompts.format_line`).
     """
-    turns = [(turn, _words(line)) for trajectory, line in played for turn in trajectory.turns]
+    turns = [(turn, _split_words(line)) for trajectory, line in played for turn in trajectory.turns]
     if not turns:
         return None
     written = sum(len(turn.response) for turn, _ in turns)
@@ -56,7 +56,7 @@ def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
 
 
 def first_contact_notice(contact: FirstContact, *, line: str, stops: bool, warms_up: bool = False) -> str | None:
-    """What is wrong with the first responses and what helps, in a few sentences; None where nothing is.
+    """Say in a few sentences what is wrong with the first responses and what helps; None if nothing is wrong.
 
     Args:
         line: value of `rollout.format_line`.
@@ -96,18 +96,18 @@ def _acts(turn: Turn) -> bool:
     return any(action.status == "executed" for action in turn.actions)
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
 def _repeats(text: str, line: Sequence[str]) -> bool:
-    """Whether each sentence of a text is in the line, word by word; models also put those of two examples together."""
-    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _words(sentence))]
+    """True if the line contains each sentence of a text literally; models also combine sentences of two examples."""
+    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _split_words(sentence))]
     return bool(sentences) and all(_contains(line, words) for words in sentences)
 
 
 def _contains(line: Sequence[str], words: Sequence[str]) -> bool:
-    return any(list(line[place : place + len(words)]) == words for place in range(len(line)))
+    return any(list(line[start : start + len(words)]) == words for start in range(len(line)))
 
 
 def _after_answer(response: str) -> str:

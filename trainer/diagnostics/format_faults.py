@@ -1,4 +1,4 @@
-"""What a policy does where it breaks the format of its answers, in words for an alarm."""
+"""The most common fault in answers with an invalid format, as text for an alarm."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from trainer.rollout.trajectory import Trajectory
 
 _TAG = re.compile(r"</?[A-Za-z][\w-]{0,30}>")
 _EXPECTED = {THINK, THINK_END, ANSWER, ANSWER_END}
-_MOST = 0.5  # share of the broken turns that a fault must explain
+_MOST = 0.5  # a reported fault must explain at least this share of the broken turns
 
 
 def common_fault(trajectories: Iterable[Trajectory]) -> str:
-    """What most turns without a valid format have in common; empty if there is no such thing.
+    """Return the common fault of most turns without a valid format; empty if there is none.
 
-    In order: a tag that does not belong there, as in `</thinking>`; responses that are cut; a common problem.
+    Checked in this order: a misplaced tag, such as `</thinking>`; truncated responses; a common problem.
     """
     broken = [turn for trajectory in trajectories for turn in trajectory.turns if turn.format_valid is False]
     needed = _MOST * len(broken)

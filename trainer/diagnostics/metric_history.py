@@ -1,4 +1,4 @@
-"""Running statistics of one metric, as the Echo Trap detector keeps them."""
+"""Running statistics of one metric for the Echo Trap detector."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-SLOW = 5  # windows that the slow average spans and that surprises are kept for
+SLOW = 5  # span of the slow average and of the kept surprises, in windows
 
 
 class MetricHistory:
-    """One metric over time: a fast and a slow average, the last values and their surprises.
+    """A metric over time: a fast and a slow average, the last values and their surprises.
 
-    `best` is the highest fast average of a whole window so far; −∞ before.
+    `best` is the highest fast average of a whole window so far; −∞ before the first window.
     """
 
     def __init__(self, window: int) -> None:
@@ -49,7 +49,7 @@ class MetricHistory:
 
     @property
     def earlier(self) -> float:
-        """The slow average a window ago, before what the fast one shows now."""
+        """The slow average a window ago, before the change that the fast average shows now."""
         return self.slows[0] if self.slows else 0.0
 
     @property
@@ -59,7 +59,7 @@ class MetricHistory:
 
     @property
     def on_course(self) -> bool:
-        """Whether there are enough values to estimate a course."""
+        """True if there are enough values to estimate a course."""
         return len(self.surprises) - self._half >= self.window
 
     @property
@@ -67,14 +67,14 @@ class MetricHistory:
         return max(2, self.window // 2)
 
     def drift(self) -> float:
-        """Distance of the last half window from the earlier course, in robust deviations of a single iteration."""
+        """Return the distance of the last half window from the earlier course, in robust deviations."""
         if not self.on_course:
             return 0.0
         earlier, latest = self.surprises[: -self._half], self.surprises[-self._half :]
         return (fmean(latest) - median(earlier)) / deviation(earlier)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state as JSON-serialisable data."""
+        """Return the state as JSON-serialisable data."""
         return {
             "count": self.count,
             "averages": [list(average) for average in self.averages],
@@ -89,13 +89,13 @@ class MetricHistory:
         self.count, self.averages = state["count"], [list(average) for average in state["averages"]]
         self.values, self.surprises = list(state["values"]), list(state["surprises"])
         self.slows = list(state["slows"])
-        # a state from before there was a best: that of what it remembers
+        # a state saved before `best` existed: use the best of the remembered values
         best = state["best"] if "best" in state else max(self.slows, default=None)
         self.best = -math.inf if best is None else best
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Robust standard deviation: 1.4826 × the median distance from the median; never 0, so that it can divide."""
+    """Return the robust standard deviation: 1.4826 × the median distance from the median, never 0."""
     if not values:
         return 1e-9
     middle = median(values)

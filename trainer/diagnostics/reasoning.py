@@ -1,7 +1,7 @@
 """Dependence of thoughts on their prompts: mutual information, its z-scores, and retrieval of the prompt.
 
 X is everything the policy read before a thought Z. ℓ_j(z) = Σ_t log π(z_t | x_j, z_<t) is the log-probability of a
-thought after prompt j. Source: RAGEN-2, arXiv 2604.06268, and its published code, whose names the z-scores have.
+thought after prompt j. Source: RAGEN-2, arXiv 2604.06268, and its published code, which also names the z-scores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer.metrics.reasoning_table import FIRST_TURN, RETRIEVED
 from trainer.metrics.registry import finite
 from trainer.rollout.trajectory import Trajectory
 
-MAX_COMPARED_PROMPTS = 32  # the cost of comparing them grows with the square
+MAX_COMPARED_PROMPTS = 32  # the cost of comparing prompts is quadratic
 STD_EPSILON = 1e-3
 """Added to standard deviations that z-scores divide by (RAGEN-2's `std_eps`)."""
 STD_DECAY = 0.9
@@ -28,7 +28,7 @@ PromptsAndThoughts = tuple[list[list[int]], list[list[int]]]
 
 
 def first_thoughts(trajectories: Sequence[Trajectory]) -> PromptsAndThoughts | None:
-    """Distinct first prompts and one thought for each, as token ids; None for fewer than two.
+    """Return the distinct first prompts and one thought for each, as token ids; None for fewer than two.
 
     At most MAX_COMPARED_PROMPTS, since every thought is scored after every prompt.
     """
@@ -41,10 +41,10 @@ def first_thoughts(trajectories: Sequence[Trajectory]) -> PromptsAndThoughts | N
 
 
 def turn_thoughts(trajectories: Sequence[Trajectory], count: int, seed: int) -> PromptsAndThoughts | None:
-    """Distinct prompts of any turns and one thought for each; None for fewer than two.
+    """Return distinct prompts of any turns and one thought for each; None for fewer than two.
 
-    Trajectories are drawn in random order, and of each one of its turns with a thought, until there are `count`
-    distinct prompts: long trajectories weigh no more than short ones. RAGEN-2 draws with replacement instead.
+    Trajectories are drawn in random order, with one of the turns that have a thought, until there are `count` distinct
+    prompts: long trajectories get no extra weight. RAGEN-2 draws with replacement instead.
     """
     generator = random.Random(seed)
     drawn: dict[tuple[int, ...], list[int]] = {}
@@ -65,16 +65,16 @@ def _pairs(thoughts: dict[tuple[int, ...], list[int]]) -> PromptsAndThoughts | N
 def reasoning_metrics(
     scores: Tensor, lengths: Sequence[int], averages: dict[str, float], family: str = FIRST_TURN
 ) -> dict[str, float]:
-    """<family>/*: dependence of thoughts on their prompts.
+    """Compute <family>/*: the dependence of thoughts on their prompts.
 
     Args:
         scores: (N, N) with scores[i, j] = ℓ_j(z_i): the whole thought of prompt i, scored after prompt j; one thought
             per distinct prompt, not normalised by length.
-        lengths: tokens of each thought, above 0; ℓ per token is ℓ over them.
-        averages: moving averages of earlier iterations, by name; those of this family are updated.
+        lengths: tokens of each thought, above 0; ℓ per token is ℓ divided by the length.
+        averages: moving averages of earlier iterations, by name; this family's averages are updated.
         family: the first part of the metrics' names.
     Returns:
-        Empty for fewer than two prompts, or when a score is NaN.
+        Metrics by name; empty for fewer than two prompts, or if a score is NaN.
     """
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
         raise ValueError(f"scores must be a square matrix of thoughts × prompts, not {tuple(scores.shape)}")
@@ -82,10 +82,10 @@ def reasoning_metrics(
     if n < 2 or bool(scores.isnan().any()):
         return {}
     exact = scores.detach().double()
-    own = exact.diagonal()
+    matching = exact.diagonal()
     values = {
-        "mutual_information": float((own - _marginal(exact)).mean()),
-        "conditional_entropy": -float(own.mean()),
+        "mutual_information": float((matching - _marginal(exact)).mean()),
+        "conditional_entropy": -float(matching.mean()),
         "retrieval_accuracy": retrieval_accuracy(exact, 1),
         **{f"retrieval_accuracy@{k}": retrieval_accuracy(exact, k) for k in RETRIEVED if k < n},
         **_z_scores(exact, averages, f"{family}/marginal_std_seq", "_seq"),
@@ -96,12 +96,12 @@ def reasoning_metrics(
 
 
 def _marginal(scores: Tensor) -> Tensor:
-    """(N,) log-probability of each thought under the uniform mixture of prompts."""
+    """Return the (N,) log-probability of each thought under the uniform mixture of prompts."""
     return torch.logsumexp(scores, dim=1) - math.log(scores.shape[1])
 
 
 def _z_scores(scores: Tensor, averages: dict[str, float], name: str, suffix: str) -> dict[str, float]:
-    """Mean of ℓ_i(z_i) minus the marginal, in standard deviations of the marginals: of this batch, and averaged."""
+    """Return mean ℓ_i(z_i) minus the marginal, in standard deviations of the marginals: of this batch, and averaged."""
     marginal = _marginal(scores)
     std = float(marginal.std(unbiased=False))
     if not math.isfinite(std):
@@ -115,7 +115,7 @@ def _z_scores(scores: Tensor, averages: dict[str, float], name: str, suffix: str
 
 
 def retrieval_accuracy(scores: Tensor, k: int) -> float:
-    """Share of thoughts whose own prompt is among the k after which they are likeliest; equal ones are drawn by lot."""
-    own = scores.diagonal()[:, None]
-    better, equal = (scores > own).sum(dim=1), (scores == own).sum(dim=1)
+    """Share of thoughts with their own prompt among the k that make them most likely; ties are broken at random."""
+    matching = scores.diagonal()[:, None]
+    better, equal = (scores > matching).sum(dim=1), (scores == matching).sum(dim=1)
     return float(((k - better) / equal).clamp(0, 1).double().mean())

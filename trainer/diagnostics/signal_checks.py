@@ -1,6 +1,6 @@
-"""Signals of the Echo Trap detector: one function each, and the table that registers them.
+"""Signals of the Echo Trap detector: one function for each, and the table that registers them.
 
-A new signal is a function and a line in CHECKS here, with its description in trainer/metrics/trap_signals.py.
+A new signal is a function and an entry in CHECKS here, with its description in trainer/metrics/trap_signals.py.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ ENTROPY, GRADIENT, DISTINCT = "entropy/mean", "policy/grad_norm", "diversity/thi
 FORMAT = "format/valid_rate"
 WATCHED = (SPREAD, REWARD, SUCCESS, ENTROPY, GRADIENT, DISTINCT, FORMAT)
 
-MASTERED = 0.9  # success rate above which spread is lost because there is little left to get wrong
-RISING = 1.0  # reward or success above its earlier average, in deviations of one iteration: still learning
-FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # the same below it: the reward has fallen; lower once spread was lost
+MASTERED = 0.9  # above this success rate spread falls because few mistakes are left
+RISING = 1.0  # still learning: rise of reward or success above its earlier average, in deviations of one iteration
+FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # fall of the reward below it; smaller once spread was lost
 DRIFT, DRIFT_SHARE = 3.0, 0.1  # entropy off its course: robust deviations, and share of its slow average
 SPIKE_TIMES, SPIKE_DEVIATIONS = 3.0, 4.0  # gradient: times the median, and robust deviations above it
-SPIKES = 3  # per window: two come in healthy runs, in three of 40 recorded ones
+SPIKES = 3  # per window: two also occur in healthy runs, in three of 40 recorded ones
 BROKEN = 0.75  # valid format below this share of its earlier rate
-DECLINED = 0.8  # success below this share of its best
-DECLINE_NOISE = 2.5  # and by as many robust deviations of a single iteration
-ALIKE = 0.9  # with an in-group spread below this share of its best
-MOSTLY, BREAK = 0.7, 0.5  # valid format that was at least the first, and is below this share of it at once: broken
-SOMETIMES = 0.25  # success from which none at all, for a third of a window, is no chance
+DECLINED = 0.8  # decline: success below this share of its best
+DECLINE_NOISE = 2.5  # and lower by this many robust deviations of a single iteration
+ALIKE = 0.9  # and the in-group spread below this share of its best
+MOSTLY, BREAK = 0.7, 0.5  # broken: valid format of at least the first falls at once below the second share of it
+SOMETIMES = 0.25  # from this rate on, no success for a third of a window is no coincidence
 ENTROPY_TIMES, ENTROPY_NATS = 3.0, 0.5  # entropy explodes: times the median, and nats above it
-GRADIENT_TIMES, GRADIENT_NORM = 20.0, 10.0  # the gradient norm likewise, and its value
-TEMPLATE = 0.7  # distinct pairs in thoughts below this share of their slow average
+GRADIENT_TIMES, GRADIENT_NORM = 20.0, 10.0  # the gradient norm explodes: times the median, and minimum
+TEMPLATE = 0.7  # distinct pairs in thoughts fall below this share of their slow average
 
 
 @dataclass
 class SignalMemory:
-    """What the signals remember between iterations.
+    """State of the signals between iterations.
 
     Attributes:
-        seen: signal → iteration at which it was last present.
-        before: averages of metrics from before the first sign.
-        spikes: iterations within the last window whose gradient spiked.
+        seen: iteration of the last occurrence, by signal.
+        before: averages of metrics before the first sign.
+        spikes: iterations of the last window with a gradient spike.
         low_spread: consecutive iterations with lost spread.
     """
 
@@ -54,30 +54,30 @@ class SignalMemory:
     spikes: list[int] = field(default_factory=list)
     low_spread: int = 0
     fault: str = ""
-    """What the turns without a valid format have in common in this iteration."""
+    """The common fault of this iteration's turns without a valid format."""
 
     @property
     def short(self) -> int:
-        """A third of a window: the iterations that a sign must last."""
+        """A third of a window: the minimum duration of a sign."""
         return max(2, self.window // 3)
 
     @property
     def reward_known(self) -> bool:
-        """Whether there are enough rewards to compare them with earlier ones."""
+        """True if there are enough rewards for a comparison with earlier ones."""
         return self.series[REWARD].count >= (self.window if FORMAT in self.before else 2 * self.window)
 
     def reward_change(self) -> float:
-        """The reward's fast average minus the earlier one, in deviations of a single iteration."""
+        """Return the reward's fast average minus the earlier one, in deviations of a single iteration."""
         reward = self.series[REWARD]
         return (reward.fast - reward.earlier) / reward.noise if self.reward_known else 0.0
 
     def success_change(self) -> float:
-        """The success rate's fast average minus the earlier one, in deviations of a single iteration."""
+        """Return the success rate's fast average minus the earlier one, in deviations of a single iteration."""
         success = self.series[SUCCESS]
         return (success.fast - success.earlier) / success.noise if success.count >= 2 * self.window else 0.0
 
     def add(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Add an iteration's metrics; missing and non-finite ones are skipped."""
+        """Add an iteration's metrics; missing and non-finite metrics are skipped."""
         self._count_spikes(iteration, metrics.get(GRADIENT))
         for name, series in self.series.items():
             value = metrics.get(name)
@@ -96,10 +96,10 @@ class SignalMemory:
 
 @dataclass(frozen=True)
 class Reading:
-    """A signal at one iteration.
+    """A signal's reading at one iteration.
 
     `value` and `limit` are its metrics; `text` and `evidence` describe it in an alarm while it is `present`. `broke`:
-    the policy changed within an iteration or a few, which also happens before there are enough values for a course.
+    the policy changed within an iteration or a few, which can happen before there are enough values for a course.
     """
 
     value: float
@@ -111,12 +111,12 @@ class Reading:
 
 
 def _usual(values: Sequence[float]) -> float | None:
-    """Median of the values before the last one; None for fewer than two."""
+    """Return the median of the values before the last one; None for fewer than two."""
     return median(values[:-1]) if len(values) > 2 else None
 
 
 def spread(memory: SignalMemory) -> Reading | None:
-    """Trajectories of a group stop differing in reward."""
+    """Detect that the trajectories of a group stop differing in reward."""
     threshold = memory.sensitivity * (1.25 if "spread" in memory.seen else 1.0)  # higher once seen, as hysteresis
     left = _spread_left(memory)
     memory.low_spread = memory.low_spread + 1 if left is not None and left < threshold else 0
@@ -126,19 +126,19 @@ def spread(memory: SignalMemory) -> Reading | None:
     if present:
         memory.before.setdefault(SPREAD, now.earlier)
         memory.before.setdefault(SUCCESS, memory.series[SUCCESS].earlier)
-    before = memory.before.get(SPREAD, now.earlier)
+    baseline = memory.before.get(SPREAD, now.earlier)
     text = (
-        f"rewards within a group differ by {now.fast:.2f} (standard deviation), down from {before:.2f}, "
+        f"rewards within a group differ by {now.fast:.2f} (standard deviation), down from {baseline:.2f}, "
         "and success does not explain it"
     )
-    return Reading(left, threshold, present, text, {"in_group_std": now.fast, "in_group_std_before": before})
+    return Reading(left, threshold, present, text, {"in_group_std": now.fast, "in_group_std_before": baseline})
 
 
 def _spread_left(memory: SignalMemory) -> float | None:
-    """Share of the earlier in-group spread that is left, corrected for success; None where it cannot be estimated.
+    """Estimate the remaining share of the earlier in-group spread, corrected for success; None if impossible.
 
-    With success rate p the spread of a group goes with √(p (1 − p)): a policy that succeeds more often is allowed
-    to vary less. One that fails more often is not.
+    With success rate p the spread of a group is proportional to √(p (1 − p)): a policy that succeeds more often may
+    vary less, but not one that fails more often.
     """
     spread, success = memory.series[SPREAD], memory.series[SUCCESS]
     earlier = memory.before.get(SPREAD, spread.earlier)
@@ -148,16 +148,16 @@ def _spread_left(memory: SignalMemory) -> float | None:
         return 1.0  # within chance
     left = spread.fast / earlier
     if success.count:
-        now, before = success.fast, memory.before.get(SUCCESS, success.earlier)
+        now, baseline = success.fast, memory.before.get(SUCCESS, success.earlier)
         if now >= MASTERED:
             return None
-        if now > before:
-            left /= min(1.0, math.sqrt(now * (1 - now)) / max(math.sqrt(before * (1 - before)), 1e-6))
+        if now > baseline:
+            left /= min(1.0, math.sqrt(now * (1 - now)) / max(math.sqrt(baseline * (1 - baseline)), 1e-6))
     return left
 
 
 def entropy(memory: SignalMemory) -> Reading | None:
-    """Entropy leaves its steady course, in either direction; a fall while success clearly rises is learning."""
+    """Detect that entropy leaves its steady course, up or down; a fall while success clearly rises is learning."""
     now = memory.series[ENTROPY]
     usual = _usual(now.values)
     if usual is not None and now.values[-1] > max(ENTROPY_TIMES * usual, usual + ENTROPY_NATS):
@@ -168,7 +168,7 @@ def entropy(memory: SignalMemory) -> Reading | None:
     if not now.on_course:
         return None
     drift, moved = now.drift(), now.fast - now.slow
-    # A decay that only slows down is no rise: drift and movement must agree.
+    # A decay that only slows down is not a rise: drift and movement must agree.
     present = abs(drift) > DRIFT and abs(moved) > DRIFT_SHARE * abs(now.slow) and drift * moved > 0
     present = present and not (drift < 0 and memory.success_change() > RISING)
     direction = "falls" if drift < 0 else "rises"
@@ -178,7 +178,7 @@ def entropy(memory: SignalMemory) -> Reading | None:
 
 
 def valid_format(memory: SignalMemory) -> Reading | None:
-    """Answers lose their format, within an iteration or over several."""
+    """Detect that answers lose their format, within an iteration or over several."""
     now = memory.series[FORMAT]
     earlier = _usual(now.values)
     if earlier is not None and earlier >= MOSTLY and now.values[-1] < BREAK * earlier:
@@ -194,16 +194,16 @@ def valid_format(memory: SignalMemory) -> Reading | None:
     present = now.fast < BROKEN * usual and not recovering
     if present:
         memory.before.setdefault(FORMAT, now.earlier)
-    before = memory.before.get(FORMAT, usual)
-    text = f"only {100 * now.fast:.0f}% of the turns keep the format, down from {100 * before:.0f}%"
+    baseline = memory.before.get(FORMAT, usual)
+    text = f"only {100 * now.fast:.0f}% of the turns keep the format, down from {100 * baseline:.0f}%"
     if memory.fault:
         text += f" ({memory.fault})"
-    evidence = {"format_valid": now.fast, "format_valid_before": before}
+    evidence = {"format_valid": now.fast, "format_valid_before": baseline}
     return Reading(now.fast / usual, BROKEN, present, text, evidence)
 
 
 def template(memory: SignalMemory) -> Reading | None:
-    """Thoughts repeat a template."""
+    """Detect that thoughts repeat a template."""
     now = memory.series[DISTINCT]
     if now.count < memory.window or now.slow <= 0:
         return None
@@ -213,7 +213,7 @@ def template(memory: SignalMemory) -> Reading | None:
 
 
 def gradient(memory: SignalMemory) -> Reading | None:
-    """The gradient norm spikes repeatedly; not where nearly everything succeeds, since there any lesson is a spike."""
+    """Detect repeated gradient spikes, but not at nearly full success, where any lesson causes a spike."""
     norms, success, count = memory.series[GRADIENT].values, memory.series[SUCCESS], float(len(memory.spikes))
     mastered, usual = success.count > 0 and success.fast >= MASTERED, _usual(norms)
     if usual is not None and norms[-1] > max(GRADIENT_TIMES * usual, GRADIENT_NORM) and not mastered:
@@ -228,27 +228,27 @@ def gradient(memory: SignalMemory) -> Reading | None:
 
 
 def reward(memory: SignalMemory) -> Reading | None:
-    """The mean reward falls; a smaller fall counts once spread was lost."""
+    """Detect a fall of the mean reward; a smaller fall counts once spread was lost."""
     if not memory.reward_known:
         return None
     now = memory.series[REWARD]
     fall, limit = -memory.reward_change(), FALLEN_AFTER_SPREAD if SPREAD in memory.before else FALLEN
     if fall > limit:
         memory.before.setdefault(REWARD, now.earlier)
-    before = memory.before.get(REWARD, now.earlier)
-    text = f"the mean reward fell from {before:.2f} to {now.fast:.2f}"
-    return Reading(fall, limit, fall > limit, text, {"reward": now.fast, "reward_before": before})
+    baseline = memory.before.get(REWARD, now.earlier)
+    text = f"the mean reward fell from {baseline:.2f} to {now.fast:.2f}"
+    return Reading(fall, limit, fall > limit, text, {"reward": now.fast, "reward_before": baseline})
 
 
 def success(memory: SignalMemory) -> Reading | None:
-    """Success falls to nothing and stays there, or slowly from its best while the rewards of a group become alike.
+    """Detect that success ends, or that it slowly declines while the rewards of a group become alike.
 
-    The other signals compare with the last windows, which sink along with a slow fall.
+    The other signals compare with the last windows, which decline as well during a slow fall.
     """
     now, spread = memory.series[SUCCESS], memory.series[SPREAD]
     failed = next((n for n, value in enumerate(reversed(now.values)) if value), len(now.values))
-    before = now.values[: len(now.values) - failed]
-    if failed >= memory.short and len(before) > 1 and (usual := median(before)) >= SOMETIMES:
+    earlier_values = now.values[: len(now.values) - failed]
+    if failed >= memory.short and len(earlier_values) > 1 and (usual := median(earlier_values)) >= SOMETIMES:
         memory.before.setdefault(SUCCESS, usual)
         text = f"no trajectory has succeeded for {failed} iterations, where {100 * usual:.0f}% did before"
         evidence = {"success": 0.0, "success_before": usual}
@@ -267,9 +267,9 @@ def success(memory: SignalMemory) -> Reading | None:
 
 
 def learning(memory: SignalMemory) -> Reading | None:
-    """Rewards within groups differ at all; without that no group teaches anything, and there is nothing to judge.
+    """Detect that rewards within groups differ at all; otherwise no group teaches anything, and nothing can be judged.
 
-    Never a sign of a collapse: a run may begin without a signal, and one that succeeds nearly always keeps none.
+    Never a sign of a collapse: a run may begin without a signal, and a run that nearly always succeeds loses it.
     """
     now, success = memory.series[SPREAD], memory.series[SUCCESS]
     if now.count < memory.window:
@@ -282,12 +282,12 @@ def learning(memory: SignalMemory) -> Reading | None:
 
 @dataclass(frozen=True)
 class SignalCheck:
-    """How a signal is read and what it leads to.
+    """A signal, and its consequences.
 
     Attributes:
-        read: its reading, None while there is not enough to compare.
-        early: a fallen reward after it is a collapse.
-        watch: it moves the detector to `watch` on its own.
+        read: returns its reading, None while there is not enough to compare.
+        early: a fallen reward after this signal is a collapse.
+        watch: the signal by itself moves the detector to `watch`.
     """
 
     read: Callable[[SignalMemory], Reading | None]

@@ -1,4 +1,4 @@
-"""Explanation of an iteration without an update: what its rollout shows, and what helps."""
+"""Explanation of an iteration without an update: the evidence in its rollout, and advice."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _FINE_TUNE = (
 def skipped_update_notice(
     iteration: int, reason: SkipReason, trajectories: Sequence[Trajectory], metrics: Mapping[str, float]
 ) -> str:
-    """Why an iteration has no update, and what helps, in a few sentences.
+    """Say in a few sentences why an iteration has no update, and what helps.
 
     Args:
         iteration: counted from 1.
-        reason: of the journal's update_skipped event.
-        trajectories: of the iteration's rollout, at least one.
-        metrics: of the rollout.
+        reason: reason in the journal's update_skipped event.
+        trajectories: trajectories of the iteration's rollout, at least one.
+        metrics: metrics of the rollout.
     """
     return f"Iteration {iteration} had no update: {_REASONS[reason]}. {_advice(trajectories, metrics)}"
 
