@@ -40,7 +40,7 @@ class RankGroup:
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         if self.sharded:
-            return  # reduce-scatter has summed them
+            return  # reduce-scatter already summed them
         present = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.long)
         dist.all_reduce(present, group=self.cpu)
         trained = [parameter for parameter, count in zip(parameters, present.tolist(), strict=True) if count]
@@ -61,7 +61,7 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
 
 
 def buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Consecutive parameters of one dtype that are reduced together."""
+    """Yield consecutive parameters of one dtype that are reduced together."""
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
         full = sum(other.numel() for other in bucket) + parameter.numel() > _BUCKET

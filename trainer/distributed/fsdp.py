@@ -26,7 +26,7 @@ def split(module: nn.Module, size: int, *, masters: bool) -> bool:
         size: number of processes.
         masters: keep shards of half-precision weights in float32; the module still computes in half precision.
     Returns:
-        whether the shards are such float32 copies.
+        Whether the shards are such float32 copies.
     """
     first = next(module.parameters())
     raised = masters and first.dtype in _HALF
@@ -46,12 +46,12 @@ def split(module: nn.Module, size: int, *, masters: bool) -> bool:
 
 
 class ShardedWeights:
-    """The parameters of an optimiser under sharding: this process's shards. Same interface as `MasterWeights`.
+    """Parameters of an optimiser under sharding: this process's shards. Same interface as `MasterWeights`.
 
     Args:
-        module: sharded.
+        module: the sharded module.
         whole: the whole parameters used for rollout and scoring, in the module's order; updated by `finish`.
-        raised: whether the shards are float32 copies of half-precision weights, more precise than `whole`.
+        raised: whether the shards are float32 copies of half-precision weights, with more precision than `whole`.
     """
 
     def __init__(self, module: nn.Module, whole: Sequence[nn.Parameter], *, raised: bool) -> None:
@@ -62,7 +62,7 @@ class ShardedWeights:
         """No-op: the module computes with the shards."""
 
     def clip(self, most: float) -> float:
-        """Clip the summed gradients to this norm. Returns the norm before."""
+        """Clip the summed gradients to this norm. Returns the norm before clipping."""
         norm = nn.utils.clip_grad_norm_(self.parameters, most)
         return float(gather(norm))
 
@@ -70,11 +70,11 @@ class ShardedWeights:
     def finish(self) -> None:
         """Gather the shards into the whole parameters."""
         if self.whole:
-            for own, part in zip(self.whole, self.parameters, strict=True):
-                own.copy_(gather(part))
+            for parameter, part in zip(self.whole, self.parameters, strict=True):
+                parameter.copy_(gather(part))
 
     def state(self) -> list[Tensor] | None:
-        """Whole float32 weights in order; None if the model's own weights are as precise."""
+        """Return whole float32 weights in order; None if the model's own weights are as precise."""
         return [gather(part).cpu() for part in self.parameters] if self.raised else None
 
     @torch.no_grad()
@@ -87,7 +87,7 @@ class ShardedWeights:
 
 
 def policy(model: PreTrainedModel, size: int, *, masters: bool) -> tuple[nn.Module, ShardedWeights]:
-    """A sharded copy of a policy for training; the model itself stays whole, for rollout and scoring."""
+    """Create a sharded copy of a policy for training; the model itself stays whole, for rollout and scoring."""
     network = PolicyForward(copy.deepcopy(model))
     raised = split(network, size, masters=masters)
     return network, ShardedWeights(network, list(model.parameters()), raised=raised)
@@ -100,19 +100,19 @@ def critic(module: nn.Module, size: int, *, masters: bool) -> ShardedWeights:
 
 
 def gather(value: Tensor) -> Tensor:
-    """The whole of a sharded tensor; a collective operation."""
+    """Gather a sharded tensor; a collective operation."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def shard(value: Tensor, like: Tensor) -> Tensor:
-    """This process's shard of a whole tensor, with the placement of another tensor of its shape."""
+    """Return this process's shard of a whole tensor, placed like another tensor of its shape."""
     if not isinstance(like, DTensor) or value.shape != like.shape:
         return value
     return distribute_tensor(value.detach().to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
 def whole_state(state: Any) -> Any:
-    """An optimiser's or module's state with every tensor gathered; sharded ones are moved to the CPU."""
+    """Gather every tensor of an optimiser's or module's state; sharded tensors are moved to the CPU."""
     if isinstance(state, DTensor):
         return state.full_tensor().cpu()
     if isinstance(state, dict):
@@ -121,10 +121,10 @@ def whole_state(state: Any) -> Any:
 
 
 def shard_optimizer_state(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
-    """An optimiser's whole state with the moments sharded like its parameters.
+    """Shard the moments of an optimiser's whole state like its parameters.
 
     Args:
-        parameters: the optimiser's, in its order.
+        parameters: the optimiser's parameters, in its order.
     """
     moments = {
         number: {
@@ -137,6 +137,6 @@ def shard_optimizer_state(state: dict[str, Any], parameters: Sequence[Tensor]) -
 
 @torch.no_grad()
 def load_module(module: nn.Module, saved: dict[str, Tensor]) -> None:
-    """`load_state_dict` of whole tensors into a module that may be sharded."""
-    for name, own in module.state_dict().items():
-        own.copy_(shard(saved[name], own))
+    """Load whole tensors, as in `load_state_dict`, into a module that may be sharded."""
+    for name, parameter in module.state_dict().items():
+        parameter.copy_(shard(saved[name], parameter))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_sharding(config: RunConfig) -> None:
-    """Raises ModelError where the settings cannot be sharded over several processes."""
+    """Raise ModelError if the settings cannot be sharded over several processes."""
     if config.parallel.sharding == "full" and config.lora.rank:
         raise ModelError(
             "parallel.sharding is full but lora.rank is above 0: frozen weights cannot be sharded. Set "
@@ -28,7 +28,7 @@ def check_sharding(config: RunConfig) -> None:
 
 
 class ProcessGroup(Protocol):
-    """The learners of a run, seen from one of them. All call the same methods in the same order.
+    """The learners of a run from the view of one learner. All call the same methods in the same order.
 
     Attributes:
         rank, size: rank of this learner, number of learners.
