@@ -1,4 +1,4 @@
-"""Success of the best and of random play on a suite's fixed puzzles: the range within which a policy can be judged."""
+"""Success of optimal and of random play on a suite's fixed puzzles: the range for judging a policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class ReferencePlayError(Exception):
-    """Why a suite has no reference play, in a sentence for users."""
+    """A suite has no reference play; the message gives users the reason in a sentence."""
 
 
 def reference_success(
@@ -39,14 +39,14 @@ def reference_success(
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, float]:
-    """Success rates of the solver and of a player of random actions on the suite's puzzles, as metrics.
+    """Return the success rates of the solver and of random actions on the suite's puzzles, as metrics.
 
-    Both may take as many actions as a policy, and play each puzzle once. Without a solver there is no best play.
+    Both may take as many actions as a policy, and play each puzzle once. Without a solver there is no optimal play.
 
     Args:
-        check_stop: called before every action; what it raises ends the play.
+        check_stop: called before every action; its exceptions end the play.
         seconds: time for both players together.
-        clock: in seconds.
+        clock: clock in seconds.
     Raises:
         ReferencePlayError: the environment or its solver failed, or the time was used up.
     """
@@ -70,7 +70,7 @@ def reference_success(
 
 
 def _opened(pool: EnvironmentPool, starts: Sequence[Start]) -> Iterator[TextEnv]:
-    """The environments after their resets. Raises the first error: others would take as long to come."""
+    """Yield the environments after their resets. Raises the first error: other resets would take as long to fail."""
     for env in pool.start(starts):
         if isinstance(env, Exception):
             raise ReferencePlayError(failure_message(env)) from env
@@ -78,14 +78,14 @@ def _opened(pool: EnvironmentPool, starts: Sequence[Start]) -> Iterator[TextEnv]
 
 
 def _rate(outcomes: Iterable[bool | None]) -> float | None:
-    """Share of successes; None without outcomes or where any is unknown."""
+    """Return the share of successes; None without outcomes or if any is unknown."""
     played = list(outcomes)
     known = [outcome for outcome in played if outcome is not None]
     return fmean(known) if known and len(known) == len(played) else None
 
 
 def _attempt(call: Callable[..., Result], *arguments: object) -> Result:
-    """The result of code of an environment, which may be anyone's and fail in any way."""
+    """Return the result of an environment's code, which anyone may have written and which may fail in any way."""
     try:
         return call(*arguments)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Plan and summary of an evaluation suite: the same initial states and seeds every time."""
+"""Plan and summary of an evaluation suite: always with the same initial states and seeds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trainer.seeds import Purpose, derive
 
 
 def is_due(config: RunConfig, iteration: int) -> bool:
-    """Whether the run is evaluated after an iteration: the last one, every `evaluation.every`-th, and 0.
+    """True if the run is evaluated after this iteration: the last one, every `evaluation.every`-th, and 0.
 
-    A run with a warm-up on demonstrations is also evaluated before it.
+    A run with a warm-up on demonstrations is also evaluated before the warm-up.
     """
     settings = config.evaluation
     if settings.prompts == 0:
@@ -28,10 +28,10 @@ def is_due(config: RunConfig, iteration: int) -> bool:
 
 
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
-    """The fixed prompts, `evaluation.samples_per_prompt` trajectories from each, for the suite of that number.
+    """Plan `evaluation.samples_per_prompt` trajectories for each fixed prompt of the suite with that number.
 
-    All random draws depend on the evaluation's seed and the position in the suite alone, not on the run: asking for
-    more prompts or samples does not change the existing ones, and every suite starts from the same seeds.
+    All random draws depend only on the evaluation's seed and the position in the suite, not on the run: additional
+    prompts or samples do not change the existing ones, and every suite starts from the same seeds.
     """
     return [_plan(config, iteration, suite, number) for number in range(config.evaluation.prompts)]
 
@@ -40,20 +40,20 @@ def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPl
     settings = config.evaluation
     seed, samples = settings.seed, range(settings.samples_per_prompt)
     name = f"e{iteration:05d}{f'-s{suite}' if suite else ''}-p{number:03d}"
-    # The first sample's seeds omit its number, so that evaluations stay comparable with those of earlier runs.
-    places = [(number,) if sample == 0 else (number, sample) for sample in samples]
+    # The first sample's seeds omit its number, so that evaluations stay comparable with evaluations of earlier runs.
+    seed_paths = [(number,) if sample == 0 else (number, sample) for sample in samples]
     return GroupPlan(
         group=number,
         seed=derive(seed, Purpose.EVALUATION, Purpose.INITIAL_STATE, number),
         members=tuple(f"{name}-n{sample:02d}" if settings.samples_per_prompt > 1 else name for sample in samples),
-        dynamics_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.DYNAMICS, *place) for place in places),
-        sampling_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.SAMPLING, *place) for place in places),
+        dynamics_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.DYNAMICS, *path) for path in seed_paths),
+        sampling_seeds=tuple(derive(seed, Purpose.EVALUATION, Purpose.SAMPLING, *path) for path in seed_paths),
         config=config,
     )
 
 
 def pass_at_ks(samples: int) -> list[int]:
-    """The k of pass@k for a number of samples: powers of two, and all samples; none for a single sample."""
+    """Return the k of pass@k for a number of samples: powers of two, and all samples; none for a single sample."""
     if samples < 2:
         return []
     powers = [1 << n for n in range(samples.bit_length()) if 1 << n <= samples]
@@ -61,11 +61,11 @@ def pass_at_ks(samples: int) -> list[int]:
 
 
 def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]:
-    """95% interval of the success rate from one or more outcomes per prompt.
+    """Compute the 95% interval of the success rate from one or more outcomes per prompt.
 
-    Wilson's, with the number of trials that independent ones would have to be to vary as much between prompts (Kish's
-    effective sample size, kept between the number of prompts and that of outcomes): outcomes of one prompt are
-    correlated, and counting each in full would make the interval too narrow.
+    This is Wilson's interval for Kish's effective sample size: the number of independent trials that would vary as much
+    between prompts, limited to the range from the number of prompts to the number of outcomes. Outcomes of one prompt
+    are correlated, and counting each in full would make the interval too narrow.
     """
     outcomes = [outcome for prompt in by_prompt for outcome in prompt]
     prompts, trials = len(by_prompt), len(outcomes)
@@ -83,7 +83,7 @@ def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]
 def summarize(
     suite: Suite, iteration: int, trajectories: Sequence[Trajectory], *, final: bool
 ) -> tuple[Evaluation, dict[str, float]]:
-    """The event and the metrics of a finished suite, from at least one trajectory."""
+    """Return the event and the metrics of a finished suite with at least one trajectory."""
     name, samples = suite.name, suite.config.evaluation.samples_per_prompt
     by_prompt: dict[int, list[bool]] = {}
     for trajectory in trajectories:
@@ -128,5 +128,5 @@ def summarize(
 
 
 def _known(shares: Iterable[float | None]) -> list[float]:
-    """Without the prompts that have too few completed samples."""
+    """Drop the prompts that have too few completed samples."""
     return [share for share in shares if share is not None]

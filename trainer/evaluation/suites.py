@@ -1,4 +1,4 @@
-"""Evaluation suites: environment × settings × fixed seeds, by names that settings, metrics and the journal share."""
+"""Evaluation suites: environment × settings × fixed seeds, under names shared by settings, metrics and the journal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trainer.rollout.environment_mix import shares_of
 class Suite:
     """Fixed prompts in one environment.
 
-    `config` is the run's, as if the suite's environment were its only one. `number` counts the suites of a run from 0,
-    the run's own environment.
+    `config` is the run's configuration as if the suite's environment were its only one. `number` counts the suites of a
+    run, from 0 for the run's own environment.
     """
 
     name: str
@@ -25,16 +25,15 @@ class Suite:
     config: RunConfig
 
 
-def suites_of(config: RunConfig) -> list[Suite]:
-    """The suites of a run: its own environments as it trains in them, then those of `evaluation.suites`."""
-    own = [(task.name, task.config) for task in shares_of(config)]
+def get_suites(config: RunConfig) -> list[Suite]:
+    """Return the suites of a run: its own environments as in training, then `evaluation.suites`."""
+    trained = [(task.name, task.config) for task in shares_of(config)]
     others = [(text, config_for_suite(config, text)) for text in config.evaluation.suites]
-    return [Suite(name, number, config) for number, (name, config) in enumerate([*own, *others])]
+    return [Suite(name, number, config) for number, (name, config) in enumerate([*trained, *others])]
 
 
 def config_for_suite(config: RunConfig, text: str) -> RunConfig:
-    """The same run in a suite's environment, with the settings the suite names and the budgets its environment
-    recommends."""
+    """Return the same run in a suite's environment, with the suite's settings and its environment's budgets."""
     name, settings = parse_suite(text)
     alone: dict[str, Any] = {"name": name, "settings": settings, "instruction": None, "mix": []}
     spec = envs.spec(name, settings)

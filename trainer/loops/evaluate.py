@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from trainer.config.hosted import DECISIVE
 from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
-from trainer.evaluation.suites import Suite, config_for_suite, suites_of
+from trainer.evaluation.suites import Suite, config_for_suite, get_suites
 from trainer.journal import reader
 from trainer.journal.events import Evaluation, RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
@@ -78,7 +78,7 @@ def _decisive_settings(config: dict[str, Any]) -> dict[str, Any]:
 def missing(folder: Path, config: RunConfig) -> list[Suite]:
     """The suites that are not completed."""
     completed = results(folder, config)
-    return [suite for suite in suites_of(config) if suite.name not in completed]
+    return [suite for suite in get_suites(config) if suite.name not in completed]
 
 
 def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: str = "") -> RunConfig:
@@ -157,7 +157,7 @@ def begin_evaluation(session: RunSession) -> list[str]:
 
 def play_missing(session: RunSession, evaluator: SuiteEvaluator) -> None:
     """Play what is missing, and end the run with the success rate of its own environment."""
-    suites = suites_of(session.config)
+    suites = get_suites(session.config)
     if missing(session.folder, session.config):
         evaluator.run()
     session.progress.first_success = None
@@ -168,4 +168,4 @@ def play_missing(session: RunSession, evaluator: SuiteEvaluator) -> None:
 def progress_text(session: RunSession) -> str:
     """How many suites are completed, for closing messages."""
     completed = results(session.folder, session.config)
-    return f"{len(completed)} of {len(suites_of(session.config))} suites played"
+    return f"{len(completed)} of {len(get_suites(session.config))} suites played"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainer.config.files import load_stored
 from trainer.config.run import RunConfig
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.suites import get_suites
 from trainer.journal.events import EvaluatedPolicy, Generalization, GeneralizationCell, RunFinished, RunStarted
 from trainer.journal.protocol import CONFIG_FILE, JOURNAL_FILE
 from trainer.journal.reader import count_attempts
@@ -170,7 +170,7 @@ class GeneralizationMatrix:
 
     def _columns(self, config: RunConfig) -> list[str]:
         """Names of the suites, in the requested order."""
-        played = [suite.name for suite in suites_of(config)]
+        played = [suite.name for suite in get_suites(config)]
         return [*(text for text in self.on if text in played), *(name for name in played if name not in self.on)]
 
 

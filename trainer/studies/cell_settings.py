@@ -89,7 +89,7 @@ def configuration(
     data = preset.model_dump()
     name = f"{study.name}: {environment}, {arm.title}, seed {seed}"
     for changes in (
-        {"evaluation.suites": list(study.suites_of(environment)), "name": name},
+        {"evaluation.suites": list(study.get_suites(environment)), "name": name},
         variant.changes,
         {}
         if scale == "paper"

@@ -94,11 +94,13 @@ class Study:
                 if seed < counts[environment]:
                     yield from ((environment, arm, seed) for arm in self.arms)
 
-    def suites_of(self, environment: str) -> tuple[str, ...]:
+    def get_suites(self, environment: str) -> tuple[str, ...]:
         """Suites that the cells of an environment are evaluated in, besides that environment."""
         return (*self.suites, *self.environment_suites.get(environment, ()))
 
     @property
     def all_suites(self) -> tuple[str, ...]:
         """Suites of any environment."""
-        return tuple(dict.fromkeys(suite for environment in self.environments for suite in self.suites_of(environment)))
+        return tuple(
+            dict.fromkeys(suite for environment in self.environments for suite in self.get_suites(environment))
+        )

@@ -11,13 +11,13 @@ from tests.envs.plugins import offering
 from trainer.cli.main import default_config
 from trainer.config.run import EnvironmentConfig, EvaluationConfig, RolloutConfig, RunConfig
 from trainer.evaluation.reference_play import ReferencePlayError, reference_success
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.suites import get_suites
 from trainer.rollout.runner import Interrupted
 
 
 def rates(config: RunConfig) -> tuple[float | None, float | None]:
     """Success of the best and of random play in the run's own suite."""
-    (suite, *_) = suites_of(config)
+    (suite, *_) = get_suites(config)
     found = reference_success(suite)
     assert found == reference_success(suite)
     name = f"eval/{suite.name}/success"
@@ -81,7 +81,7 @@ def test_an_environment_that_fails_is_reported(tmp_path: Path) -> None:
 
 
 def test_play_ends_with_its_time_and_with_a_stop_request() -> None:
-    (suite, *_) = suites_of(default_config("Sokoban"))
+    (suite, *_) = get_suites(default_config("Sokoban"))
     ticks = itertools.count()
     with pytest.raises(ReferencePlayError, match=r"after 9 s only \d+ of 512 games were over"):
         reference_success(suite, seconds=9, clock=lambda: float(next(ticks)))

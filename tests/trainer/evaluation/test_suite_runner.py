@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import wilson
 from trainer.evaluation.suite_runner import group_plans, pass_at_ks, success_interval, summarize
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.suites import get_suites
 from trainer.metrics.registry import spec_of
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
@@ -73,7 +73,7 @@ def played(*by_prompt):
 
 
 def test_a_finished_evaluation_is_summarised_with_its_interval():
-    (suite,) = suites_of(RunConfig())
+    (suite,) = get_suites(RunConfig())
     event, values = summarize(suite, 10, played(*[[n < 3] for n in range(8)]), final=True)
     assert (event.suite, event.prompts, event.samples, event.iteration, event.final) == ("Sokoban", 8, 1, 10, True)
     assert event.success == values["eval/Sokoban/success"] == pytest.approx(3 / 8)
@@ -83,7 +83,7 @@ def test_a_finished_evaluation_is_summarised_with_its_interval():
 
 
 def test_several_samples_give_pass_at_k():
-    (suite,) = suites_of(evaluation_run(samples_per_prompt=3))
+    (suite,) = get_suites(evaluation_run(samples_per_prompt=3))
     outcomes = [[True, False, False], [False, False, False], [True, True, False]]
     event, values = summarize(suite, 0, played(*outcomes), final=False)
     assert (event.prompts, event.samples) == (3, 3)
@@ -97,7 +97,7 @@ def test_several_samples_give_pass_at_k():
 
 
 def test_a_prompt_with_too_few_samples_is_excluded_from_larger_k():
-    (suite,) = suites_of(evaluation_run(samples_per_prompt=2))
+    (suite,) = get_suites(evaluation_run(samples_per_prompt=2))
     event, _ = summarize(suite, 0, played([True, True], [False]), final=False)
     assert event.pass_at == {1: 0.5, 2: 1.0}
 

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from trainer.config.evaluation import parse_suite
 from trainer.config.run import RunConfig
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.suites import get_suites
 
 
 def config(*names, **sections):
@@ -43,14 +43,14 @@ def test_a_suite_is_neither_repeated_nor_the_runs_own():
 
 def test_the_training_environment_comes_first_with_training_settings():
     run = config("Bandit", rollout={"max_turns": 9}, environment={"instruction": "Push."})
-    own, bandit = suites_of(run)
+    own, bandit = get_suites(run)
     assert (own.name, own.number, own.config) == ("Sokoban", 0, run)
     assert (bandit.name, bandit.number) == ("Bandit", 1)
 
 
 def test_other_environments_use_their_own_budgets_and_wording():
     run = config("Bandit", rollout={"max_turns": 9, "think": False}, environment={"instruction": "Push."})
-    bandit = suites_of(run)[1].config
+    bandit = get_suites(run)[1].config
     assert (bandit.environment.name, bandit.environment.instruction) == ("Bandit", None)
     assert (bandit.rollout.max_turns, bandit.rollout.max_actions) == (1, 1)
     assert bandit.rollout.think is False
@@ -60,7 +60,7 @@ def test_other_environments_use_their_own_budgets_and_wording():
 def test_other_environments_of_a_mixed_run_are_evaluated_with_training_settings():
     mixed = {"mix": [{"name": "FrozenLake", "share": 0.5, "settings": {"size": 5}}]}
     run = config("Bandit", environment=mixed)
-    sokoban, lake, bandit = suites_of(run)
+    sokoban, lake, bandit = get_suites(run)
     assert [suite.number for suite in (sokoban, lake, bandit)] == [0, 1, 2]
     assert lake.config.environment.settings == {"size": 5}
     assert not sokoban.config.environment.mix

@@ -11,7 +11,7 @@ from envs.registry import BUILT_IN
 from tests.trainer import tiny
 from trainer.config.files import load_preset, validation_errors
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.suites import get_suites
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.prompts import example_text, opening_message, repeated_line, state_message
 from trainer.rollout.response_parser import ACTION_SEPARATOR, parse_response
@@ -126,7 +126,7 @@ def test_a_turn_after_a_broken_format_shows_the_reward_of_the_environment_alone(
 
 @pytest.mark.parametrize("suite", [0, 1])
 def test_bandit_paper_presets_read_the_paper_wording_in_every_suite(suite):
-    config = suites_of(load_preset("bandit-starpo-paper"))[suite].config
+    config = get_suites(load_preset("bandit-starpo-paper"))[suite].config
     env = envs.make(config.environment.name)
     assert opening_message(env.env_spec, config.rollout, config.environment).startswith("This is a game with a bandit")
 

@@ -16,7 +16,7 @@ import envs
 from tests.tiers import nightly_but
 from trainer.cli import main
 from trainer.config.rollout import SYSTEM
-from trainer.evaluation.suites import suites_of
+from trainer.evaluation.suites import get_suites
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
@@ -254,7 +254,7 @@ def test_cells_of_a_study_differ_only_in_the_studied_settings(name, scale, tmp_p
 def test_cells_at_the_scale_of_the_paper_read_its_wording(name, tmp_path):
     for cell in grid.cells(STUDIES[name], "paper", 1, tmp_path):
         rollout = cell.config.rollout
-        for suite in suites_of(cell.config):
+        for suite in get_suites(cell.config):
             environment = suite.config.environment
             text = opening_message(envs.spec(environment.name), rollout, environment)
             assert text.startswith("This is a "), f"{cell.name}: {suite.name}"
@@ -310,7 +310,7 @@ def test_findings_and_figures_of_the_paper_name_existing_arms():
         for finding in study.findings:
             environments = finding.environments or study.environments
             assert set(environments) <= set(study.environments)
-            assert all(finding.suite in {"", *study.suites_of(environment)} for environment in environments)
+            assert all(finding.suite in {"", *study.get_suites(environment)} for environment in environments)
         assert {reported.arm for reported in REPORTED[name]} <= {"", *arms}
         assert {reported.environment for reported in REPORTED[name]} <= {"", *study.environments}
 

@@ -234,7 +234,7 @@ def alike(study, seeds, random):
                 made = outcome(arm.name, seed, 0.0, curve, environment, megabytes=float(random.lognormal(7, 0.1)))
                 made.curves["time/update"] = {1: float(random.lognormal(4, 0.1))}
                 made.curves["length/think"] = dict(enumerate(20 + random.standard_normal(40).cumsum(), start=1))
-                for suite in ("Sokoban", *study.suites_of(environment)):
+                for suite in ("Sokoban", *study.get_suites(environment)):
                     played = random.uniform(size=64) < puzzles + random.normal(0, 0.05)
                     known = tuple(map(float, played)) if environment != "frozen_lake" else ()
                     made.evaluations[suite] = [EvaluationResult(40, 64, float(played.mean()), 0, 1, known)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from trainer.evaluation import suite_runner
 from trainer.evaluation.reference_play import ReferencePlayError, reference_success
-from trainer.evaluation.suites import Suite, suites_of
+from trainer.evaluation.suites import Suite, get_suites
 from trainer.loops.session import RunSession
 from trainer.loops.stages.rollout_stage import RolloutStage
 
@@ -46,7 +46,7 @@ class SuiteEvaluator:
         """Play every suite that is not completed; the first one's success rate is the run's."""
         session, progress, began = self.session, self.session.progress, time.monotonic()
         iteration, final = progress.iteration, progress.iteration == session.reporter.iterations
-        due = [suite for suite in suites_of(session.config) if suite.name not in self.completed]
+        due = [suite for suite in get_suites(session.config) if suite.name not in self.completed]
         for number, suite in enumerate(due):
             played = self.rollouts.play_suite(suite, iteration, part=(number, len(due)))
             trajectories = self.rollouts.complete(played)
