@@ -1,6 +1,6 @@
-"""Interface between rollout and generation engines: `Sampler`, `SamplingSession` and what passes between them.
+"""Interface between rollout and generation engines: `Sampler`, `SamplingSession` and the exchanged data.
 
-Token ids go in and come out; decoding text is the caller's.
+Token ids go in and come out; decoding to text is the caller's job.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from trainer.engines.stop_text import StopText
 class SamplingParams:
     """Sampling settings. `temperature` 0 is greedy decoding.
 
-    `top_k` 0, `top_p` 1 and `min_p` 0 are off; a token must pass all filters that are on. `stop` ends responses after
-    a text; an engine that ignores it samples on to the end token.
+    `top_k` 0, `top_p` 1 and `min_p` 0 are off; a token must pass all active filters. `stop` ends responses after a
+    text; an engine that ignores it samples on to the end token.
     """
 
     temperature: float = 1.0
@@ -29,7 +29,7 @@ class SamplingParams:
 
 
 class DivergedError(RuntimeError):
-    """The policy's logits are not finite, so no token can be sampled. The message says what to do."""
+    """The policy's logits are not finite, so no token can be sampled. The message suggests a remedy."""
 
 
 DIVERGED_MESSAGE = (
@@ -40,18 +40,18 @@ DIVERGED_MESSAGE = (
 
 @dataclass
 class SampledResponse:
-    """One response as sampled.
+    """A sampled response.
 
     Attributes:
         ids: (n,) sampled token ids, including the end token if it was sampled.
-        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats; NaN where the
-            engine does not report them.
-        entropies: (n,) entropies of that distribution, nats; NaN where the engine does not report them.
-        ended: whether the last token is an end token (else the response was cut).
-        stopped: whether the response was cut after the text at which it had to stop (else at `max_tokens`).
-        reported_tokens: token count reported by the engine, where `ids` are not the model's tokens.
+        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats; NaN if the engine
+            does not report them.
+        entropies: (n,) entropies of that distribution, nats; NaN if the engine does not report them.
+        ended: whether the last token is an end token (otherwise the response was cut).
+        stopped: whether the response was cut after the stop text (otherwise at `max_tokens`).
+        reported_tokens: token count reported by the engine, if `ids` are not the model's tokens.
         context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
-        version: of the weights that sampled it, where the owner of the sampler counts them.
+        version: version of the weights that sampled it, if the owner of the sampler counts versions.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -65,7 +65,7 @@ class SampledResponse:
 
     @property
     def truncated(self) -> bool:
-        """Whether the response was cut at the limit of tokens."""
+        """True if the response was cut at the limit of tokens."""
         return not (self.ended or self.stopped)
 
     @property
@@ -75,10 +75,10 @@ class SampledResponse:
 
 
 class TokenListener(Protocol):
-    """Receives partial responses while they are sampled."""
+    """Receiver of partial responses while they are sampled."""
 
     def select_rows(self, rows: Sequence[int]) -> Sequence[int]:
-        """The subset of the rows now being sampled whose partial responses are to be sent to `on_tokens`."""
+        """Select the active rows whose partial responses `on_tokens` receives."""
 
     def on_tokens(self, row: int, ids: list[int]) -> None:
         """Receive all ids of the row's response so far."""
@@ -94,7 +94,7 @@ class SamplingSession(Protocol):
         """Append tokens to some rows and sample a response for each, until no row has an open prompt.
 
         Args:
-            prompts: row → ids to append to the row's dialogue (which includes its own earlier responses).
+            prompts: ids to append to a row's dialogue (which includes its own earlier responses), by row.
         Yields:
             (row, response) in the order in which rows finish, including rows appended meanwhile.
         """
@@ -102,20 +102,20 @@ class SamplingSession(Protocol):
     def append(self, row: int, ids: list[int]) -> None:
         """Give a row its next prompt while `generate` is iterated; its previous response must have been yielded.
 
-        The engine may read it at once or after the current round.
+        The engine may read the prompt at once or after the current round.
         """
 
 
 class Sampler(Protocol):
-    """A generation engine that holds the policy's current weights."""
+    """A generation engine with the policy's current weights."""
 
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> SamplingSession:
-        """Open a session of `len(seeds)` rows; a row's samples depend on `seeds[row]` alone, not on other rows."""
+        """Open a session of `len(seeds)` rows; a row's samples depend only on `seeds[row]`, not on other rows."""
 
     def weights_updated(self) -> None:
-        """The learner's weights have changed: later sessions use the new ones."""
+        """Note that the learner's weights have changed: later sessions use the new ones."""
 
     def sleep(self) -> None:
         """Release the device to the learner as far as the engine can; no session is open."""

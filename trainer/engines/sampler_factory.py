@@ -46,7 +46,7 @@ ENGINES: dict[str, Loader] = {
 
 @runtime_checkable
 class StopsAtTokens(Protocol):
-    """A sampler whose responses can end with one of several tokens."""
+    """A sampler that can end responses at one of several tokens."""
 
     end_ids: frozenset[int]
 
@@ -58,15 +58,15 @@ def make_sampler(
     folder: Path | None = None,
     end_ids: frozenset[int] = frozenset(),
 ) -> Sampler:
-    """Start the engine of `engine.name`; its sessions use the policy's weights.
+    """Start the engine named by `engine.name`; its sessions use the policy's weights.
 
     Args:
         config: the run's settings.
         policy: the model that samples.
         eos_id: the token that ends a response.
         folder: the run's folder, through which servers receive weights.
-        end_ids: further tokens that end one, where a template ends calls with another; engines of other packages
-            that know only one go on there.
+        end_ids: further tokens that end a response, if a template ends calls with another token; engines of other
+            packages that support only one token continue there.
     Raises:
         ModelError: the engine is not installed, does not start, or does not support this model, these settings or
             several processes.
@@ -83,7 +83,7 @@ def make_sampler(
 
 
 def in_chunks(sampler: Sampler, rows: int | None, notify: Callable[[str], None]) -> Sampler:
-    """The sampler limited to `rows` concurrent rows if it runs in this process; other engines limit themselves.
+    """Limit the sampler to `rows` concurrent rows if it runs in this process; other engines limit themselves.
 
     Args:
         rows: maximum number of concurrent rows; None: all.

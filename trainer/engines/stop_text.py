@@ -1,4 +1,4 @@
-"""End of a response after a text, found in its token ids."""
+"""End of a response at a stop text, detected in its token ids."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 class StopText:
-    """Finds the token that completes a text in a response, however the text was tokenised.
+    """Finds the token that completes a text in a response, regardless of the tokenisation.
 
-    Subword tokens cut the text anywhere, and its last characters may share a token with those that follow (`>.`). The
-    response then ends after that token: sampled tokens are never split, so that their log-probabilities stay exact.
+    Subword tokens cut the text anywhere, and its last characters may share a token with later ones (`>.`). The response
+    then ends after that token: sampled tokens are never split, so that their log-probabilities remain exact.
 
     Args:
-        text: ends the response; ASCII, so that no token contains only a part of one of its characters.
+        text: text that ends the response; ASCII, so that no token contains only a part of a character.
         tokenizer: decodes ids.
     """
 
@@ -22,15 +22,15 @@ class StopText:
         self._closing: dict[int, bool] = {}  # by token: whether it contains the last character of the text
 
     def length(self, ids: Sequence[int], checked: int = 0) -> int | None:
-        """Number of tokens up to and including the one that completes the text; None where the text is incomplete.
+        """Return the number of tokens up to the one that completes the text; None if the text is incomplete.
 
         Args:
-            ids: of the response so far.
-            checked: number of leading tokens in which the text is known to be incomplete.
+            ids: ids of the response so far.
+            checked: number of leading tokens that are known not to complete the text.
         """
-        for place in range(checked, len(ids)):
-            if self._may_close(ids[place]) and self._is_complete(ids[: place + 1]):
-                return place + 1
+        for position in range(checked, len(ids)):
+            if self._may_close(ids[position]) and self._is_complete(ids[: position + 1]):
+                return position + 1
         return None
 
     def _may_close(self, token: int) -> bool:
@@ -40,11 +40,11 @@ class StopText:
         return known
 
     def _is_complete(self, ids: Sequence[int]) -> bool:
-        """Whether the text ends within the last token. Few tokens are decoded, as this is asked at every `>`."""
+        """True if the text ends within the last token. Few tokens are decoded, as this is called at every `>`."""
         size = len(self.text)
         needed = size + len(self._decode(ids[-1:]))
         count = size
-        while len(tail := self._decode(ids[-count:])) < needed and count < len(ids):  # some tokens have no text
+        while len(tail := self._decode(ids[-count:])) < needed and count < len(ids):  # some tokens decode to no text
             count *= 2
         return self.text in tail
 

@@ -12,7 +12,7 @@ Body = Mapping[str, Any]
 
 
 def _with_newer_limit(body: Body) -> Body:
-    """The maximum response length under the name that newer OpenAI models need."""
+    """Rename the maximum response length as newer OpenAI models require."""
     if "max_tokens" not in body:
         return body
     others = {name: value for name, value in body.items() if name != "max_tokens"}
@@ -24,7 +24,7 @@ def _without(parameter: str) -> Callable[[Body], Body]:
 
 
 def _with_merged_system(body: Body) -> Body:
-    """The system message within the first user message."""
+    """Merge the system message into the first user message."""
     messages: list[Message] = body.get("messages", [])
     if len(messages) < 2 or messages[0]["role"] != "system":
         return body
@@ -43,12 +43,12 @@ _CHANGES: Mapping[str, tuple[Callable[[Body], Body], str]] = {
 
 
 class RequestAdaptation:
-    """Changes of requests that an endpoint's rejections have called for.
+    """Changes of requests in response to an endpoint's rejections.
 
     Args:
-        fixed: parameters of the user, which are never left out.
+        fixed: parameters set by the user, which are never omitted.
     Attributes:
-        notices: clauses about changes that nobody was told yet.
+        notices: clauses about changes that were not reported to the user yet.
     """
 
     def __init__(self, fixed: Body) -> None:
@@ -57,13 +57,13 @@ class RequestAdaptation:
         self._words: list[str] = []
 
     def adapted(self, body: Body) -> Body:
-        """The request with all changes so far."""
+        """Apply all changes so far to a request."""
         for word in self._words:
             body = _CHANGES[word][0](body)
         return body
 
     def learn(self, status: int, message: str, sent: Body) -> bool:
-        """Whether a rejected request is worth another attempt, because a change of what was sent helps."""
+        """Adapt to a rejection. Returns whether another attempt is worthwhile, because a change of `sent` helps."""
         if status not in (400, 422) or ("tools" in sent and "tool" in message.lower()):
             return False
         for word, (change, clause) in _CHANGES.items():

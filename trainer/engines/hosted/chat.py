@@ -1,6 +1,6 @@
 """Chat format of hosted models: messages ⇄ ids of bytes, role marks and interned tokens, calls and definitions.
 
-It lets hosted models, whose tokenizer is unknown, use the rollout and token recording of all other engines.
+Hosted models, with an unknown tokenizer, can thus use the rollout and token recording of all other engines.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Message = dict[str, Any]
 
 
 class InternedTokens:
-    """Stand-in for a tokenizer. Ids 0 to 255 are bytes, then the marks, then the rest in order of first use.
+    """Stand-in for a tokenizer. Ids 0 to 255 are bytes, followed by the marks, then the rest in order of first use.
 
     Attributes:
-        calls: id → call of a tool. Its text is that of the format `hermes`, for readers: it is never parsed.
-        definitions: id → definitions of tools, without text.
+        calls: tool calls by id. Their text has the format `hermes`, for readers only: it is never parsed.
+        definitions: definitions of tools by id, without text.
     """
 
     added_tokens_decoder: dict[int, Any] = {}
@@ -45,11 +45,11 @@ class InternedTokens:
         self._id_of_tools: dict[tuple[str, ...], int] = {}
 
     def encode(self, text: str) -> list[int]:
-        """A text byte by byte; characters that UTF-8 cannot encode become a question mark."""
+        """Encode a text byte by byte; characters that UTF-8 cannot encode become a question mark."""
         return list(text.encode("utf-8", "replace"))
 
     def intern(self, tokens: Iterable[bytes]) -> list[int]:
-        """Ids of tokens by their bytes. A token of one byte has that byte's id."""
+        """Return the ids of tokens given as bytes. The id of a single-byte token is that byte."""
         ids = []
         for token in tokens:
             number = self._id_of.get(token)
@@ -59,7 +59,7 @@ class InternedTokens:
         return ids
 
     def intern_calls(self, calls: Iterable[ReportedCall]) -> list[int]:
-        """One id for each call."""
+        """Return one id for each call."""
         ids = []
         for call in calls:
             number = self._id_of_call.get(call)
@@ -70,7 +70,7 @@ class InternedTokens:
         return ids
 
     def intern_tools(self, tools: Sequence[ToolSpec]) -> int:
-        """The id of the definitions of these tools."""
+        """Return the id of the definitions of these tools."""
         key = tuple(tool.model_dump_json() for tool in tools)
         number = self._id_of_tools.get(key)
         if number is None:
@@ -83,26 +83,26 @@ class InternedTokens:
         return len(self._bytes_of) - 1
 
     def to_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of the ids; marks and definitions have none."""
+        """Return the bytes of the ids; marks and definitions have none."""
         return b"".join(self._bytes_of[token] for token in ids)
 
     def decode(self, ids: Iterable[int], **_: Any) -> str:
         return self.to_bytes(ids).decode("utf-8", "replace")
 
     def convert_ids_to_tokens(self, token: int) -> str:
-        """In the alphabet of byte-level tokenizers."""
+        """Return the token in the alphabet of byte-level tokenizers."""
         return "".join(_CHARACTER_OF[byte] for byte in self._bytes_of[token])
 
 
 def _text(call: ReportedCall) -> str:
-    # Arguments that are an object stay as they were written, since parsing can produce what UTF-8 does not have.
+    # Arguments that are an object are stored verbatim, since parsing can produce text that UTF-8 cannot encode.
     written = call.arguments.strip() or "{}"
     arguments = written if _is_object(written) else json.dumps(call.arguments, ensure_ascii=False)
     return f'<tool_call>{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {arguments}}}</tool_call>'
 
 
 def _is_object(text: str) -> bool:
-    """Whether a text is a JSON object, without the constants that only Python accepts."""
+    """True if a text is a JSON object without the constants that only Python accepts."""
     try:
         return isinstance(json.loads(text, parse_constant=_refused), dict)
     except (ValueError, RecursionError):
@@ -118,10 +118,10 @@ class HostedChat(ChatFormat):
 
     Args:
         think: whether responses contain a thought.
-        prefill: whether the prompt includes the opening tag of the response; else the model writes it.
+        prefill: whether the prompt includes the opening tag of the response; otherwise the model writes it.
         system: the system message; empty = none.
-        native_calls: whether tools are defined in the request and calls reported apart from the text; else calls are
-            answers.
+        native_calls: whether the request defines tools and calls are reported separately from the text; otherwise calls
+            are answers.
     """
 
     def __init__(self, *, think: bool, prefill: bool, system: str = SYSTEM, native_calls: bool = False) -> None:
@@ -133,7 +133,7 @@ class HostedChat(ChatFormat):
         self.forced = (THINK if think else ANSWER) if prefill else ""
 
     def with_tools(self, tools: Sequence[ToolSpec]) -> Self:
-        """As in `ChatFormat`: this format, unless calls are native. With these, no answer is prefilled."""
+        """Like `ChatFormat`: return this format, unless calls are native; with native calls no answer is prefilled."""
         if not tools or not self.native_calls:
             return self
         bound = copy.copy(self)
@@ -147,7 +147,7 @@ class HostedChat(ChatFormat):
         return [*definitions, *system, *self._turn(USER_MARK, user)]
 
     def between(self, user: str, *, ended: bool, role: Role = "user", earlier: Sequence[str] = ()) -> list[int]:
-        """As in `ChatFormat`; without native calls, results are messages of the user.
+        """Like `ChatFormat`; without native calls, results are messages of the user.
 
         Responses never contain the end token: endpoints report the end without it.
         """
@@ -158,7 +158,7 @@ class HostedChat(ChatFormat):
         return [mark, *self.tokens.encode(text), END, ASSISTANT_MARK, *self.tokens.encode(self.forced)]
 
     def frame(self, role: Role | None) -> tuple[str, str]:
-        """The system message and the forced tag; the endpoint's template is not known."""
+        """Return the system message and the forced tag; the endpoint's template is unknown."""
         system = f"{self.system}\n\n" if role is None and self.system else ""
         return system, self.forced
 
@@ -171,21 +171,21 @@ class HostedChat(ChatFormat):
         return self.tokens.decode(ids).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
     def definitions(self, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """The definitions of a dialogue's tools; empty without native calls."""
+        """Return the definitions of a dialogue's tools; empty without native calls."""
         return self.tokens.definitions.get(ids[0], []) if ids else []
 
     def messages(self, ids: Sequence[int]) -> list[Message]:
-        """The messages of a dialogue's ids; an unfinished last one is included if it has content.
+        """Return the messages of a dialogue's ids; an unfinished last message is included if it has content.
 
         Results follow their calls in order, one message for each call.
         """
         messages: list[Message] = []
         role, start = "", 0
-        for place, token in enumerate(ids):
+        for position, token in enumerate(ids):
             if token in _ROLES:
-                role, start = _ROLES[token], place + 1
+                role, start = _ROLES[token], position + 1
             elif token == END and role:
-                messages.append(self._message(role, ids[start:place]))
+                messages.append(self._message(role, ids[start:position]))
                 role = ""
         if role and start < len(ids):
             messages.append(self._message(role, ids[start:]))
@@ -200,18 +200,19 @@ class HostedChat(ChatFormat):
 
 
 def _as_sent(call: ReportedCall) -> dict[str, Any]:
-    """A call as later requests repeat it. Servers reject dialogues with arguments that are no JSON object, so that
-    these are wrapped in one.
+    """Format a call as later requests repeat it.
+
+    Servers reject dialogues with arguments other than a JSON object, so that other arguments are wrapped in one.
     """
     arguments = call.arguments.strip() or "{}"
     if not _is_object(arguments):
         arguments = json.dumps({"unreadable": call.arguments}, ensure_ascii=False)
-    # A name is mandatory, and a call without one is answered with that error.
+    # A name is mandatory; the result of a call without one is this error.
     return {"id": call.id, "type": "function", "function": {"name": call.name or "unnamed", "arguments": arguments}}
 
 
 def _paired(messages: Iterable[Message]) -> list[Message]:
-    """The messages with the id of its call in each result, and a result for each call that has none."""
+    """Add the id of its call to each result, and a result to each call without one."""
     paired: list[Message] = []
     pending: list[str] = []
     for message in messages:
@@ -220,7 +221,7 @@ def _paired(messages: Iterable[Message]) -> list[Message]:
             continue
         paired += (_unexecuted(identifier) for identifier in pending)
         pending = [call["id"] for call in message.get("tool_calls", ())]
-        # A call that was written as an answer has a result, but no id.
+        # A call in the form of an answer has a result, but no id.
         paired.append(message | {"role": "user"} if message["role"] == "tool" else message)
     return [*paired, *(_unexecuted(identifier) for identifier in pending)]
 

@@ -26,12 +26,12 @@ _CONTEXT_ERRORS = (
 
 @dataclass(frozen=True)
 class ReportedCall:
-    """A call of a tool as the endpoint reports it, apart from the text.
+    """A tool call as the endpoint reports it, separately from the text.
 
     Attributes:
-        id: that the message with the result names.
-        name: of the tool; empty where the endpoint's call has none.
-        arguments: as the model wrote them: a JSON object, unless the model made a mistake.
+        id: the call's id, which the message with the result repeats.
+        name: name of the tool; empty if the endpoint's call has none.
+        arguments: arguments as the model wrote them: a JSON object, unless the model made a mistake.
     """
 
     id: str
@@ -45,12 +45,12 @@ class Completion:
 
     Attributes:
         text: the content, as later prompts repeat it.
-        tokens: bytes of each sampled token; together the text. None where the endpoint does not report them.
+        tokens: bytes of each sampled token; together they are the text. None if the endpoint does not report them.
         logprobs: log-probabilities of those tokens, nats, as reported.
-        ended: whether the model ended it (else it was cut at the limit).
+        ended: whether the model ended it (otherwise it was cut at the limit).
         usage: tokens as counted by the endpoint.
         context_exceeded: there is no response, because the dialogue no longer fits into the model's context.
-        calls: of tools, in order; at most `MAX_CALLS`.
+        calls: tool calls in order; at most `MAX_CALLS`.
     """
 
     text: str
@@ -63,7 +63,7 @@ class Completion:
 
 
 class NotACompletionError(ValueError):
-    """A response that is no chat completion. The message says what is wrong with it."""
+    """A response that is not a chat completion. The message says what is wrong with it."""
 
 
 CONTEXT_EXCEEDED = Completion("", None, (), True, Usage(), context_exceeded=True)
@@ -73,7 +73,7 @@ def parse_completion(data: bytes) -> Completion:
     """Parse a chat completion.
 
     Raises:
-        NotACompletionError: it is none, or reports no usage.
+        NotACompletionError: the data is not a completion, or reports no usage.
     """
     body = _json(data)
     if not isinstance(body, dict):
@@ -102,7 +102,7 @@ def parse_completion(data: bytes) -> Completion:
 
 
 def _calls(listed: Any) -> tuple[ReportedCall, ...]:
-    """The calls of a message. One that is malformed is kept as it is, so that the model reads what is wrong with it."""
+    """Return the calls of a message. Malformed calls are kept verbatim, so that the model sees the mistake."""
     if listed is None:
         return ()
     if not isinstance(listed, list):
@@ -111,22 +111,22 @@ def _calls(listed: Any) -> tuple[ReportedCall, ...]:
 
 
 def _call(entry: Any, number: int) -> ReportedCall:
-    """A call; servers that give it no id get a made-up one back."""
-    found = entry if isinstance(entry, dict) else {}
-    function = found.get("function")
-    identifier = _storable(found["id"]) if isinstance(found.get("id"), str) and found["id"] else f"call_{number}"
+    """Parse a call; a call without an id gets a made-up one, which is sent back to the server."""
+    fields = entry if isinstance(entry, dict) else {}
+    function = fields.get("function")
+    identifier = _storable(fields["id"]) if isinstance(fields.get("id"), str) and fields["id"] else f"call_{number}"
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return ReportedCall(identifier, "", _storable(json.dumps(entry, ensure_ascii=False)))
     arguments = function.get("arguments")
     if arguments is None:
         arguments = ""
-    elif not isinstance(arguments, str):  # some servers parse them
+    elif not isinstance(arguments, str):  # some servers send parsed arguments
         arguments = json.dumps(arguments, ensure_ascii=False)
     return ReportedCall(identifier, _storable(function["name"]), _storable(arguments))
 
 
 def _storable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot encode."""
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -150,9 +150,9 @@ def _count(usage: Any, name: str) -> int | None:
 
 
 def _tokens(logprobs: Any, text: bytes) -> tuple[tuple[bytes, ...] | None, tuple[float, ...]]:
-    """Bytes and log-probabilities of the tokens of the text, without those after it (the end token).
+    """Return bytes and log-probabilities of the tokens of the text, without later tokens (the end token).
 
-    None where the tokens do not spell the text.
+    None if the tokens do not spell the text.
     """
     entries = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(entries, list):
@@ -176,7 +176,7 @@ def _token(entry: Any) -> tuple[bytes, float | None]:
     listed, logprob = entry.get("bytes"), entry.get("logprob")
     try:
         token = bytes(listed) if isinstance(listed, list) else str(entry.get("token") or "").encode("utf-8", "replace")
-    except (TypeError, ValueError):  # numbers that are no bytes
+    except (TypeError, ValueError):  # numbers that are not bytes
         return b"", None
     if not isinstance(logprob, int | float) or isinstance(logprob, bool) or not math.isfinite(logprob):
         return token, None
@@ -184,19 +184,19 @@ def _token(entry: Any) -> tuple[bytes, float | None]:
 
 
 def error_message(data: bytes, secret: str = "") -> str:
-    """The message of an error response, or the start of its body; the secret is masked."""
+    """Return the message of an error response, or the start of its body, with the secret masked."""
     body = _json(data)
     error = body.get("error", body) if isinstance(body, dict) else body
-    for place in ("message", "detail"):
-        if isinstance(error, Mapping) and error.get(place):
-            error = error[place]
+    for key in ("message", "detail"):
+        if isinstance(error, Mapping) and error.get(key):
+            error = error[key]
     text = error if isinstance(error, str) else data.decode("utf-8", "replace")
     text = " ".join(text.replace(secret, "…").split() if secret else text.split()).replace("\0", "")
     return text[:_MAX_MESSAGE_LENGTH] + ("…" if len(text) > _MAX_MESSAGE_LENGTH else "")
 
 
 def error_code(data: bytes) -> str:
-    """Code and type of an error response, as in insufficient_quota; empty where there are none."""
+    """Return code and type of an error response, as in insufficient_quota; empty without them."""
     body = _json(data)
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, Mapping):
@@ -205,7 +205,7 @@ def error_code(data: bytes) -> str:
 
 
 def inner_status(data: bytes) -> int | None:
-    """The status of an error that arrived with HTTP status 200 (gateways do that); None where there is none."""
+    """Return the status of an error that arrived with HTTP status 200 (gateways do that); None without one."""
     body = _json(data)
     if not isinstance(body, dict) or not isinstance(body.get("error"), Mapping) or body.get("choices"):
         return None
@@ -214,6 +214,6 @@ def inner_status(data: bytes) -> int | None:
 
 
 def is_context_exceeded(status: int, data: bytes) -> bool:
-    """Whether an error says that the dialogue does not fit into the model's context."""
+    """True if an error says that the dialogue does not fit into the model's context."""
     text = (error_code(data) + " " + error_message(data)).lower()
     return status in (400, 413, 422) and any(part in text for part in _CONTEXT_ERRORS)

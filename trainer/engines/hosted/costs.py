@@ -13,7 +13,7 @@ _MILLION = 1_000_000
 
 
 class BudgetSpentError(RuntimeError):
-    """`hosted.max_cost` leaves no room for another request. The message says what was spent."""
+    """`hosted.max_cost` leaves no room for another request. The message contains the amount spent."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class UsageTotals:
         self.seconds = 0.0
 
     def add(self, usage: Usage, retries: int, seconds: float) -> None:
-        """Add a completed request with its number of failed attempts and the latency of its last one in seconds."""
+        """Add a completed request with its number of failed attempts and the latency of the last attempt in seconds."""
         self.requests += 1
         self.retries += retries
         self.seconds += seconds
@@ -44,17 +44,17 @@ class UsageTotals:
 
     @property
     def cost(self) -> float:
-        """In the unit of the prices; an upper bound where cached tokens are cheaper."""
+        """Return the cost in the unit of the prices; an upper bound if cached tokens are cheaper."""
         return self.price(self.prompt, self.completion)
 
     def price(self, prompt: int, completion: int) -> float:
-        """Price of this many tokens."""
+        """Return the price of this many tokens."""
         return (
             prompt * self.config.prompt_price_per_million + completion * self.config.completion_price_per_million
         ) / _MILLION
 
     def metrics(self) -> dict[str, float]:
-        """hosted/* metrics, without unknown ones."""
+        """Return the hosted/* metrics, without unknown ones."""
         metrics = {
             "hosted/requests": float(self.requests),
             "hosted/retries": float(self.retries),
@@ -72,7 +72,7 @@ class UsageTotals:
 class BudgetLimiter:
     """Async budget limiter: reserves the worst-case cost before a request starts. For one event loop.
 
-    The reservation is held until the actual cost is known, so the limit holds whatever the models write.
+    The reservation is kept until the actual cost is known, so the limit is respected regardless of the responses.
     """
 
     def __init__(self, totals: UsageTotals) -> None:
@@ -83,10 +83,10 @@ class BudgetLimiter:
 
     @asynccontextmanager
     async def reserve(self, prompt: int, completion: int) -> AsyncIterator[None]:
-        """Reserve the cost of a request of at most this many tokens; its usage is added to the totals inside.
+        """Reserve the cost of a request for at most this many tokens; its usage is added to the totals inside.
 
         Raises:
-            BudgetSpentError: it does not fit, and no active request could turn out cheaper than reserved.
+            BudgetSpentError: the request does not fit, and no active request could turn out cheaper than reserved.
         """
         worst_case = self.totals.price(prompt, completion)
         async with self._changed:

@@ -33,7 +33,7 @@ _PAYMENT_CODES = ("insufficient_quota", "billing_not_active", "credit_balance")
 
 
 class HostedError(RuntimeError):
-    """The endpoint did not respond in all attempts. The message says what happened."""
+    """The endpoint did not respond in any attempt. The message describes the failure."""
 
 
 class RefusedError(ValueError):
@@ -77,7 +77,7 @@ class HostedClient:
         await self._client.aclose()
 
     async def complete(self, body: Mapping[str, Any]) -> CompletionResult:
-        """Send a chat completion request, and retry it while that may help, without parameters that are rejected.
+        """Send a chat completion request without rejected parameters, and retry it while that may help.
 
         Raises:
             RefusedError: the endpoint rejects the request permanently.
@@ -127,7 +127,7 @@ class HostedClient:
         await self.sleep(backoff(failures, requested_wait, max_wait, self._random))
 
     async def _post(self, body: Mapping[str, Any]) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body of one attempt, within `timeout` seconds in total, however slowly data arrive."""
+        """Return status, headers and body of one attempt, which may take `timeout` seconds in total."""
         async with asyncio.timeout(self._timeout):
             try:
                 response = await self._client.post(self.address, json=body)
@@ -139,7 +139,7 @@ class HostedClient:
         return status, response.headers, response.content
 
     def _raise_if_permanent(self, status: int, data: bytes, *, tools: bool) -> None:
-        """Raise RefusedError for errors that a retry cannot fix. `tools`: the request defines tools."""
+        """Raise RefusedError for errors that a retry cannot fix. `tools` says whether the request defines tools."""
         host, text, code = self.config.host, parser.error_message(data, self.key), parser.error_code(data)
         detail = f": {text}" if text else ""
         variable = self.config.api_key_env
@@ -170,12 +170,12 @@ class HostedClient:
 
 
 def is_retryable(status: int) -> bool:
-    """Whether a request that failed with this HTTP status may succeed when repeated."""
+    """True if a request that failed with this HTTP status may succeed when repeated."""
     return status in RETRYABLE_STATUS or status >= 500
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds to wait that the endpoint requests: Retry-After as seconds or date, or retry-after-ms.
+    """Return the seconds to wait that the endpoint requests: Retry-After as seconds or date, or retry-after-ms.
 
     None if absent or malformed. Source: RFC 9110, 10.2.3.
     """
@@ -200,16 +200,16 @@ def _valid_seconds(value: float) -> float | None:
 
 
 def backoff(failures: int, requested: float | None, max_backoff: float, rng: random.Random) -> float:
-    """Seconds before the next attempt.
+    """Return the seconds before the next attempt.
 
     Args:
         failures: failed attempts so far, at least 1.
-        requested: seconds that the endpoint requests.
+        requested: seconds requested by the endpoint.
         max_backoff: upper limit of the exponential backoff, seconds.
         rng: source of the jitter.
     Returns:
-        The requested wait plus up to a quarter of it, so that clients do not return all at once; without one, between
-        half and all of a time that doubles with each failure, up to `max_backoff`.
+        The requested wait plus up to a quarter of it, so that clients do not return all at once; without a request,
+        between half and all of a time that doubles with each failure, up to `max_backoff`.
     Source: AWS Architecture Blog, "Exponential Backoff And Jitter" (equal jitter).
     """
     if requested is not None:

@@ -1,4 +1,4 @@
-"""Sampling from a hosted model over HTTP: each dialogue proceeds on its own, with bounded concurrency."""
+"""Sampling from a hosted model over HTTP: dialogues proceed independently, with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from trainer.engines.hosted.chat import HostedChat, Message
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import BudgetLimiter, UsageTotals
 from trainer.engines.hosted.hosted_client import HostedClient
-from trainer.engines.hosted.response_cache import ResponseCache, key_of
+from trainer.engines.hosted.response_cache import ResponseCache, cache_key
 from trainer.engines.sampler import SampledResponse, SamplingParams, TokenListener
 from trainer.engines.stop_text import StopText
 from trainer.seeds import derive
 
 _STOP_POLL_SECONDS = 0.2
-_MAX_MESSAGE_OVERHEAD = 32  # tokens that a chat template adds to a message, at most
-_MAX_TOOLS_OVERHEAD = 1024  # and to the definitions of tools: how these are called
+_MAX_MESSAGE_OVERHEAD = 32  # maximum tokens that a chat template adds to a message
+_MAX_TOOLS_OVERHEAD = 1024  # maximum tokens that it adds to the definitions of tools: instructions for calls
 
 
 class HostedSampler:
@@ -35,9 +35,9 @@ class HostedSampler:
     Args:
         config: the endpoint.
         chat: encodes dialogues as ids.
-        folder: holds the response cache.
+        folder: contains the response cache.
         stop: `generate` ends without waiting for open requests once it returns True.
-        warn: receives a sentence for each parameter that the endpoint does not take.
+        warn: receives a sentence for each parameter that the endpoint does not accept.
     Raises:
         RefusedError: the API key is malformed.
     """
@@ -64,17 +64,17 @@ class HostedSampler:
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> HostedSession:
-        """As in `Sampler`; the listener receives nothing, because completions are not streamed."""
+        """Like `Sampler`; the listener receives nothing, because completions are not streamed."""
         return HostedSession(self, seeds, params)
 
     def weights_updated(self) -> None:
         """No-op: the model is not trained here."""
 
     def sleep(self) -> None:
-        """No-op: it holds no device."""
+        """No-op: the sampler uses no device."""
 
     def wake_up(self) -> None:
-        """No-op: it holds no device."""
+        """No-op: the sampler uses no device."""
 
     def close(self) -> None:
         """Cancel open requests and end the thread. Idempotent."""
@@ -93,7 +93,7 @@ class HostedSampler:
         await self.client.close()
 
     def pass_on_notices(self) -> None:
-        """Warn of the changes of requests that the endpoint's answers called for."""
+        """Warn of changes of requests that the endpoint's responses required."""
         with suppress(queue.Empty):
             while True:
                 self.warn(f"{self.config.host} rejected a request: {self.client.adaptation.notices.get_nowait()}.")
@@ -103,14 +103,14 @@ class HostedSampler:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def complete(self, dialogue: Dialogue, params: SamplingParams, seed: int, turn: int) -> Completion:
-        """The next response of a dialogue, from the cache or from the endpoint.
+        """Return the next response of a dialogue, from the cache or from the endpoint.
 
         Raises:
             BudgetSpentError: the budget does not allow the request.
             HostedError, RefusedError: see `HostedClient.complete`.
         """
         body = request_body(self.config, dialogue, params, derive(seed, turn))
-        key = key_of(self.client.address, body, seed, turn)
+        key = cache_key(self.client.address, body, seed, turn)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
@@ -123,14 +123,14 @@ class HostedSampler:
 
 @dataclass(frozen=True)
 class Dialogue:
-    """What a request sends: the messages, and the definitions of the tools that the model may call natively."""
+    """Content of a request: the messages, and the definitions of the tools that the model may call natively."""
 
     messages: list[Message]
     tools: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def max_tokens(self) -> int:
-        """Upper limit of its number of tokens: each has one byte at least."""
+        """Return an upper limit of the number of tokens: each token has at least one byte."""
         total = sum(_length(message) + _MAX_MESSAGE_OVERHEAD for message in self.messages)
         return total + (_bytes_as_json(self.tools) + _MAX_TOOLS_OVERHEAD if self.tools else 0)
 
@@ -154,7 +154,7 @@ class _Outcome:
 
 
 class HostedSession:
-    """Dialogues held here as ids and sent in full each turn. See `trainer.engines.sampler.SamplingSession`."""
+    """Dialogues, stored here as ids and sent in full each turn. See `trainer.engines.sampler.SamplingSession`."""
 
     def __init__(self, sampler: HostedSampler, seeds: Sequence[int], params: SamplingParams) -> None:
         self.sampler, self.params = sampler, params
@@ -168,7 +168,7 @@ class HostedSession:
         self.tokens[row] = []
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        """As in `SamplingSession`; ends early, with open prompts, once the run is asked to stop."""
+        """Like `SamplingSession`; ends early, with open prompts, if a stop is requested."""
         try:
             for row, ids in prompts.items():
                 self.append(row, ids)
@@ -199,7 +199,7 @@ class HostedSession:
         future.add_done_callback(lambda done: self._outcomes.put(_outcome(row, done)))
 
     def _next(self) -> _Outcome | None:
-        """The next outcome, or None once the run is asked to stop."""
+        """Return the next outcome, or None if a stop is requested."""
         while True:
             try:
                 return self._outcomes.get(timeout=_STOP_POLL_SECONDS)
@@ -216,7 +216,7 @@ def _outcome(row: int, future: Future[Completion]) -> _Outcome:
 
 
 def request_body(config: HostedConfig, dialogue: Dialogue, params: SamplingParams, seed: int) -> dict[str, Any]:
-    """The JSON body of a chat completion request, before its adaptation to the endpoint."""
+    """Build the JSON body of a chat completion request, before its adaptation to the endpoint."""
     body: dict[str, Any] = {
         "model": config.model,
         "messages": dialogue.messages,
@@ -233,11 +233,10 @@ def request_body(config: HostedConfig, dialogue: Dialogue, params: SamplingParam
 
 
 def sampled_response(chat: HostedChat, completion: Completion, stop: StopText | None = None) -> SampledResponse:
-    """A completion as ids: the endpoint's tokens where reported, else bytes, then an id for each call; unknown values
-    are NaN.
+    """Convert a completion to ids: the endpoint's tokens if reported, otherwise bytes, then an id for each call.
 
-    Text after the one at which responses stop is dropped here, and not by the endpoint: APIs leave the text itself out,
-    and do not say whether the model ended or was stopped.
+    Unknown values are NaN. Text after the stop text is dropped here, not by the endpoint: APIs omit the stop text
+    itself, and do not say whether the model ended or was stopped.
     """
     if completion.context_exceeded:
         return SampledResponse(ended=True, context_exceeded=True)

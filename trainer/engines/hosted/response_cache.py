@@ -17,10 +17,10 @@ FILE_NAME = "hosted.jsonl"
 
 
 class ResponseCache:
-    """One JSON line per completion, written before it is used. Each line is returned once per attempt of the run.
+    """Cache file with one JSON line per completion, written before it is used. A run's attempt gets each line once.
 
     Attributes:
-        loaded: the completions of earlier attempts.
+        loaded: completions of earlier attempts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,10 +35,10 @@ class ResponseCache:
                 self.loaded.append(result)
                 valid_length = end
         self._file = self.path.open("ab", buffering=0)
-        self._file.truncate(valid_length)  # a killed process may have written half a line
+        self._file.truncate(valid_length)  # a killed process may leave a partial line
 
     def get(self, key: str) -> Completion | None:
-        """A completion of exactly this request that was not returned yet."""
+        """Return an unused completion of exactly this request, if there is one."""
         results = self._unused.get(key)
         return results.popleft().completion if results else None
 
@@ -53,8 +53,8 @@ class ResponseCache:
         self._file.close()
 
 
-def key_of(address: str, body: Mapping[str, Any], seed: int, turn: int) -> str:
-    """Cache key: the request, and its dialogue (by seed) and turn."""
+def cache_key(address: str, body: Mapping[str, Any], seed: int, turn: int) -> str:
+    """Return the cache key: the request, and its dialogue (by seed) and turn."""
     text = json.dumps([address, body, seed, turn], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -93,7 +93,7 @@ def _decode(line: Mapping[str, Any]) -> CompletionResult:
 
 
 def _read(data: bytes) -> Iterator[tuple[str, CompletionResult, int]]:
-    """Key and completion of each line up to the first invalid one, with the offset of the line's end in bytes."""
+    """Yield key and completion of each line up to the first invalid one, with the offset of the line's end in bytes."""
     end = 0
     for raw in data.splitlines(keepends=True):
         if not raw.endswith(b"\n"):

@@ -1,7 +1,7 @@
 """Check that a model samples with the KV cache of ragged rows as it would without a cache.
 
-Architectures keep other states than keys and values, or read masks and positions in their own way. Where sampling
-would differ from what the update computes, the run is refused before it starts.
+Some architectures keep other state than keys and values, or read masks and positions differently. If sampling would
+differ from the update's computation, the run is refused before it starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 @torch.no_grad()
 def check_cache(model: PreTrainedModel) -> None:
-    """Compare the hidden states of two short rows, read in parts with the cache, with those of whole passes.
+    """Compare the hidden states of two short rows, read in parts with the cache, with the states of whole passes.
 
     Raises:
         ModelError: they differ, or the model cannot be run with this cache.
@@ -55,7 +55,7 @@ def check_cache(model: PreTrainedModel) -> None:
 def _agrees(model: PreTrainedModel) -> bool:
     vocabulary = model.config.get_text_config().vocab_size
     rows = [
-        [(7 * place + 3 * row + 1) % vocabulary for place in range(length + _STEPS)]
+        [(7 * position + 3 * row + 1) % vocabulary for position in range(length + _STEPS)]
         for row, length in enumerate(_PREFILLED)
     ]
     with_cache = _last_states(model, rows)
@@ -65,7 +65,7 @@ def _agrees(model: PreTrainedModel) -> bool:
 
 
 def _last_states(model: PreTrainedModel, rows: list[list[int]]) -> Tensor:
-    """(n, H) hidden states after each row's last token: first read up to its step tokens, then these one at a time."""
+    """Return (n, H) hidden states after each row's last token, read up to its step tokens and then one at a time."""
     sampler = TransformersSampler(model, eos_id=0, threads=0)
     session = sampler.thread_session(range(len(rows)), SamplingParams(max_tokens=_STEPS), None, [0] * len(rows))
     session.cache.reserve(max(map(len, rows)))

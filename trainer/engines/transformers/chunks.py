@@ -17,7 +17,7 @@ from trainer.memory.oom import OutOfMemoryError, empty_cache
 
 
 class ChunkedSampler:
-    """A `Sampler` that opens sessions of at most `rows` rows on another one, one after the other.
+    """A `Sampler` that opens consecutive sessions of at most `rows` rows on another sampler.
 
     Args:
         sampler: samples each chunk.
@@ -73,9 +73,9 @@ class ChunkedSession:
         self, sampler: ChunkedSampler, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None
     ) -> None:
         self.sampler, self.seeds, self.params, self.listener = sampler, list(seeds), params, listener
-        self.tokens: list[list[int]] = [[] for _ in seeds]  # by row: the dialogue so far
+        self.tokens: list[list[int]] = [[] for _ in seeds]  # dialogue so far, by row
         self.turn = [0] * len(seeds)
-        self.prompts: dict[int, list[int]] = {}  # by row: open prompt
+        self.prompts: dict[int, list[int]] = {}  # open prompt, by row
         self.chunk: list[int] = []
         self.inner: SamplingSession | None = None
 

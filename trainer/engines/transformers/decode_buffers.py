@@ -1,6 +1,6 @@
-"""What a session decodes with: its KV cache, forward pass and captured graphs, kept for the next session if small.
+"""Decoding state of a session: KV cache, forward pass and captured graphs, kept for the next session if small.
 
-Capturing a graph takes as long as ten to twenty replays, and a rollout needs a graph for every shape. The next rollout
+Capturing a graph takes as long as ten to twenty replays, and a rollout needs a graph for every shape; the next rollout
 has the same shapes.
 """
 
@@ -31,9 +31,9 @@ class CachedForward:
         self.window = attention_window(model)
 
     def __call__(self, slots: Sequence[int], ids: Tensor, positions: Tensor, width: int) -> Tensor:
-        """(n, q) ids appended at `positions` to the rows in `slots` → (n, q, H); attends to `width` columns."""
+        """Append (n, q) ids at `positions` to the rows in `slots` and attend to `width` columns; returns (n, q, H)."""
         self.cache.aim(slots, positions, width)
-        # Additive mask: a boolean one would be converted to this in every layer.
+        # Additive mask: every layer would convert a boolean mask to this one.
         unread = torch.arange(width, device=positions.device) > positions[:, None, :, None]
         mask = torch.zeros(unread.shape, dtype=self.model.dtype, device=positions.device)
         output = self.model.base_model(
@@ -52,7 +52,7 @@ class DecodeBuffers:
 
     Args:
         rows: dialogues of the session.
-        layers: of the model.
+        layers: layers of the model.
     """
 
     def __init__(self, model: PreTrainedModel, rows: int, layers: int, decoding: DecodeMode) -> None:
@@ -68,11 +68,11 @@ class DecodeBuffers:
 
 
 class BufferPool:
-    """Lends buffers to sessions; on a GPU those of the last session are lent again if they fit the next one.
+    """Lends buffers to sessions; on a GPU the last session's buffers are reused if they fit the next one.
 
     Args:
         model: the policy, whose weights are updated in place.
-        layers: of the model.
+        layers: layers of the model.
     """
 
     def __init__(self, model: PreTrainedModel, layers: int) -> None:
@@ -80,7 +80,7 @@ class BufferPool:
         self._kept: tuple[DecodeBuffers, weakref.ref[object]] | None = None
 
     def lend(self, session: object, rows: int, decoding: DecodeMode) -> DecodeBuffers:
-        """Empty buffers for a session that has just been opened."""
+        """Return empty buffers for a session that has just been opened."""
         buffers = self._again(rows, decoding)
         if buffers is None:
             buffers = DecodeBuffers(self.model, rows, self.layers, decoding)
@@ -96,11 +96,11 @@ class BufferPool:
             self._kept = None
 
     def _idle(self) -> bool:
-        """Whether no open session uses the kept buffers."""
+        """True if no open session uses the kept buffers."""
         return self._kept is None or self._kept[1]() is None
 
     def _again(self, rows: int, decoding: DecodeMode) -> DecodeBuffers | None:
-        """The kept buffers if they are free and fit; those that are free and do not fit are dropped."""
+        """Return the kept buffers if they are free and fit; free buffers that do not fit are dropped."""
         if self._kept is None or not self._idle():
             return None
         buffers = self._kept[0]
@@ -112,7 +112,7 @@ class BufferPool:
 
 
 def _addresses(model: PreTrainedModel) -> int:
-    """A number that changes when weights move: graphs read them where they were."""
+    """Return a number that changes when weights move: graphs read the former addresses."""
     return hash(tuple(weight.data_ptr() for weight in model.parameters()))
 
 

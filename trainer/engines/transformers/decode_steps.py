@@ -1,8 +1,8 @@
 """Decoding steps of fixed shapes over fixed buffers, which a GPU can replay as CUDA graphs.
 
-A decoding step of a small model is several hundred kernels of a few microseconds each, and launching them from Python
-takes longer than they run. A graph launches all of them at once, but needs the same shapes and addresses every time:
-rows are padded to one of a few sizes, and the columns that attention reads to a multiple of `WIDTH_STEP`.
+A decoding step of a small model consists of several hundred kernels of a few microseconds each, and launching them from
+Python takes longer than running them. A graph launches all of them at once, but needs the same shapes and addresses
+every time: rows are padded to one of a few sizes, and the columns that attention reads to a multiple of `WIDTH_STEP`.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ _log = logging.getLogger(__name__)
 
 
 def default_mode(device: torch.device) -> DecodeMode:
-    """Graphs on a GPU; on a CPU padding would only cost."""
+    """Return the default: graphs on a GPU; on a CPU padding would only cost time."""
     return "graphs" if device.type == "cuda" else "ragged"
 
 
 def padded_rows(active: int, rows: int) -> int:
-    """Rows of the step that computes this many active ones, of `rows` in the cache: the next power of two.
+    """Return the rows of a step with this many active ones, of `rows` in the cache: the next power of two.
 
-    Fewer rows are hardly faster on a GPU, whose time goes into reading the weights; every size is captured anew.
+    Fewer rows are hardly faster on a GPU, which spends its time reading the weights; every size is captured separately.
     """
     return min(1 << max(active - 1, 0).bit_length(), rows)
 
 
 def padded_width(width: int, capacity: int) -> int:
-    """Columns that the step reads, of `capacity` in the cache."""
+    """Return the columns that the step reads, of `capacity` in the cache."""
     return min(-(-width // WIDTH_STEP) * WIDTH_STEP, capacity)
 
 
 class StaticSteps:
     """Decoding steps of one session. A shape is captured when it is needed for the second time.
 
-    Rows of padding are slots of dialogues that are not being sampled: they write into their next free column, which
-    the dialogue overwrites when it continues.
+    Padding rows are slots of dialogues that are not being sampled: they write into their next free column, which the
+    dialogue overwrites when it continues.
 
     Args:
-        cache: of the session; graphs are dropped when its buffers grow.
+        cache: cache of the session; graphs are dropped when its buffers grow.
         forward: one step over the cache.
-        device: of the model.
+        device: device of the model.
         graphs: whether to capture graphs; False: the same computation, launched kernel by kernel.
     Attributes:
-        replays: number of steps that were replayed.
-        failure: why graphs are no longer captured; empty if they are.
+        replays: number of replayed steps.
+        failure: reason why graphs are no longer captured; empty if they are.
     """
 
     def __init__(self, cache: KVCache, forward: Forward, device: torch.device, *, graphs: bool) -> None:
@@ -74,7 +74,7 @@ class StaticSteps:
         self._pool = torch.cuda.graph_pool_handle() if graphs else None
 
     def run(self, tokens: Tensor) -> Tensor:
-        """Append a token to each of the slots 0…n−1, whose lengths the caller counts up.
+        """Append a token to each of the slots 0…n−1; the caller increments their lengths.
 
         Args:
             tokens: (n,) ids on the device.
@@ -84,7 +84,7 @@ class StaticSteps:
         rows = padded_rows(active, cache.rows)
         width = padded_width(max(cache.length[:active]) + 1, cache.capacity)
         self._lengths[:rows, 0] = torch.tensor(cache.length[:rows])
-        # The host's copy is not changed before the step is over: its tokens are read first.
+        # The host's copy is not changed until the step is over: its tokens are read first.
         self._positions[:rows].copy_(self._lengths[:rows], non_blocking=True)
         self._ids[:active, 0].copy_(tokens)
         return self._step(rows, width)[:active, -1]
@@ -113,10 +113,10 @@ class StaticSteps:
         return self.forward(range(rows), self._ids[:rows], self._positions[:rows], width)
 
     def _capture(self, shape: tuple[int, int]) -> bool:
-        """Capture the step of a shape. Returns whether it can be: some architectures read values on the host."""
+        """Capture the step of a shape. Returns whether that is possible: some architectures read values on the host."""
         graph = torch.cuda.CUDAGraph()
         try:
-            # Other threads may use the GPU meanwhile: they measure its memory.
+            # Other threads may use the GPU meanwhile, to measure its memory.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 hidden = self._compute(*shape)
         except torch.OutOfMemoryError:
@@ -131,7 +131,7 @@ class StaticSteps:
 
 
 def _restore_generator(device: torch.device) -> None:
-    """Let random numbers be drawn on the GPU again: a failed capture leaves its generator waiting for a graph."""
+    """Re-enable random numbers on the GPU: a failed capture leaves its generator waiting for a graph."""
     if device.type == "cuda":
         index = torch.cuda.current_device() if device.index is None else device.index
         generator = torch.cuda.default_generators[index]

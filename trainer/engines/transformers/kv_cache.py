@@ -17,7 +17,7 @@ class _KVCacheLayer(CacheLayerMixin):
 
     def __init__(self, store: KVCache) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.store: KVCache = weakref.proxy(store)  # no cycle: memory must be free as soon as a session ends
+        self.store: KVCache = weakref.proxy(store)  # avoids a cycle: memory must be freed as soon as a session ends
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.keys = self._empty(key_states)
@@ -58,7 +58,7 @@ class _KVCacheLayer(CacheLayerMixin):
 
 
 def swap_rows(buffers: Sequence[Tensor], a: int, b: int) -> None:
-    """Exchange two whole rows in each of several buffers, with a few kernels for all of them together."""
+    """Exchange two whole rows in each of several buffers, with a few kernels for all buffers together."""
     first, second = [buffer[a] for buffer in buffers], [buffer[b] for buffer in buffers]
     contents = [torch.empty_like(row) for row in first]
     torch._foreach_copy_(contents, first)
@@ -67,7 +67,7 @@ def swap_rows(buffers: Sequence[Tensor], a: int, b: int) -> None:
 
 
 class KVCache:
-    """Slots of the buffers, their rows and lengths, and where the current forward pass writes."""
+    """Slots of the buffers, their rows and lengths, and the columns that the current forward pass writes."""
 
     def __init__(self, rows: int, layers: int) -> None:
         self.rows, self.capacity = rows, 0
@@ -83,7 +83,7 @@ class KVCache:
 
     @torch.inference_mode()
     def clear(self) -> None:
-        """Empty all rows for another session. Contents are zeroed: what is not attended to must be finite."""
+        """Empty all rows for another session. Contents are zeroed: even unattended values must be finite."""
         self.slot_of, self.row_in = list(range(self.rows)), list(range(self.rows))
         self.length = [0] * self.rows
         for buffer in self._buffers():
@@ -91,7 +91,7 @@ class KVCache:
 
     @property
     def bytes(self) -> int:
-        """Memory of the buffers."""
+        """Return the memory of the buffers."""
         return sum(buffer.nbytes for buffer in self._buffers())
 
     def _buffers(self) -> list[Tensor]:
@@ -100,7 +100,7 @@ class KVCache:
     def aim(self, slots: Sequence[int], positions: Tensor, width: int) -> None:
         """Set the slots of the next forward pass, which writes at `positions` (n, q) and reads `width` columns.
 
-        Contiguous slots are read in place, others are gathered first.
+        Contiguous slots are read in place, other slots are gathered first.
         """
         self.positions, self.width = positions, width
         first, last = slots[0], slots[-1] + 1
@@ -111,7 +111,7 @@ class KVCache:
             self.slots = self.where = torch.tensor(slots, device=positions.device)
 
     def reserve(self, columns: int) -> None:
-        """Make room for rows of this many tokens. Buffers grow by half at least, when they are next written."""
+        """Make room for rows of this many tokens. Buffers grow by at least half, at the next write."""
         if columns > self.capacity:
             self.capacity = max(columns, self.capacity + self.capacity // 2)
 

@@ -1,4 +1,4 @@
-"""Token listeners for sessions that hold some of the rows of another one."""
+"""Token listeners for sessions that contain some of the rows of another session."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from trainer.engines.sampler import TokenListener
 
 
 class IndexedListener:
-    """A listener to an inner session, which numbers its rows from 0.
+    """A listener to an inner session with rows numbered from 0.
 
     Args:
-        listener: listens to the outer session.
+        listener: listener to the outer session.
         rows: the outer row number of each inner row.
     """
 
@@ -29,18 +29,18 @@ class IndexedListener:
 
 
 class SharedListener:
-    """A listener shared by the sessions of several threads; it is offered the active rows of all of them."""
+    """A listener shared by the sessions of several threads; it can select from their active rows."""
 
     def __init__(self, listener: TokenListener) -> None:
         self.listener, self.lock = listener, Lock()
         self.active: dict[int, list[int]] = {}  # by thread
 
     def for_thread(self, thread: int, rows: range) -> IndexedListener:
-        """The listener of one thread's session, which holds these rows."""
+        """Return the listener of one thread's session, which contains these rows."""
         return IndexedListener(_ThreadListener(self, thread), rows)
 
     def round_ended(self, thread: int) -> None:
-        """The thread has no active rows until its next round."""
+        """Note that the thread has no active rows until its next round."""
         with self.lock:
             self.active.pop(thread, None)
 

@@ -27,14 +27,14 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     else:
         cumulative = apply_filters(probabilities, params).cumsum(-1)
         mass = cumulative[:, -1:]
-        # Rounding must not lift the target to the whole mass: only filtered-out tokens lie beyond it.
+        # Rounding must not lift the target to the whole mass: beyond it are only filtered-out tokens.
         target = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
         tokens = torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
     return tokens, whole.gather(-1, tokens[:, None])[:, 0], entropies
 
 
 def apply_filters(probabilities: Tensor, params: SamplingParams) -> Tensor:
-    """(n, vocabulary) probabilities with tokens outside top-k, top-p and min-p set to zero (not renormalised)."""
+    """Set (n, vocabulary) probabilities of tokens outside top-k, top-p and min-p to zero (not renormalised)."""
     if params.min_p:
         probabilities = probabilities.where(probabilities >= params.min_p * probabilities.amax(-1, keepdim=True), 0)
     if params.top_k:

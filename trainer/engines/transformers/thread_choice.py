@@ -1,7 +1,7 @@
-"""Number of CPU threads of a run whose `policy.threads` is 0: the fastest one on the machine as it is at the start.
+"""Number of CPU threads of a run with `policy.threads` 0: the fastest number on the machine when the run starts.
 
-Every operation of a model waits for the slowest of its threads. Beside other busy processes, or where threads spin,
-more of them can be slower than one; it depends on the load, the scheduler and the model, so it is measured.
+Every operation of a model waits for its slowest thread. If other processes are busy, or threads spin, more threads can
+be slower than one; it depends on the load, the scheduler and the model, so it is measured.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _DECODE_ROWS, _DECODE_STEPS, _LEARNED_TOKENS = 16, 4, 128
 
 
 def choose_threads(model: PreTrainedModel) -> int:
-    """The fastest number of threads for a model on this machine, at most PyTorch's present one, which is restored.
+    """Return the fastest number of threads for a model on this machine, at most PyTorch's current number.
 
-    That is the number of cores, or OMP_NUM_THREADS. Small models sample in one thread per core, which wait for nothing,
-    and are not measured. The load average says nothing here: with sleeping threads (OMP_WAIT_POLICY=PASSIVE), two were
-    faster than one also beside ten times as many busy processes as cores.
+    The current number, which is restored, is the number of cores, or OMP_NUM_THREADS. Small models sample in one
+    thread per core without synchronisation, and are not measured. The load average does not help: with sleeping threads
+    (OMP_WAIT_POLICY=PASSIVE), two were faster than one even with ten times as many busy processes as cores.
     """
     limit = torch.get_num_threads()
     size = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if limit == 1 or size <= MAX_THREADED_BYTES:
         return limit
     try:
-        _seconds(model, limit)  # the first passes also prepare kernels
+        _seconds(model, limit)  # warm-up: the first passes also prepare kernels
         return fastest(limit, lambda threads: _seconds(model, threads))
     finally:
         torch.set_num_threads(limit)
 
 
 def fastest(limit: int, seconds: Callable[[int], float]) -> int:
-    """The number of threads, of `limit` and its halves, with the shortest work; the smaller one unless it pays.
+    """Return the fastest number of threads among `limit` and its halves; a larger number must pay off.
 
     Args:
-        seconds: does the same work with a number of threads, and returns how long it took. Rounds are interleaved, and
+        seconds: does the same work with a number of threads, and returns the time it took. Rounds are interleaved, and
             the shortest time of each number counts.
     """
     candidates = [limit]
@@ -67,7 +67,7 @@ def fastest(limit: int, seconds: Callable[[int], float]) -> int:
 
 @torch.inference_mode()
 def _seconds(model: PreTrainedModel, threads: int) -> float:
-    """Time of a few sampling steps and of a short forward pass, as an update has many."""
+    """Measure the time of a few sampling steps and of a short forward pass, as in an update."""
     torch.set_num_threads(threads)
     step = torch.zeros(_DECODE_ROWS, 1, dtype=torch.long)
     text = torch.zeros(1, _LEARNED_TOKENS, dtype=torch.long)

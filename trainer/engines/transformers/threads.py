@@ -27,13 +27,13 @@ MAX_THREADS = 4
 
 
 def partition_rows(rows: int, threads: int) -> list[range]:
-    """The rows of each thread: contiguous, since the rows of a group share a prefix, and of nearly equal size."""
+    """Split rows into nearly equal ranges for the threads: contiguous, since the rows of a group share a prefix."""
     cuts = [rows * number // threads for number in range(threads + 1)]
     return [range(start, stop) for start, stop in pairwise(cuts)]
 
 
 def thread_count(rows: int, model: torch.nn.Module) -> int:
-    """Number of threads for this many rows; 0: none, sample in the caller's thread with all of its cores."""
+    """Return the number of threads for this many rows; 0: sample in the caller's thread with all of its cores."""
     threads = torch.get_num_threads()
     weights = list(model.parameters())
     if threads == 1 or any(weight.device.type != "cpu" for weight in weights):
@@ -53,11 +53,11 @@ class ThreadSession(SamplingSession, Protocol):
 class ThreadedSession:
     """Dialogues in several threads. See `trainer.engines.sampler.SamplingSession`.
 
-    Each thread samples in rounds and starts the next one after its results were taken. Results are yielded thread by
-    thread, so that their order, and with it a run's journal, does not depend on timing.
+    Each thread samples in rounds and starts the next round once its results were taken. Results are yielded thread by
+    thread, so that their order, and thus a run's journal, does not depend on timing.
 
     Args:
-        open_session: opens the session of some rows, which it numbers from 0, with its listener.
+        open_session: opens the session of some rows, numbered from 0, with its listener.
         rows: the rows of each thread.
         listener: receives the tokens of all threads, one thread at a time.
     """
@@ -82,7 +82,7 @@ class ThreadedSession:
         self.sessions[thread].reset_row(index)
 
     def append(self, row: int, ids: list[int]) -> None:
-        """The prompt is read in the next round of the row's thread."""
+        """Queue the prompt for the next round of the row's thread."""
         thread, index = self.place[row]
         self.prompts[thread][index] = ids
 
@@ -108,7 +108,7 @@ class ThreadedSession:
             for session in self.sessions:
                 session.halted = True
             pool.shutdown()
-            torch.set_num_threads(cores)  # threads that PyTorch starts later would otherwise inherit `cores_each`
+            torch.set_num_threads(cores)  # otherwise threads that PyTorch starts later inherit `cores_each`
 
     def _start_batch(self, pool: ThreadPoolExecutor, thread: int) -> _ThreadBatch | None:
         """Start the thread's next round; None if it has no open prompts."""
@@ -137,7 +137,7 @@ class _ThreadBatch:
             self._responses.put(None)
 
     def results(self) -> Iterator[tuple[int, SampledResponse]]:
-        """Yield responses as they arrive, to the end of the round. Raises what the thread raised."""
+        """Yield responses as they arrive, to the end of the round. Raises the thread's exception."""
         while (result := self._responses.get()) is not None:
             yield result
         self._end.result()

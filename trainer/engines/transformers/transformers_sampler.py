@@ -38,12 +38,13 @@ class TransformersSampler:
         model: the policy.
         eos_id: the token that ends a response.
         pad_id: fills gaps; never attended to.
-        threads: threads with a session each (`ThreadedSession`); 0: none; None: chosen by model size, rows and cores.
-        decoding: how decoding steps are computed; None: as is fastest on the model's device.
+        threads: number of threads with one session each (`ThreadedSession`); 0: none; None: chosen by model size, rows
+            and cores.
+        decoding: mode of decoding steps; None: the fastest one on the model's device.
     Attributes:
-        version: of the model's weights, where its owner counts them; responses carry it.
-        between_rounds: called before each round of responses of a session, when no response is being sampled: the
-            only moment at which the owner may change the weights while a session is open.
+        version: version of the model's weights, if the owner counts versions; responses carry it.
+        between_rounds: called before each round of responses of a session, when no response is being sampled: only then
+            may the owner change the weights while a session is open.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class TransformersSampler:
         listener: TokenListener | None = None,
         turns: Sequence[int] | None = None,
     ) -> TransformersSession | ThreadedSession:
-        """See `trainer.engines.sampler.Sampler`. `turns`: number of earlier responses by row; 0 if omitted."""
+        """See `trainer.engines.sampler.Sampler`. `turns` is the number of earlier responses by row; 0 if omitted."""
         turns = turns or [0] * len(seeds)
         threads = thread_count(len(seeds), self.model) if self.threads is None else min(self.threads, len(seeds))
         if not threads:
@@ -121,8 +122,8 @@ class TransformersSession:
         self.seeds, self.turn = list(seeds), list(turns)
         buffers = sampler.buffers.lend(self, len(seeds), sampler.decoding)
         self.cache, self.forward, self.steps = buffers.cache, buffers.forward, buffers.steps
-        self.pending: list[list[int]] = [[] for _ in seeds]  # by row: the last sampled token, not yet in the cache
-        self.cached: list[list[int]] = [[] for _ in seeds]  # by row: the ids in the cache, in order
+        self.pending: list[list[int]] = [[] for _ in seeds]  # last sampled token by row, not yet in the cache
+        self.cached: list[list[int]] = [[] for _ in seeds]  # ids in the cache by row, in order
         self.reset_rows: set[int] = set()
         self.appended: dict[int, list[int]] = {}
         self.device = sampler.model.device
@@ -131,7 +132,7 @@ class TransformersSession:
         self.reset_rows.add(row)
 
     def append(self, row: int, ids: list[int]) -> None:
-        """The prompt is read in the next round, in the order of row numbers."""
+        """Queue the prompt for the next round, which follows the order of row numbers."""
         self.appended[row] = ids
 
     @torch.inference_mode()
@@ -142,7 +143,7 @@ class TransformersSession:
             waiting, self.appended = dict(sorted(self.appended.items())), {}
 
     def _round(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        """Sample one response for each of the rows."""
+        """Sample one response for each row."""
         self.sampler.between_rounds()
         rows = list(prompts)
         cache = self.cache
@@ -162,7 +163,7 @@ class TransformersSession:
         yield from self._decode(rows, logits, uniforms)
 
     def _uncached(self, row: int, prompt: list[int]) -> list[int]:
-        """The tokens to prefill. A row that was reset keeps the cache of the prefix shared with its new prompt."""
+        """Return the tokens to prefill. A reset row keeps the cache of the prefix shared with its new prompt."""
         if row not in self.reset_rows:
             return self.pending[row] + prompt
         self.reset_rows.discard(row)
@@ -174,7 +175,7 @@ class TransformersSession:
         return prompt[shared:]
 
     def _uniforms(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Uniform numbers of one response; they depend on the row's seed and turn alone."""
+        """Return the uniform numbers of one response; they depend only on the row's seed and turn."""
         generator = np.random.Generator(np.random.Philox(key=[self.seeds[row], self.turn[row]]))
         return generator.random(self.params.max_tokens, dtype=np.float32)
 
@@ -197,7 +198,7 @@ class TransformersSession:
         return self._logits(self._forward_all(range(len(uncached)), uncached))
 
     def _forward_all(self, slots: Sequence[int], tokens: Sequence[list[int]]) -> Tensor:
-        """Forward passes in batches of bounded size; the hidden state after the last token of each row."""
+        """Run forward passes in batches of bounded size; returns the hidden state after the last token of each row."""
         parts, start = [], 0
         while start < len(tokens):
             stop, width = start, 0
@@ -228,9 +229,9 @@ class TransformersSession:
 
     def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:  # noqa: C901 - the inner loop of sampling
         cache, ends, limit, stop = self.cache, self.sampler.end_ids, self.params.max_tokens, self.params.stop
-        active = len(rows)  # slots 0…active−1 are still being sampled
+        active = len(rows)  # slots 0…active−1 are being sampled
         responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
-        order = torch.arange(active, device=self.device)  # slot → its row of `uniforms`
+        order = torch.arange(active, device=self.device)  # row of `uniforms`, by slot
         for step in range(limit):
             tokens, logprobs, entropies = self._sample_step(logits, uniforms[order, step])
             ids, *numbers = _on_host(tokens, logprobs, entropies)
@@ -244,7 +245,7 @@ class TransformersSession:
             if self.listener is not None and step % _LISTENER_INTERVAL == 0:
                 for row in self.listener.select_rows(cache.row_in[:active]):
                     self.listener.on_tokens(row, list(responses[row].ids))
-            sources = list(range(active))  # by slot: its slot before finished rows were moved behind
+            sources = list(range(active))  # slot before finished rows were moved to the end, by slot
             finished = []
             for slot in reversed(range(active)):
                 row = cache.row_in[slot]
@@ -272,7 +273,7 @@ class TransformersSession:
             logits = self._logits(hidden)
 
     def _next_hidden(self, tokens: Tensor) -> Tensor:
-        """(n,) tokens appended to the slots 0…n−1 → (n, H) hidden states after them."""
+        """Append (n,) tokens to the slots 0…n−1; returns the (n, H) hidden states after them."""
         if self.steps is not None:
             hidden = self.steps.run(tokens)
             if self.steps.failure:
@@ -287,7 +288,7 @@ class TransformersSession:
 
 
 def _on_host(tokens: Tensor, logprobs: Tensor, entropies: Tensor) -> list[list[Any]]:
-    """The three as lists. From a GPU in one transfer, each of which waits for it; ids fit into float64 exactly."""
+    """Convert to lists, from a GPU in one transfer, as each transfer waits for it; float64 represents ids exactly."""
     if not tokens.is_cuda:
         return [tokens.tolist(), logprobs.tolist(), entropies.tolist()]
     ids, *numbers = torch.stack([part.double() for part in (tokens, logprobs, entropies)]).tolist()

@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
-    """Command line of the server, and the variables to add to its environment.
+    """Return the command line of the server, and additional environment variables.
 
     Raises:
         ValueError: vLLM is not installed.

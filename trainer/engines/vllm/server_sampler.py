@@ -1,4 +1,4 @@
-"""Sampling with remote vLLM servers, over which rows are distributed. Their weights come from weight_push.py."""
+"""Sampling with remote vLLM servers that share the rows. Their weights come from weight_push.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServerSampler:
     """A `Sampler` over `engine.urls`. Adapters are merged into the weights that the servers load.
 
     Raises:
-        ServerError: a server stays unavailable, takes no weights, or was started with unsuitable settings.
+        ServerError: a server stays unavailable, does not accept weights, or was started with unsuitable settings.
     """
 
     def __init__(self, config: RunConfig, policy: Policy, eos_id: int, folder: Path | None = None) -> None:
@@ -67,8 +67,8 @@ class ServerSampler:
 class ServerSession:
     """Dialogues with their KV cache in the servers' prefix caches. See `trainer.engines.sampler.SamplingSession`.
 
-    A row always uses the same server. Every request carries the row's whole history and its own seed, so that a
-    repeated request gives the same response.
+    A row always uses the same server. Every request contains the row's whole history and seed, so that a repeated
+    request returns the same response.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ServerSession:
         self.sampler, self.listener = sampler, listener
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
-        self.tokens: list[list[int]] = [[] for _ in seeds]  # by row: the dialogue so far
+        self.tokens: list[list[int]] = [[] for _ in seeds]  # dialogue so far, by row
         self.active: set[int] = set()
         self.results: SimpleQueue[tuple[int, SampledResponse | Exception]] = SimpleQueue()
         self.pool: ThreadPoolExecutor | None = None
@@ -138,7 +138,7 @@ class ServerSession:
         }
 
     def _request(self, row: int, body: dict[str, Any]) -> None:
-        """Runs in the pool: puts the response or the error into `results`."""
+        """Put the response or the error into `results`; runs in the pool."""
         server = self.sampler.servers[row % len(self.sampler.servers)]
         try:
             choice = server.complete(body)["choices"][0]
@@ -151,7 +151,7 @@ class ServerSession:
         if not all(logprob is not None and math.isfinite(logprob) for logprob in logprobs):
             raise DivergedError(DIVERGED_MESSAGE)
         length = self.params.stop.length(ids) if self.params.stop else None
-        if length is not None:  # the server may report tokens that it sampled before it found the text
+        if length is not None:  # the server may report tokens sampled after the text
             ids, logprobs = ids[:length], logprobs[:length]
         ended = length is None and ids[-1] in self.sampler.end_ids
         return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ended, stopped=length is not None)

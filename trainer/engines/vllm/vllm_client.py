@@ -22,16 +22,16 @@ _RESPONSE_TIMEOUT = 600.0
 
 
 class ServerError(ModelError):
-    """A server that is unusable or stays unavailable. The message says which, why and what to do."""
+    """A server is unusable or stays unavailable. The message says which one, why, and what to do."""
 
 
 class VllmServer:
-    """A server that holds the learner's weights; after a restart they are loaded again before any other request.
+    """A server with the learner's weights; after a restart they are loaded again before any other request.
 
     Args:
-        url: its root, as in http://gpu1:8000.
+        url: root URL, such as http://gpu1:8000.
         timeout: maximum unavailability in seconds.
-        stopped: polled while waiting; once it returns True the wait ends with ServerError.
+        stopped: polled while waiting; once it returns True, the wait ends with ServerError.
     Attributes:
         restarts: number of restarts noticed.
     """
@@ -51,8 +51,8 @@ class VllmServer:
         """Wait until the server is available, read its model's name and check its settings.
 
         Raises:
-            ServerError: it stays unavailable, is no server of `serve-vllm`, or was started for another context length
-                or other settings.
+            ServerError: the server stays unavailable, was not started by `serve-vllm`, or has another context length or
+                other settings.
         """
         self._wait_until_healthy(time.monotonic() + self.timeout)
         model = self._json(self.http.get(f"{self.url}/v1/models"))["data"][0]
@@ -71,21 +71,21 @@ class VllmServer:
             )
 
     def load_weights(self, folder: str, version: str) -> None:
-        """Load the weights of a folder. Raises ServerError if it stays unavailable or cannot load them."""
+        """Load the weights of a folder. Raises ServerError if the server stays unavailable or cannot load them."""
         self._ready.clear()
         self.folder, self.version = folder, version
         self._recover()
 
     def check(self) -> None:
-        """Raise ServerError if it was restarted unnoticed, so that responses were sampled with other weights."""
+        """Raise ServerError if an unnoticed restart caused responses to be sampled with other weights."""
         if self._ready.is_set() and self._weights_info()["version"] != self.version:
             raise ServerError(f"{self.url} lost its weights during a rollout, which cannot be used: resume the run")
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Request a completion; the identical request is repeated when the server becomes unavailable.
+        """Request a completion; the same request is repeated when the server becomes unavailable.
 
         Raises:
-            ServerError: it stays unavailable for longer than `timeout`, or rejects the request.
+            ServerError: the server is unavailable for longer than `timeout`, or rejects the request.
         """
         deadline = math.inf
         while True:
@@ -100,7 +100,7 @@ class VllmServer:
                 completion = self._json(reply)
                 if completion["choices"][0]["finish_reason"] in ("stop", "length"):
                     return completion
-                problem = "it aborted the response"  # as it does while shutting down
+                problem = "it aborted the response"  # happens while shutting down
             deadline = min(deadline, time.monotonic() + 2 * self.timeout)
             if self.stopped() or time.monotonic() > deadline:
                 raise ServerError(f"engine.urls: {self.url} is reachable, but does not complete requests: {problem}")
@@ -112,7 +112,7 @@ class VllmServer:
         self.http.close()
 
     def _recover(self) -> None:
-        """Wait until it is available and holds the weights; one thread does so, the others wait for it."""
+        """Wait until the server is available with the current weights; one thread does so, the others wait for it."""
         with self._lock:
             deadline = time.monotonic() + self.timeout
             while not self._ready.is_set():
@@ -148,12 +148,12 @@ class VllmServer:
         return content
 
     def _rejection(self, reply: httpx.Response) -> str:
-        """The status of an error response. Its body goes to the log alone: the message may be shown in public."""
+        """Return the status of an error response. Its body is only logged: the message may be shown in public."""
         logger.warning("%s answered %s with %r", self.url, reply.status_code, reply.text[:300])
         return f"status {reply.status_code}; the log holds its answer"
 
     def _wait_until_healthy(self, deadline: float) -> None:
-        """Poll its health. Raises ServerError at the deadline."""
+        """Poll the server's health. Raises ServerError at the deadline."""
         reason = "it does not respond"
         while time.monotonic() < deadline and not self.stopped():
             try:

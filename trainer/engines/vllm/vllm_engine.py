@@ -32,13 +32,13 @@ MISSING = (
     "for CPUs `make test-vllm` builds an environment with it; or choose engine.name=transformers"
 )
 _ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, where the weights are
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # keeps the engine in this process, next to the weights
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # keeps the learner's threads from being bound to cores
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_NO_USAGE_STATS": "1",
 }
 _ENVIRONMENT_OF_PARTS = {
-    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # this process has used CUDA, which a forked one cannot
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # a forked process cannot use CUDA after this one did
 }
 
 
@@ -47,7 +47,8 @@ class VllmEngine:
 
     Args:
         config: the run's settings.
-        policy: the learner's model. With adapters the engine holds the base model and gets them as a LoRA request.
+        policy: the learner's model. With adapters the engine loads the base model and gets the adapters as a LoRA
+            request.
 
     Raises:
         ModelError: vLLM is not installed, or does not support this model or these settings.
@@ -101,7 +102,7 @@ class VllmEngine:
         if self.parts > 1:
             arguments |= {
                 "tensor_parallel_size": self.parts,
-                "distributed_executor_backend": "mp",  # on this machine: within a Ray actor vLLM would ask Ray for more
+                "distributed_executor_backend": "mp",  # stays here: within a Ray actor vLLM would request more actors
                 "worker_extension_cls": EXTENSION,
             }
         if self.adapted and not Path(arguments["model"]).is_dir():
@@ -111,7 +112,7 @@ class VllmEngine:
         return arguments
 
     def _source(self) -> str:
-        """Path or name that the engine loads: the base model with adapters, else only the model's configuration."""
+        """Path or name to load: the base model if there are adapters, otherwise only the model's configuration."""
         if self.adapted:
             return str(self.policy.model.name_or_path)
         model_config = self.policy.model.config
@@ -133,7 +134,7 @@ class VllmEngine:
         self.core.reset_prefix_cache()
 
     def _push_files(self) -> None:
-        """Have all parts load the weights from a file, which is deleted afterwards."""
+        """Let all parts load the weights from a file, which is deleted afterwards."""
         folder = Path(self.folder.name) / f"weights-{self.pushes}"
         write_weights(self.policy.model.state_dict(), folder)
         self.core.collective_rpc("take_weights", args=(str(folder), str(self.pushes)))
@@ -158,11 +159,11 @@ class VllmEngine:
 
     @property
     def sleeps(self) -> bool:
-        """Whether its memory can be released to the learner: only on a GPU."""
+        """True if the engine's memory can be released to the learner: only on a GPU."""
         return self.on_gpu
 
     def step(self) -> list[Any]:
-        """Outputs of one step of all active requests. On a CPU nothing is compiled, which would take minutes."""
+        """Run one step of all active requests. On a CPU nothing is compiled, which would take minutes."""
         if self.on_gpu:
             return list(self.core.step())
         with torch.compiler.set_stance("force_eager"):
@@ -182,16 +183,16 @@ class VllmEngine:
 
 
 def logprobs_mode(rollout: RolloutConfig) -> Literal["raw_logprobs", "processed_logprobs"]:
-    """The mode in which vLLM reports the tempered, otherwise unfiltered distribution.
+    """Return the mode in which vLLM reports the tempered, otherwise unfiltered distribution.
 
-    vLLM has two: before temperature and filters, and after both. Without filters the latter is right at any
-    temperature; with filters the former is, at temperature 1 (RunConfig allows no other then).
+    vLLM has two modes: before temperature and filters, and after both. Without filters, the second is correct at any
+    temperature; with filters, the first is correct at temperature 1 (RunConfig then allows no other).
     """
     return "raw_logprobs" if rollout.biased else "processed_logprobs"
 
 
 def lora_rank(rank: int) -> int:
-    """The smallest rank supported by vLLM's kernels that is not below this one. Raises ModelError above 512."""
+    """Return the smallest rank supported by vLLM's kernels that is at least this one. Raises ModelError above 512."""
     for supported in (8, 16, 32, 64, 128, 256, 320, 512):
         if rank <= supported:
             return supported

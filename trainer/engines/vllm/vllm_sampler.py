@@ -16,7 +16,7 @@ from trainer.engines.vllm.vllm_engine import VllmEngine
 from trainer.policy.load import Policy
 from trainer.seeds import derive
 
-_REPORT_INTERVAL = 4  # tokens between two reports of a response: to the listener, and to see whether it has to stop
+_REPORT_INTERVAL = 4  # tokens between two reports of a response, to the listener and to the check for the stop text
 
 
 class VllmSampler:
@@ -30,7 +30,7 @@ class VllmSampler:
         self.engine = VllmEngine(config, policy)
         self.end_ids = frozenset([eos_id])
         self.serial = count()
-        self.version = 0  # of the weights, where the sampler's owner counts them
+        self.version = 0  # version of the weights, if the sampler's owner counts versions
         self._asleep, self._stale = False, True
 
     def session(
@@ -43,7 +43,7 @@ class VllmSampler:
         self._stale = True
 
     def sleep(self) -> None:
-        """Level 1 keeps the base weights, which adapters need; without adapters all weights are pushed on waking."""
+        """Release memory. Level 1 keeps the base weights for adapters; without them all weights are pushed later."""
         if self.engine.sleeps and not self._asleep:
             self.engine.core.sleep(level=1 if self.engine.adapted else 2)
             self._asleep = True
@@ -72,8 +72,8 @@ class VllmSession:
         self.sampler, self.engine, self.listener = sampler, sampler.engine, listener
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
-        self.tokens: list[list[int]] = [[] for _ in seeds]  # by row: the dialogue so far
-        self.row_of: dict[str, int] = {}  # by active request
+        self.tokens: list[list[int]] = [[] for _ in seeds]  # dialogue so far, by row
+        self.row_of: dict[str, int] = {}  # row by active request
         self.responses: dict[int, SampledResponse] = {}
 
     def reset_row(self, row: int) -> None:
@@ -120,7 +120,7 @@ class VllmSession:
         try:
             while self.row_of:
                 for output in self.engine.step():
-                    if output.request_id not in self.row_of:  # it was aborted within this step
+                    if output.request_id not in self.row_of:  # aborted within this step
                         continue
                     row = self.row_of[output.request_id]
                     self._add(row, output.outputs[0])
@@ -136,7 +136,7 @@ class VllmSession:
             self.row_of.clear()
 
     def _add(self, row: int, delta: Any) -> None:
-        """Append what was sampled since the last report, up to the token after which the response has to stop.
+        """Append tokens sampled since the last report, up to the one after which the response has to stop.
 
         The engine has no tokenizer and samples on until it is aborted: later tokens are dropped.
         """

@@ -1,4 +1,4 @@
-"""Weights on their way to vLLM's worker processes: safetensors files that these load."""
+"""Weights in transit to vLLM's worker processes: safetensors files that the workers load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write_weights(weights: Mapping[str, Tensor], folder: Path) -> None:
     """Save every tensor under each of its names: vLLM keeps the old output layer if a tied one is not named.
 
     Args:
-        folder: is created.
+        folder: created by this function.
     Raises:
         FileExistsError: the folder exists.
     """

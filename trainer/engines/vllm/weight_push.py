@@ -1,4 +1,4 @@
-"""Weights pushed to remote vLLM servers, through a folder that all of them read."""
+"""Weights pushed to remote vLLM servers, through a shared folder."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class WeightPush:
     """Pushes each version of a policy's weights to all servers.
 
     Args:
-        run_folder: of the run, if it has one; weights lie there unless the environment names another folder.
-        servers: connected ones.
+        run_folder: folder of the run, if any; weights are written there unless the environment names another folder.
+        servers: connected servers.
     """
 
     def __init__(self, run_folder: Path | None, servers: Sequence[VllmServer]) -> None:
@@ -33,10 +33,10 @@ class WeightPush:
         self.version = 0
 
     def push(self, weights: Mapping[str, Tensor]) -> None:
-        """Let all servers load the weights, and delete the files of the version before.
+        """Let all servers load the weights, and delete the files of the previous version.
 
         Raises:
-            ServerError: a server stays unavailable, or takes no weights.
+            ServerError: a server stays unavailable, or does not accept weights.
         """
         old = self.folder / str(self.version)
         self.version += 1

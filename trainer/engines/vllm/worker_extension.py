@@ -28,7 +28,7 @@ class WeightLoader:
         return self.held()
 
     def held(self) -> dict[str, str]:
-        """Version of the current weights ("" = those the server started with), and vLLM's logprobs_mode."""
+        """Return the version of the current weights ("" = the server's initial weights), and vLLM's logprobs_mode."""
         worker: Any = self
         return {"version": self.held_version, "logprobs_mode": str(worker.model_config.logprobs_mode)}
 

@@ -13,7 +13,7 @@ from trainer.config.hosted import HostedConfig
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import BudgetLimiter, BudgetSpentError, Usage, UsageTotals
 from trainer.engines.hosted.hosted_client import CompletionResult
-from trainer.engines.hosted.response_cache import ResponseCache, key_of
+from trainer.engines.hosted.response_cache import ResponseCache, cache_key
 from trainer.metrics.registry import finite
 
 
@@ -88,7 +88,7 @@ def result_of(text: str) -> CompletionResult:
 
 def test_a_completion_is_returned_once_per_attempt(tmp_path: Path) -> None:
     cache = ResponseCache(tmp_path)
-    key = key_of("u", {"a": 1}, 3, 0)
+    key = cache_key("u", {"a": 1}, 3, 0)
     assert cache.get(key) is None
     cache.put(key, result_of("é"))
     cache.close()
@@ -101,7 +101,7 @@ def test_a_completion_is_returned_once_per_attempt(tmp_path: Path) -> None:
 
 def test_keys_differ_by_request_dialogue_and_turn() -> None:
     keys = {
-        key_of(*arguments)
+        cache_key(*arguments)
         for arguments in [
             ("u", {"a": 1}, 3, 0),
             ("v", {"a": 1}, 3, 0),
