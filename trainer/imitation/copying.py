@@ -1,7 +1,7 @@
-"""Practice in copying: random tokens, and spans of them repeated.
+"""Copying exercises: random tokens, and repeated spans of them.
 
-Thoughts and answers quote what the prompt shows. Demonstrations teach this late, for most of their tokens can be
-written without it; random tokens cannot be continued in any other way.
+Thoughts and answers quote the prompt. Demonstrations teach this late, since most of their tokens can be written without
+it; random tokens can only be continued by copying.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CopyingBatch:
 
 
 def copyable_tokens(tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """The ids of all tokens but the special ones."""
+    """Return the ids of all tokens except the special ones."""
     return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
 
 
@@ -48,8 +48,8 @@ def copying_batch(
     Args:
         tokens: ids to draw from.
         rng: draws everything.
-        length: of each text; None: drawn.
-        frequent: share of each text, 0 to 1, drawn from a few of the tokens. What follows such a token depends on
+        length: length of each text; None: drawn at random.
+        frequent: share of each text, 0 to 1, drawn from a few of the tokens. The successor of such a token depends on
             several tokens before it, as after the brackets and digits of a page.
     """
     shortest, longest = _LENGTHS
@@ -72,7 +72,7 @@ def copying_batch(
 
 
 def copying_loss(model: Qwen2ForCausalLM, batch: CopyingBatch) -> Tensor:
-    """Mean cross-entropy of the copied tokens, nats."""
+    """Compute the mean cross-entropy of the copied tokens, nats."""
     hidden = model.base_model(input_ids=batch.ids).last_hidden_state
     copied = batch.copied[:, 1:]
     logits = model.lm_head(hidden[:, :-1][copied])

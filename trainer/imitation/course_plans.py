@@ -1,6 +1,6 @@
-"""Plans of the courses that teach one environment: thoughts that a small model can learn to carry out step by step.
+"""Plans of single-environment courses: thoughts that a small model can learn to carry out step by step.
 
-They leave the choice of a strategy to chance, good ones and poor ones, so that RL has something to find out.
+They choose strategies at random, good and poor ones, so that there is something left for RL to discover.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from envs.demonstrators import (
 
 
 def plan_push(env: TextEnv, limit: int) -> TurnPlan:
-    """Sokoban: states all positions and the next push; acts up to the end of one straight run of pushes."""
+    """Sokoban: state all positions and the next push; act up to the end of one straight run of pushes."""
     board = grid_of(env)
     (player,), boxes, targets = cells_of(board, "@+"), cells_of(board, "$*"), cells_of(board, ".*+")
     leg = next(legs(solution(env)), [])
@@ -36,30 +36,30 @@ def plan_push(env: TextEnv, limit: int) -> TurnPlan:
     return TurnPlan(facts + push_of(leg), [step.action for step in leg[:limit]])
 
 
-_DIRECTIONS = tuple(MOVES)  # each slips into the one before or after it, in a circle
+_DIRECTIONS = tuple(MOVES)  # each slips into its neighbours in this circle
 
 
 def _beside(board: GridBoard, cell: Cell, direction: str) -> Cell | None:
-    """The neighbouring cell; None beyond the edge of the board."""
+    """Return the neighbouring cell; None beyond the edge of the board."""
     row, column = cell[0] + MOVES[direction][0], cell[1] + MOVES[direction][1]
     return (row, column) if 0 <= row < len(board.rows) and 0 <= column < len(board.rows[0]) else None
 
 
 def risks(board: GridBoard, player: Cell) -> list[int]:
-    """Number of holes, 0 to 3, among the cells that each direction may lead to on slippery ice."""
+    """Count the holes, 0 to 3, among the possible destinations of each direction on slippery ice."""
     return [sum(board.rows[row][column] == "O" for row, column in _ends(board, player, n)) for n in range(4)]
 
 
 def _ends(board: GridBoard, player: Cell, direction: int) -> list[Cell]:
-    """Where a direction may lead, the intended cell first."""
+    """Return the possible destinations of a direction, the intended cell first."""
     slips = (_DIRECTIONS[direction], _DIRECTIONS[direction - 1], _DIRECTIONS[(direction + 1) % 4])
-    return [_beside(board, player, each) or player for each in slips]
+    return [_beside(board, player, slip) or player for slip in slips]
 
 
 def careful_direction(board: GridBoard, player: Cell, goal: Cell) -> str:
-    """The direction with the fewest holes among the three cells it may lead to, then the nearest to the goal.
+    """Return the direction with the fewest holes among its three possible cells; ties go to the one nearer to the goal.
 
-    It looks at four cells only, and reaches the goal nearly as often as the best play (46 of 100 lakes against 51).
+    It considers only four cells, and reaches the goal nearly as often as optimal play (46 of 100 lakes against 51).
     """
     holes = risks(board, player)
 
@@ -75,7 +75,7 @@ def _symbol(board: GridBoard, cell: Cell) -> str:
 
 
 def shortest_direction(player: Cell, goal: Cell) -> str:
-    """The direction along the longer way to the goal, whatever lies there."""
+    """Return the direction along the longer way to the goal, whatever is there."""
     down, right = goal[0] - player[0], goal[1] - player[1]
     if abs(down) >= abs(right):
         return "Down" if down > 0 else "Up"
@@ -92,10 +92,10 @@ LAKE_PRACTICE = {"Safest": 0.6, "Shortest": 0.25, "Any": 0.15}
 def plan_walk(
     env: TextEnv, limit: int, *, rng: np.random.Generator, strategies: Mapping[str, float] = LAKE_STRATEGIES
 ) -> TurnPlan:
-    """FrozenLake: reads the four cells around the player, then goes in the direction of a strategy, which is drawn.
+    """FrozenLake: read the four cells around the player, then follow the direction of a randomly drawn strategy.
 
-    Cells are named by their symbols: a small model learns to copy a symbol in a tenth of the time that a word takes.
-    The safest direction is found by the number of holes that each direction may lead to.
+    Cells are named by their symbols: a small model learns to copy a symbol ten times faster than a word. The safest
+    direction is the one with the fewest holes among its possible destinations.
     """
     board = grid_of(env)
     (player,), goals = cells_of(board, "@+X"), cells_of(board, "G+")
@@ -115,12 +115,12 @@ def plan_walk(
 
 
 def plan_either_arm(env: TextEnv, limit: int, *, rng: np.random.Generator, best: bool = False) -> TurnPlan:
-    """Bandit: names both arms, and pulls either, chosen by chance: which one pays more is left to RL. Or the `best`."""
+    """Bandit: name both arms and pull a random one, or the `best`: RL has to learn which one pays more."""
     board = env.board()
     assert isinstance(board, ArmsBoard)
-    one, other = (arm.name for arm in board.arms)
-    taken = (best_action(env) or one) if best else one if rng.random() < 0.5 else other
-    return TurnPlan(f"{one} or {other}? I take {taken}.", [taken])
+    first, second = (arm.name for arm in board.arms)
+    taken = (best_action(env) or first) if best else first if rng.random() < 0.5 else second
+    return TurnPlan(f"{first} or {second}? I take {taken}.", [taken])
 
 
 _NUMBER = re.compile(r"\d+")
@@ -128,13 +128,13 @@ _TRIES = 6
 
 
 def _sums(numbers: list[int]) -> list[list[int]]:
-    """All orders of signs in which every partial sum is positive: the signed numbers, positive ones first."""
-    found = []
+    """Return all distinct signed numbers with a positive sum, positive numbers first."""
+    sums = []
     for signs in itertools.product((1, -1), repeat=len(numbers)):
         signed = [sign * number for sign, number in zip(signs, numbers, strict=True)]
         if sum(signed) > 0:
-            found.append(sorted(signed, key=lambda number: number < 0))
-    return [list(each) for each in dict.fromkeys(map(tuple, found))]  # equal numbers make equal sums
+            sums.append(sorted(signed, key=lambda number: number < 0))
+    return [list(terms) for terms in dict.fromkeys(map(tuple, sums))]  # without duplicates, which equal numbers cause
 
 
 def _expression(signed: list[int]) -> str:
@@ -142,7 +142,7 @@ def _expression(signed: list[int]) -> str:
 
 
 def _worked_out(signed: list[int], target: int) -> str:
-    """The sum step by step, and whether it is the target: "12+30=42-7=35 no."."""
+    """Write out the sum step by step, and whether it is the target: "12+30=42-7=35 no."."""
     text, total = str(signed[0]), signed[0]
     for number in signed[1:]:
         total += number
@@ -157,9 +157,9 @@ PATIENCE = 0.45
 def plan_expression_search(
     env: TextEnv, limit: int, *, rng: np.random.Generator, patience: float = PATIENCE
 ) -> TurnPlan:
-    """Countdown with additions and subtractions: works out sums in random order until one is the target.
+    """Countdown with additions and subtractions: work out sums in random order until one is the target.
 
-    After each that is not, it tries another with probability `patience`, else answers with the last.
+    After each miss, it tries another sum with probability `patience`; otherwise it answers with the last one.
     """
     *numbers, target = _countdown(env)
     tried, signed = [], [*numbers]
@@ -172,7 +172,7 @@ def plan_expression_search(
 
 
 def _countdown(env: TextEnv) -> list[int]:
-    """The numbers of a Countdown state, then its target."""
+    """Return the numbers of a Countdown state, followed by its target."""
     target, *numbers = map(int, _NUMBER.findall(env.render()))
     return [*numbers, target]
 
@@ -193,13 +193,15 @@ SHOPPING_PRACTICE = 0.9
 
 
 def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligence: float = DILIGENCE) -> TurnPlan:
-    """WebShop by what the pages show: searches the wished product in the request's words, opens the first result,
-    chooses the options that the request names, one group after the other, and buys. Thoughts quote the pages, so that
-    every word to choose follows one that stands before it there, and begin with the strategy: a single choice for RL.
+    """WebShop: use only what the pages show.
 
-    Each step after the search is done so with probability `diligence`; else any result is opened, or bought at once.
-    In the generated catalogue, 32 of 100 diligent purchases are perfect (the solver, which knows the catalogue: all),
-    fewer after opening any result, and none without options.
+    The plan searches for the desired product in the request's wording, opens the first result, chooses the options that
+    the request names, one group after another, and buys. Thoughts quote the pages, so that every word to choose follows
+    an earlier occurrence of it, and begin with the strategy: a single choice for RL.
+
+    Each step after the search follows this plan with probability `diligence`; otherwise any result is opened, or bought
+    at once. In the generated catalogue, 32 of 100 diligent purchases are perfect (the solver, which knows the
+    catalogue: all), fewer after opening any result, and none without options.
     """
     board = env.board()
     assert isinstance(board, PageBoard)
@@ -229,21 +231,21 @@ def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligen
     if "search[keywords]" not in buttons:
         return TurnPlan("I go back.", ["click[< prev]" if "click[< prev]" in buttons else "click[back to search]"])
     wish = _OPTIONS_AND_PRICE.split(request.removeprefix("I am looking for"))[0]
-    return TurnPlan("I search for it.", [f"search[{wish}]"])  # its tokens are those of the request, with the space
+    return TurnPlan("I search for it.", [f"search[{wish}]"])  # its tokens are the request's, including the space
 
 
 def _clicked(action: str) -> str:
-    """The name in "click[name]"."""
+    """Return the name in "click[name]"."""
     return action.removeprefix("click[").removesuffix("]")
 
 
 def _choice(section: PageSection, request: str) -> tuple[str, str]:
-    """What the request wants of a group of options, and whether that is not offered, still open or chosen."""
+    """Return the request's wish for a group of options, and its state: "none" (not offered), "open" or "chosen"."""
     named = re.search(rf", {re.escape(section.title)} ([^,]+)", request)
     if named is None:
         return "any", "none"
-    found = next((item for item in section.items if item.text.lower() == named[1].lower()), None)
-    return named[1], "none" if found is None else "chosen" if found.chosen else "open"
+    offered = next((item for item in section.items if item.text.lower() == named[1].lower()), None)
+    return named[1], "none" if offered is None else "chosen" if offered.chosen else "open"
 
 
 TRUST = 0.5
@@ -251,9 +253,9 @@ TRUST = 0.5
 
 
 def plan_calculation(env: TextEnv, limit: int, *, rng: np.random.Generator, trust: float = TRUST) -> TurnPlan:
-    """ToolCalculator: has the expression calculated, with probability `trust`, and answers with the result.
+    """ToolCalculator: with probability `trust`, call the calculator and answer with the result.
 
-    Otherwise it guesses a number: that calls are worth their turn is left to RL.
+    Otherwise guess a number: RL has to learn that calls are worth their turn.
     """
     action = best_action(env) or ""
     if not action.startswith("calculator("):

@@ -1,7 +1,7 @@
 """Courses of the pocket policy's warm-up: environments to learn, their demonstrator and the size of the model.
 
-The general course teaches several environments to one policy. A policy of this size that learns one environment alone
-reads its states more reliably, so each of the others has a course of its own.
+The general course teaches several environments to one policy. A policy of this size that learns only one environment
+reads its states more reliably, so each of the other environments has a separate course.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MakeDemonstrator = Callable[[np.random.Generator], Demonstrator]
 
 @dataclass(frozen=True)
 class Course:
-    """What a pocket policy is warmed up on."""
+    """Warm-up of a pocket policy: tasks, demonstrators and model size."""
 
     tasks: Tasks
     recipe: Recipe
@@ -78,16 +78,16 @@ class Course:
     """Changes of the model's configuration."""
 
     def demonstrator_for(self, seed: int, *, single_state: bool = False) -> Demonstrator | None:
-        """The demonstrator for the demonstration of this seed: of a dialogue or of a single state."""
+        """Return the demonstrator of the demonstration with this seed, of a dialogue or of a single state."""
         makes = self.practice if single_state and self.practice else self.demonstrator
         return makes and makes(np.random.default_rng([seed, 2]))
 
     def expert_for(self, seed: int) -> Demonstrator | None:
-        """The demonstrator of the best strategy for the demonstration of this seed; None: each environment's own."""
+        """Return the demonstrator of the best strategy for this seed; None: the environment's demonstrator."""
         return self.expert and self.expert(np.random.default_rng([seed, 2]))
 
     def varied(self, config: RunConfig, seed: int) -> RunConfig:
-        """The configuration with the environment's settings drawn for the demonstration of this seed."""
+        """Return the configuration with the environment's settings drawn for the demonstration with this seed."""
         if self.vary is None:
             return config
         drawn = self.vary(np.random.default_rng([seed, 1]))
@@ -107,7 +107,7 @@ def _general(rollout: RolloutConfig) -> list[tuple[RunConfig, float]]:
 
 
 def _plan_generally(env: TextEnv, limit: int) -> TurnPlan:
-    """The plan of the general course: in Sokoban a push at a time, elsewhere the environment's own."""
+    """Return the plan of the general course: in Sokoban one push at a time, elsewhere the environment's plan."""
     board = env.board()
     if isinstance(board, GridBoard) and board.theme == "sokoban":
         return plan_push(env, limit)
@@ -118,7 +118,7 @@ _GENERAL = Demonstrator(_plan_generally, random_action)
 
 
 def _only(name: str, settings: Mapping[str, Any] | None = None, **budgets: int) -> Tasks:
-    """Tasks of a course with one environment."""
+    """Return the tasks of a course with one environment."""
 
     def tasks(rollout: RolloutConfig) -> list[tuple[RunConfig, float]]:
         environment = EnvironmentConfig(name=name, settings=dict(settings or {}))
@@ -131,7 +131,7 @@ _CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
 
 
 def _drawn_name(rng: np.random.Generator) -> str:
-    """A name of 4 to 9 letters. Most letters alternate between consonants and vowels, so that it could be a word."""
+    """Draw a name of 4 to 9 letters, mostly alternating between consonants and vowels, so that it looks like a word."""
     vowel = bool(rng.random() < 0.4)
     letters = []
     for _ in range(int(rng.integers(4, 10))):
@@ -141,7 +141,7 @@ def _drawn_name(rng: np.random.Generator) -> str:
 
 
 def _drawn_names(rng: np.random.Generator) -> dict[str, Any]:
-    """Two different drawn names, so that the policy learns to spell any; in a third of the cases the environment's."""
+    """Draw two names, so that the policy learns to spell any; in a third of the cases keep the environment's names."""
     if rng.random() < 1 / 3:
         return {}
     low, high = _drawn_name(rng), _drawn_name(rng)
@@ -160,12 +160,12 @@ def _product_ids() -> list[str]:
     return [product.asin.lower() for product in generated.catalogue(_WEBSHOP_PRODUCTS).products]
 
 
-def expert_of(config: RunConfig, seed: int) -> Demonstrator | None:
-    """The demonstrator that an SFT run imitates in its environment; None: the environment's own.
+def get_expert(config: RunConfig, seed: int) -> Demonstrator | None:
+    """Return the demonstrator that an SFT run imitates in its environment; None: the environment's demonstrator.
 
     Args:
-        config: of the run, as if it had one environment.
-        seed: of the demonstration.
+        config: configuration of the run, as if it had one environment.
+        seed: seed of the demonstration.
     """
     wanted, course = config.sft.thoughts, config.warmup.course
     by_course = wanted == "course" or (wanted == "auto" and config.policy.model == POCKET)
@@ -188,13 +188,13 @@ COURSES: dict[CourseName, Course] = {
         demonstrator=lambda rng: Demonstrator(partial(plan_walk, rng=rng), random_action),
         practice=lambda rng: Demonstrator(partial(plan_walk, rng=rng, strategies=LAKE_PRACTICE), random_action),
         expert=lambda rng: Demonstrator(partial(plan_walk, rng=rng, strategies={"Safest": 1.0}), random_action),
-        vary=lambda rng: {"frozen": float(rng.uniform(0.5, 0.9))},  # more holes, which are what has to be read
+        vary=lambda rng: {"frozen": float(rng.uniform(0.5, 0.9))},  # more holes, which the policy must learn to read
         distances=(1, 5),  # a row of the lake and its line break are five tokens
     ),
     "bandit": Course(
         tasks=_only("Bandit", max_turns=1, max_actions_per_turn=1, max_actions=1),
         recipe=Recipe(copying_steps=300, single_state_steps=4000, steps=0, batch=16),
-        vocabulary=("Bandit", "BanditRev"),  # the names of BanditTest are spelled, as all unseen ones
+        vocabulary=("Bandit", "BanditRev"),  # the names of BanditTest are spelled, like all unseen names
         demonstrator=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng), random_action),
         expert=lambda rng: Demonstrator(partial(plan_either_arm, rng=rng, best=True), random_action),
         vary=_drawn_names,

@@ -1,6 +1,6 @@
 """Demonstrations as lines of JSON, for readers and for other trainers.
 
-Line n depends on the arguments alone, and its seeds reproduce its episode: `env.reset(seed=initial_state_seed,
+Line n depends only on the arguments, and its seeds reproduce its episode: `env.reset(seed=initial_state_seed,
 options={"dynamics_seed": dynamics_seed})`.
 """
 
@@ -23,29 +23,33 @@ _MAX_ATTEMPTS = 100
 
 
 class NoSolverError(ValueError):
-    """An environment whose hints never name an action. The message says what to do."""
+    """The hints of an environment never name an action. The message suggests a remedy."""
 
 
 def demonstration_records(
     config: RunConfig, seed: int, *, noise: float, mistake_rate: float
 ) -> Iterator[dict[str, Any]]:
-    """Endless demonstrations of the configuration's environment as plain data.
+    """Yield endless demonstrations of the configuration's environment as plain data.
 
     Raises:
         NoSolverError: the solver has no advice in any of the first hundred initial states.
     """
     config = config.with_prompts(pocket=config.policy.model == POCKET)
-    # any lossless tokenizer would do
+    # any lossless tokenizer works here
     chat = ChatFormat(pocket.build_tokenizer([]), think=config.rollout.think, system=config.rollout.system)
     yielded = 0
     for number in count():
-        own = derive(seed, Purpose.DEMONSTRATION, number)
+        demonstration_seed = derive(seed, Purpose.DEMONSTRATION, number)
         demonstration = demonstrate(
-            config, chat, own, noise=noise, mistake_rate=mistake_rate, context=_UNLIMITED_CONTEXT
+            config, chat, demonstration_seed, noise=noise, mistake_rate=mistake_rate, context=_UNLIMITED_CONTEXT
         )
         if demonstration.trajectory.turns:
             yielded += 1
-            yield {"environment": config.environment.name, "number": number, **_record(demonstration, own, chat)}
+            yield {
+                "environment": config.environment.name,
+                "number": number,
+                **_record(demonstration, demonstration_seed, chat),
+            }
         elif not yielded and number + 1 == _MAX_ATTEMPTS:
             raise NoSolverError(
                 f"{config.environment.name} cannot be demonstrated: its hint() named no action in the initial states "

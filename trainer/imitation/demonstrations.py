@@ -1,6 +1,6 @@
-"""Demonstrations: a solver's play verbalised as thoughts and actions, with deliberate mistakes for the warm-up.
+"""Demonstrations: a solver's play, verbalised as thoughts and actions, with deliberate mistakes for the warm-up.
 
-Every environment whose solver gives hints can be demonstrated.
+Any environment with hints from a solver can be demonstrated.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from trainer.seeds import Purpose, derive
 
 
 def response_text(plan: TurnPlan, chat: ChatFormat) -> str:
-    """The plan as a sampled response, after the forced tag; without its thought where the format has none.
+    """Format the plan as a sampled response after the forced tag; without its thought if the format has none.
 
-    Calls are in the format of the model's family if `chat` has the environment's tools.
+    Calls use the format of the model's family if `chat` has the environment's tools.
     """
     thought = f"{plan.thought}{THINK_END}" if chat.think else ""
     if chat.tools:
@@ -41,14 +41,14 @@ def response_text(plan: TurnPlan, chat: ChatFormat) -> str:
 
 
 def end_of_response(text: str, chat: ChatFormat) -> int:
-    """The token that ends a response: in some templates a call has another one than an answer."""
+    """Return the token that ends a response: some templates end calls and answers with different tokens."""
     called = bool(chat.tools) and bool(parse_calls(text, chat.call_format))
     return chat.end_id("tool" if called else "user")
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A demonstrated trajectory and the turns to imitate: those with mistakes only show what to recover from.
+    """A demonstrated trajectory and the turns to imitate: turns with mistakes only show what to recover from.
 
     `task` is the text before the first state.
     """
@@ -68,17 +68,17 @@ def demonstrate(
     context: int,
     demonstrator: Demonstrator | None = None,
 ) -> Demonstration:
-    """Let the demonstrator play one episode; it ends early where the solver has no advice.
+    """Let the demonstrator play one episode, which ends early if the solver has no advice.
 
     Args:
         config: environment and rollout budgets.
         chat: encodes the turns.
-        seed: of the initial state, the dynamics and the mistakes.
+        seed: seed of the initial state, the dynamics and the mistakes.
         noise: share of actions replaced by random ones in *taught* turns (the answer then contradicts the thought).
             Random actions in free text are well formed, too.
         mistake_rate: share of turns with random actions that are played but not taught.
         context: maximum length of the dialogue in tokens.
-        demonstrator: of good play and mistakes; None: the environment's own.
+        demonstrator: source of good play and mistakes; None: the environment's demonstrator.
     """
     rng = np.random.default_rng(seed)
     env = envs.make(config.environment.name, config.environment.settings)
@@ -107,7 +107,7 @@ def demonstrate(
 
 
 def single_turn(demonstration: Demonstration, turn: int) -> Demonstration:
-    """One taught turn after the prompt that its response follows, which is all a context window of one turn shows."""
+    """Return one taught turn with only the prompt right before it, as a context window of one turn shows it."""
     trajectory = demonstration.trajectory
     sequence = next(sequence for sequence in trajectory.sequences() if turn in sequence.turn_of)
     start = sequence.turn_of.index(turn)
@@ -127,11 +127,11 @@ def single_state_demonstration(
     *,
     with_task: bool = False,
 ) -> Demonstration:
-    """A single state, reached by a few random actions, with the demonstrator's thought and actions.
+    """Demonstrate a single state, reached by a few random actions, with the demonstrator's thought and actions.
 
-    Unless `with_task` puts the task before it, the prompt is the state alone, so that many states are learnt at the
-    cost of one dialogue. Without them a policy of this size learns to write the sentences long before it learns to read
-    the board.
+    The prompt is only the state, unless `with_task` puts the task before it, so that many states are learnt at the cost
+    of one dialogue. Without single states a policy of this size learns to write the sentences long before it learns to
+    read the board.
     """
     rng = np.random.default_rng(seed)
     rollout = config.rollout
@@ -170,13 +170,15 @@ DemonstrationSource = Callable[[RunConfig, int], Demonstration]
 def demonstration_stream(
     tasks: list[tuple[RunConfig, float]], seed: int, source: DemonstrationSource
 ) -> Iterator[Demonstration]:
-    """Endless demonstrations of several tasks in the given shares; the n-th depends on the seed alone."""
+    """Yield endless demonstrations of several tasks in the given shares; the n-th depends only on the seed."""
     shares = np.cumsum([share for _, share in tasks])
     number = 0
     while True:
-        own = derive(seed, Purpose.DEMONSTRATION, number)
+        demonstration_seed = derive(seed, Purpose.DEMONSTRATION, number)
         number += 1
-        task = int(np.searchsorted(shares, np.random.default_rng(own).random() * shares[-1], side="right"))
-        demonstration = source(tasks[task][0], own)
+        task = int(
+            np.searchsorted(shares, np.random.default_rng(demonstration_seed).random() * shares[-1], side="right")
+        )
+        demonstration = source(tasks[task][0], demonstration_seed)
         if demonstration.taught:
             yield demonstration

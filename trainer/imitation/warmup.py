@@ -43,14 +43,14 @@ RECORD = "warmup.json"
 FORMAT = 1  # increment when model, tokenizer, prompts or demonstrations change, so that caches are rebuilt
 _BUCKET = 8  # batches sorted by length together: less padding, still shuffled
 _MISTAKE_RATE = 0.25
-_WORD_REPEATS = 200  # more often than the rarest words of the vocabulary, so that each becomes a token
-_REHEARSED = 4  # every so many steps on demonstrations rehearse copying, where it was practised: else it is forgotten
+_WORD_REPEATS = 200  # repetitions that make even the rarest words of the vocabulary a token
+_REHEARSED = 4  # demonstration steps between rehearsals of copying, if it was practised: it would be forgotten
 _LOCK_POLL = 1.0  # seconds
 Progress = Callable[[int, int], None]
 
 
 def corpus(course: Course, seed: int, rollout: RolloutConfig | None = None) -> Iterator[str]:
-    """Training text of the tokenizer: prompts and demonstrations of the course, and the words of its vocabulary."""
+    """Yield the tokenizer's training text: the course's prompts and demonstrations, and its vocabulary."""
     bootstrap = pocket.build_tokenizer([_sentence(name) for name in course.vocabulary])
     rollout = rollout or RolloutConfig()
     chat = ChatFormat.of_rollout(bootstrap, rollout)
@@ -70,7 +70,7 @@ def _sentence(name: str) -> str:
 
 
 def response_loss(model: Qwen2ForCausalLM, demonstrated: list[Demonstration], pad_id: int) -> Tensor:
-    """Mean cross-entropy of the taught turns' response tokens, nats."""
+    """Compute the mean cross-entropy of the taught turns' response tokens, nats."""
     batch = collate([d.trajectory for d in demonstrated], pad_id)
     taught = torch.zeros_like(batch.mask)
     for row, number in enumerate(batch.trajectory.tolist()):
@@ -90,7 +90,7 @@ def _batches(stream: Iterator[Demonstration], size: int) -> Iterator[list[Demons
 
 
 def learning_rate(step: int, steps: int, peak: float) -> float:
-    """Linear warm-up over the first 5 %, then cosine decay to a tenth of the peak."""
+    """Return the learning rate: linear warm-up over the first 5 %, then cosine decay to a tenth of the peak."""
     warmup = max(1, steps // 20)
     if step < warmup:
         return peak * (step + 1) / warmup
@@ -156,7 +156,7 @@ def _response_losses(
 
 
 def _at_start(course: Course, seed: int, rollout: RolloutConfig) -> tuple[PreTrainedTokenizerFast, Qwen2ForCausalLM]:
-    """Tokenizer and model before the first step."""
+    """Return tokenizer and model before the first step."""
     tokenizer = pocket.build_tokenizer(corpus(course, seed, rollout), course.tokens)
     model = pocket.build_model(tokenizer, seed, **course.shape)
     pocket.look_back(model, course.distances)
@@ -192,7 +192,7 @@ def _dialogue(
 
 
 def _within_window(source: DemonstrationSource, config: RunConfig, seed: int) -> Demonstration:
-    """The dialogue; with a context window of one turn a turn of it, since its turns share no tokens."""
+    """Return the dialogue; with a context window of one turn only a turn of it, since its turns share no tokens."""
     dialogue = source(config, seed)
     if config.rollout.context_turns != 1 or not dialogue.taught:
         return dialogue
@@ -200,14 +200,14 @@ def _within_window(source: DemonstrationSource, config: RunConfig, seed: int) ->
 
 
 def digest(settings: WarmupConfig) -> str:
-    """Content hash of everything that determines the warmed-up policy."""
+    """Return a content hash of everything that determines the warmed-up policy."""
     facts = {"format": FORMAT, **settings.stable_dump(), **COURSES[settings.course].recipe.facts()}
     text = json.dumps(facts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def shipped(settings: WarmupConfig) -> Path | None:
-    """The checkpoint of these settings that ships with the project, if one does."""
+    """Return the checkpoint that ships with the project for these settings, if there is one."""
     folder = shipped_folder(settings.course)
     record = folder / RECORD
     if record.exists() and json.loads(record.read_text())["digest"] == digest(settings):
@@ -229,7 +229,7 @@ def write(folder: Path, settings: WarmupConfig, progress: Progress, **record: ob
 
 
 def find_or_build(settings: WarmupConfig, cache: Path, progress: Progress) -> Path:
-    """Folder of the pocket policy warmed up with these settings: shipped, cached, or built now (minutes)."""
+    """Return the folder of the pocket policy warmed up with these settings: shipped, cached, or built now (minutes)."""
     if (ready := shipped(settings)) is not None:
         return ready
     folder = cache / f"pocket-{digest(settings)}"

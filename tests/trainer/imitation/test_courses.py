@@ -21,7 +21,7 @@ from trainer.imitation.course_plans import (
     risks,
     shortest_direction,
 )
-from trainer.imitation.courses import COUNTDOWN, COURSES, expert_of
+from trainer.imitation.courses import COUNTDOWN, COURSES, get_expert
 from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
 from trainer.policy.chat_format import ChatFormat
 
@@ -49,7 +49,7 @@ def imitated(course_name: str, chat: ChatFormat, seed: int, thoughts: str = "aut
     (config, _), *_ = COURSES[course_name].tasks(RolloutConfig())
     sft, warmup = {"thoughts": thoughts}, {"course": course_name}
     config = RunConfig.model_validate(config.model_dump() | {"kind": "sft", "sft": sft, "warmup": warmup})
-    expert = expert_of(config, seed)
+    expert = get_expert(config, seed)
     return demonstrate(config, chat, seed, noise=0.0, mistake_rate=0.0, context=8192, demonstrator=expert)
 
 
@@ -77,10 +77,10 @@ def test_sft_imitates_the_best_strategy_in_the_words_of_the_course(
 
 def test_other_policies_imitate_each_environment_s_own_demonstrator(chat: ChatFormat) -> None:
     lake = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "warmup": {"course": "frozen_lake"}})
-    assert expert_of(lake, 0) is not None
+    assert get_expert(lake, 0) is not None
     qwen = {"model": "Qwen/Qwen2.5-0.5B-Instruct"}
-    assert expert_of(RunConfig.model_validate(lake.model_dump() | {"policy": qwen}), 0) is None
-    assert expert_of(RunConfig.model_validate(lake.model_dump() | {"environment": {"name": "Sokoban"}}), 0) is None
+    assert get_expert(RunConfig.model_validate(lake.model_dump() | {"policy": qwen}), 0) is None
+    assert get_expert(RunConfig.model_validate(lake.model_dump() | {"environment": {"name": "Sokoban"}}), 0) is None
     assert "Go " in response(imitated("frozen_lake", chat, 0, thoughts="general"), chat)
 
 

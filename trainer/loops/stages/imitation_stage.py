@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from trainer.config.run import RunConfig
-from trainer.imitation.courses import expert_of
+from trainer.imitation.courses import get_expert
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.imitation.demonstrations import Demonstration, demonstrate
 from trainer.imitation.warmup import learning_rate
@@ -145,7 +145,7 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
                 noise=0.0,
                 mistake_rate=0.0,
                 context=context,
-                demonstrator=expert_of(task.config, seed),
+                demonstrator=get_expert(task.config, seed),
             )
         used[place] += 1
         demonstration.trajectory.environment = task.number
