@@ -13,14 +13,14 @@ _TEXTS = ("No space left on device", "os error 28", "Disk quota exceeded")
 
 
 def says_full(text: str) -> bool:
-    """Whether a message or log reports a full disk or an exhausted quota."""
+    """True if a message or log reports a full disk or an exhausted quota."""
     return any(sign in text for sign in _TEXTS)
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the error, or one that it was raised from, is due to a full disk or an exhausted quota.
+    """True if the error, or a cause of it, is due to a full disk or an exhausted quota.
 
-    Libraries of other languages (safetensors) give the number only in their text.
+    Libraries in other languages (safetensors) give the number only in their text.
     """
     current: BaseException | None = error
     while current is not None:
@@ -31,7 +31,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def free_bytes(folder: Path) -> int:
-    """Free bytes of the disk that holds the folder, or its nearest existing parent. Raises OSError."""
+    """Return the free bytes of the disk with the folder, or its nearest existing parent. Raises OSError."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     sizes = os.statvfs(folder)

@@ -1,4 +1,4 @@
-"""Pipe from a trainer to its supervisor for messages that need not be kept: lines of JSON, dropped when it is full."""
+"""Pipe from a trainer to its supervisor for disposable messages: lines of JSON, dropped when it is full."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from trainer.journal.protocol import LIVE_FD
 
-_PIPE_BUF = 4096  # lines of at most this many bytes are written whole or not at all
+_PIPE_BUF = 4096  # writes of up to this many bytes are atomic
 
 
 def _open(address: str) -> int | None:
-    """The pipe of this descriptor; None if there is none."""
+    """Return the pipe with this descriptor; None if there is none."""
     try:
         pipe = int(address)
         os.set_blocking(pipe, False)
@@ -25,7 +25,7 @@ class LivePipe:
     """The writing end of the pipe that LIVE_FD names.
 
     Attributes:
-        descriptor: of the pipe; None without a reader.
+        descriptor: descriptor of the pipe; None without a reader.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class LivePipe:
         self.descriptor = _open(address) if address else None
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write a message as one line; dropped if the pipe is full or the line is too long to be written whole."""
+        """Write a message as one line; dropped if the pipe is full or the line is too long for an atomic write."""
         if self.descriptor is None:
             return
         line = (json.dumps(message, ensure_ascii=False, separators=(",", ":")) + "\n").encode()

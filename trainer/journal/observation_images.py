@@ -1,4 +1,4 @@
-"""References to images that a policy observed. The images are files of the run's folder, named by their content."""
+"""References to images that a policy observed. The images are files in the run's folder, named by their content."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class ObservationImage(BaseModel):
 
 
 def image_path(sha256: str, media_type: MediaType) -> str:
-    """Path of an image's file in the folder of its run."""
+    """Return the path of an image's file in the folder of its run."""
     return f"{IMAGES_FOLDER}/{sha256}.{EXTENSIONS[media_type]}"

@@ -44,11 +44,11 @@ INTERRUPTED = 75
 
 
 def checkpoint_path(iteration: int) -> str:
-    """Folder of that iteration's checkpoint, relative to the run's folder."""
+    """Return the folder of that iteration's checkpoint, relative to the run's folder."""
     return f"{CHECKPOINTS_FOLDER}/{iteration:06d}"
 
 
 def is_model_file(path: str) -> bool:
-    """Whether a file of a checkpoint, by its path within the checkpoint's folder, belongs to the model alone."""
+    """True if a file of a checkpoint belongs only to the model; `path` is relative to the checkpoint's folder."""
     top = path.split("/")[0]
     return top not in RESUME_FILES and not top.startswith(".")

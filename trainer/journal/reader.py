@@ -11,17 +11,17 @@ from trainer.journal.events import AnyEvent
 from trainer.journal.protocol import JOURNAL_FILE
 
 _EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
-_RUN_STARTED = b'"type":"run_started"'  # within a text of the journal, its quotation marks would be escaped
+_RUN_STARTED = b'"type":"run_started"'  # quotation marks within texts of the journal are escaped
 
 
 class JournalError(ValueError):
-    """A line that is not an event. The message gives the line and the problem."""
+    """A line is not an event. The message gives the line and the problem."""
 
 
 def parse_line(line: str | bytes, number: int) -> AnyEvent:
-    """The event in one line. Raises JournalError, naming the line, if it is none or its seq is not `number`."""
+    """Parse the event in one line. Raises JournalError if it is not an event or its seq is not `number`."""
     try:
-        event = _EVENT.validate_json(line, strict=True)  # lines are stored as they are: a number in quotes stays one
+        event = _EVENT.validate_json(line, strict=True)  # lines are stored verbatim: a quoted number would stay a text
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -32,13 +32,13 @@ def parse_line(line: str | bytes, number: int) -> AnyEvent:
 
 
 def read(path: Path) -> Iterator[AnyEvent]:
-    """All complete lines of a journal, in order; a last line without its newline is still being written and skipped."""
+    """Yield all complete lines of a journal in order; skip a last line without newline: it is still being written."""
     with path.open("rb") as file:
         yield from read_lines(file)
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
-    """As `read`, of an open journal."""
+    """Yield the lines of an open journal, like `read`."""
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             return
@@ -46,7 +46,7 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
 
 
 def count_attempts(folder: Path) -> int:
-    """How often the run in the folder started, from its journal without parsing it; 0 if it never did."""
+    """Count the starts of the run in the folder, from its journal without parsing it; 0 if it never started."""
     journal = folder / JOURNAL_FILE
     if not journal.exists():
         return 0

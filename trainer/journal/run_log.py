@@ -42,7 +42,7 @@ def configure(level: str) -> None:
 
 
 def log_event(event: Event) -> None:
-    """Log one event of the journal; phases set the context of the records that follow."""
+    """Log one event of the journal; phases set the context of later records."""
     match event:
         case Phase():
             changed = (event.phase, event.iteration) != (_CONTEXT.phase, _CONTEXT.iteration)

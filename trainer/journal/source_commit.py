@@ -1,4 +1,4 @@
-"""Commit of the sources that a run is computed with."""
+"""Commit of the source code of a run."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _TIMEOUT = 5.0  # seconds
 
 @cache
 def source_commit() -> str:
-    """The commit that this process was started from, with `+changes` where files differ; "" if it is unknown."""
+    """Return the commit that this process was started from, with `+changes` if files differ; "" if it is unknown."""
     return current()
 
 
 def current() -> str:
-    """The commit of the sources as they are now; a long-lived process may have loaded earlier ones."""
+    """Return the current commit of the sources; a long-lived process may have loaded earlier ones."""
     if configured := os.environ.get(VARIABLE, "").strip():
         return configured
-    return commit_of(_ROOT)
+    return get_commit(_ROOT)
 
 
-def commit_of(folder: Path) -> str:
-    """The commit of the git repository whose top is the folder; "" without one, or without git."""
+def get_commit(folder: Path) -> str:
+    """Return the commit of the git repository with the folder as its root; "" without one, or without git."""
     try:
         top = _git(folder, "rev-parse", "--show-toplevel")
-        if Path(top).resolve() != folder.resolve():  # installed below a repository of something else
+        if Path(top).resolve() != folder.resolve():  # installed within an unrelated repository
             return ""
         commit = _git(folder, "rev-parse", "HEAD")
         changed = _git(folder, "status", "--porcelain", "--untracked-files=no")

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 VERSION = 1
 _HEAD = struct.Struct("<BBHI")  # version, flags, turns, tokens
-_WIDE_IDS, _WHY = 1, 1  # flags: one bit, then from this bit on the reason for no advantages, 0 = none
+_WIDE_IDS, _WHY = 1, 1  # flags: one bit, and the first bit of the reason for missing advantages, 0 = none
 _NO_ENTROPIES = 16  # a flag
-_MAX_BYTES = 256 * 1024 * 1024  # of an unpacked trajectory
+_MAX_BYTES = 256 * 1024 * 1024  # limit for an unpacked trajectory
 _LEVEL = 6
 _FINITE = float(np.finfo(np.float16).max)
 
@@ -29,7 +29,7 @@ _REASONS: tuple[Unlearned, ...] = get_args(Unlearned)
 
 
 class TokenArraysError(ValueError):
-    """The bytes are not packed token arrays. The message says why."""
+    """The bytes are not packed token arrays. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class TokenArrays:
 
     Attributes:
         turns: number of tokens of each turn, from turn 0 on; their sum is n.
-        ids: (n,) ids in the policy's vocabulary, sampled end tokens included.
+        ids: (n,) ids in the policy's vocabulary, including sampled end tokens.
         lengths: (n,) characters (code points) of the turn's `response` that each token completes. A token that ends
-            inside a character, or is not part of the text (the end token), has 0.
-        logprobs: (n,) log-probabilities under the distribution that was sampled from, nats.
+            inside a character, or is not part of the text (the end token), has length 0.
+        logprobs: (n,) log-probabilities under the sampling distribution, nats.
         entropies: (n,) entropies of that distribution, nats; None if the engine does not report them.
         advantages: (n,) factor of each token's probability ratio in the update, or None.
-        unlearned: why there are no advantages; None if there are.
+        unlearned: reason for missing advantages; None if there are any.
     """
 
     turns: tuple[int, ...]
@@ -65,7 +65,7 @@ def arrays(
     advantages: Any | None,
     unlearned: Unlearned | None = None,
 ) -> TokenArrays:
-    """Token arrays from plain numbers, in storage precision. NaN becomes 0, infinities the largest finite values."""
+    """Build token arrays from plain numbers, in storage precision. NaN becomes 0, infinities become finite."""
     per_token = [lengths, logprobs] if entropies is None else [lengths, logprobs, entropies]
     if sum(turns) != len(ids) or any(len(array) != len(ids) for array in per_token):
         raise TokenArraysError("the token arrays differ in length")
@@ -85,7 +85,7 @@ def arrays(
 
 
 def pack(tokens: TokenArrays) -> str:
-    """The arrays as text for the journal; format: docs/journal.md, "Token arrays"."""
+    """Pack the arrays as text for the journal; format: docs/journal.md, "Token arrays"."""
     wide = bool(tokens.ids.size) and int(np.max(tokens.ids)) > 65_535
     reason = 0 if tokens.unlearned is None else 1 + _REASONS.index(tokens.unlearned)
     flags = (_WIDE_IDS if wide else 0) | reason << _WHY | (_NO_ENTROPIES if tokens.entropies is None else 0)
@@ -101,7 +101,7 @@ def pack(tokens: TokenArrays) -> str:
 
 
 def compressed(text: str) -> bytes:
-    """The decoded, still compressed bytes of the journal's text, as stored in the database.
+    """Return the decoded, still compressed bytes of the journal's text, as stored in the database.
 
     Raises:
         TokenArraysError: the text is not base64.
@@ -113,10 +113,10 @@ def compressed(text: str) -> bytes:
 
 
 def unpack(data: bytes | str) -> TokenArrays:
-    """The arrays of a journal's text, or of its decoded bytes.
+    """Unpack the arrays of a journal's text, or of its decoded bytes.
 
     Raises:
-        TokenArraysError: they are damaged, or of a newer version.
+        TokenArraysError: the arrays are damaged, or from a newer version.
     """
     packed = compressed(data) if isinstance(data, str) else bytes(data)
     version, flags, turns, count = _HEAD.unpack(_decompress(packed, _HEAD.size))
@@ -151,7 +151,7 @@ def unpack(data: bytes | str) -> TokenArrays:
 
 
 def count(data: bytes | str) -> int:
-    """The number of tokens of a journal's text, or of its decoded bytes, from the head alone.
+    """Return the number of tokens of a journal's text, or of its decoded bytes, from the head only.
 
     Raises:
         TokenArraysError: the head is damaged.
@@ -161,7 +161,7 @@ def count(data: bytes | str) -> int:
 
 
 def cut(text: str, lengths: Sequence[int]) -> list[str]:
-    """A turn's response split into its tokens' pieces; the last non-empty piece takes the rest."""
+    """Split a turn's response into its tokens' pieces; the last non-empty piece takes the rest."""
     pieces, start = [], 0
     for length in lengths:
         pieces.append(text[start : start + length])
@@ -178,7 +178,7 @@ def _floats(values: Any) -> Floats:
 
 
 def _planes(values: NDArray[Any]) -> bytes:
-    """All first bytes, then all second ones, …: similar bytes side by side compress better."""
+    """Reorder bytes: all first bytes, then all second bytes, …, since adjacent similar bytes compress better."""
     return values.view(np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
 
 
@@ -188,7 +188,7 @@ def _whole(data: bytes, kind: str, number: int) -> NDArray[Any]:
 
 
 def _decompress(data: bytes, size: int) -> bytes:
-    """The first `size` bytes, or fewer if they are all; journals are untrusted input, and zeros compress well."""
+    """Return the first `size` bytes, or all if there are fewer; journals are untrusted, and zeros compress well."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(data, size)

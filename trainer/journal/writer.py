@@ -17,7 +17,7 @@ BLOCK = 1 << 20
 
 
 def sync_to_disk(path: Path) -> None:
-    """fsync a file or a folder's entries: a new file or a rename into place must survive a power cut."""
+    """Call fsync on a file or folder: a new file or a rename into place must survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -26,9 +26,9 @@ def sync_to_disk(path: Path) -> None:
 
 
 class Journal:
-    """Append-only writer. Opening an existing journal truncates an incomplete last line and continues its numbers.
+    """Append-only writer. Opening an existing journal truncates an incomplete last line and continues its numbering.
 
-    `append` opens a file of the folder by its name, unbuffered, to read it and to append to it.
+    `append` opens a file of the folder by name, unbuffered, for reading and appending.
     """
 
     def __init__(self, folder: Path, append: Callable[[str], BinaryIO] | None = None) -> None:
@@ -55,8 +55,8 @@ class Journal:
         """Number, stamp and append the events in one write: a reader sees all of a batch or nothing.
 
         Raises:
-            OSError: as on a full disk. The journal then ends with the last event that was written completely, so that
-                a later one, such as the end of the run, can still follow.
+            OSError: for example, the disk is full. The journal then ends with the last completely written event, so
+                that a later one, such as the end of the run, can still follow.
         """
         if not events:
             return
@@ -70,7 +70,7 @@ class Journal:
             )
         end, remaining = os.fstat(self._file.fileno()).st_size, memoryview(("\n".join(lines) + "\n").encode())
         try:
-            while remaining:  # a nearly full disk accepts a part and raises only at the next write
+            while remaining:  # a nearly full disk accepts a part, and only the next write raises
                 remaining = remaining[self._file.write(remaining) :]
         except OSError:
             self.seq += self._drop_incomplete_line(end)
@@ -83,9 +83,9 @@ class Journal:
                 listener(event)
 
     def _drop_incomplete_line(self, end: int) -> int:
-        """Truncate what a failed write left behind the last line break. Returns the lines that it has completed.
+        """Truncate the incomplete line of a failed write. Returns the number of lines that the write completed.
 
-        `end` is the size of the file before that write. Complete lines stay: a reader may have taken them in.
+        `end` is the size of the file before that write. Complete lines are kept: a reader may have read them.
         """
         written = os.pread(self._file.fileno(), os.fstat(self._file.fileno()).st_size - end, end)
         complete = written.rfind(b"\n") + 1

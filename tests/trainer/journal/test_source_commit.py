@@ -29,23 +29,23 @@ def repository(tmp_path: Path) -> Path:
 
 def test_the_commit_is_that_of_the_repository(repository: Path) -> None:
     head = git(repository, "rev-parse", "HEAD")
-    assert source_commit.commit_of(repository) == head
+    assert source_commit.get_commit(repository) == head
     (repository / "notes.txt").write_text("untracked")
-    assert source_commit.commit_of(repository) == head
+    assert source_commit.get_commit(repository) == head
     (repository / "a.py").write_text("2")
-    assert source_commit.commit_of(repository) == f"{head}+changes"
+    assert source_commit.get_commit(repository) == f"{head}+changes"
 
 
 def test_an_installation_below_another_repository_has_no_commit(repository: Path, tmp_path: Path) -> None:
     below = repository / "site-packages"
     below.mkdir()
-    assert source_commit.commit_of(below) == ""
-    assert source_commit.commit_of(tmp_path) == ""
+    assert source_commit.get_commit(below) == ""
+    assert source_commit.get_commit(tmp_path) == ""
 
 
 def test_a_machine_without_git_has_no_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repository))
-    assert source_commit.commit_of(repository) == ""
+    assert source_commit.get_commit(repository) == ""
 
 
 def test_an_image_names_its_commit_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
