@@ -1,4 +1,4 @@
-"""Advantages and regression targets of a batch, by the configured estimator."""
+"""Advantages and regression targets of a batch, computed by the configured estimator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainer.rollout.trajectory import Batch
 def estimate_update(
     batch: Batch, scores: BatchScores, algorithm: AlgorithmConfig, metrics: StepMetrics
 ) -> tuple[Tensor, UpdateTensors]:
-    """(B, T) advantages of a batch, and the tensors that its losses read."""
+    """Return the (B, T) advantages of a batch, and the tensors that its losses read."""
     rewards = _penalized_rewards(batch, scores.reference, algorithm)
     estimate = estimate_advantages(batch, rewards, scores.values, algorithm)
     if scores.values is not None and estimate.returns is not None:
@@ -34,7 +34,7 @@ def estimate_update(
 
 
 def _penalized_rewards(batch: Batch, reference: Tensor | None, algorithm: AlgorithmConfig) -> Tensor:
-    """(B, T) rewards, minus the KL penalty where it is part of the reward."""
+    """Return the (B, T) rewards, minus the KL penalty if it is part of the reward."""
     if reference is None or algorithm.kl_placement != "reward":
         return batch.rewards
     kl = kl_penalty(batch.sampler_logprobs, reference, algorithm.kl_estimator)
@@ -44,16 +44,16 @@ def _penalized_rewards(batch: Batch, reference: Tensor | None, algorithm: Algori
 def estimate_advantages(
     batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig
 ) -> AdvantageEstimate:
-    """Advantages of every policy token, weighted by `batch.weight` (soft filter).
+    """Estimate the advantages of every policy token, weighted by `batch.weight` (soft filter).
 
-    Estimators read one row per trajectory. Where the policy's context is windowed, the rows of each trajectory are
+    Estimators read one row per trajectory. If the policy's context is windowed, the rows of each trajectory are
     gathered into one, and the result is scattered back.
 
     Args:
         rewards: (B, T) per token.
-        values: (B, T) of the critic, for estimators that need one.
+        values: (B, T) predictions of the critic, for estimators that need one.
     Raises:
-        ValueError: the estimator needs a critic's values and got none, or the rows of a trajectory are not adjacent.
+        ValueError: the estimator needs the critic's values and got none, or a trajectory's rows are not adjacent.
     """
     if len(torch.unique(batch.trajectory)) == len(batch):
         return _estimate_rows(batch, rewards, values, algorithm)
@@ -67,7 +67,7 @@ def estimate_advantages(
 def _estimate_rows(
     batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig
 ) -> AdvantageEstimate:
-    """`estimate_advantages` of a batch with one row per trajectory."""
+    """`estimate_advantages` for a batch with one row per trajectory."""
     rewards = normalize_tokens(
         rewards,
         batch.mask,

@@ -16,12 +16,12 @@ class BatchSelection:
     """Trajectories for an update.
 
     Attributes:
-        scores: of all groups, for the journal.
-        kept: trajectories of the kept groups; none where the filter kept no group.
+        scores: scores of all groups, for the journal.
+        kept: trajectories of the kept groups; empty if the filter kept no group.
         weights: factor of each kept trajectory's advantages.
-        filtered: the filter's result, for the groups that it chose among.
-        skipped: why there is no update: the filter kept no group, or the estimator compares within groups and the
-            rewards of no kept group differ. None: there is one.
+        filtered: the filter's result, for the groups among which it chose.
+        skipped: reason for skipping the update: the filter kept no group, or the estimator compares within groups and
+            the rewards are equal in each kept group. None: there is an update.
     """
 
     scores: list[GroupScore]
@@ -32,20 +32,20 @@ class BatchSelection:
 
     @property
     def teaches(self) -> bool:
-        """Whether there is an update."""
+        """True if there is an update."""
         return self.skipped is None
 
 
 def select_batch(trajectories: Sequence[Trajectory], algorithm: AlgorithmConfig) -> BatchSelection:
     """Filter the groups of a rollout by their raw rewards R(τ), separately for each environment.
 
-    With dynamic sampling the filter chooses among the informative groups alone: the others were replaced.
+    With dynamic sampling the filter chooses only among the informative groups: the others were replaced.
 
     Args:
-        trajectories: at least one; members of a group in any place. Groups are ordered by their first members.
-        algorithm: the filter, the share it keeps, the scale of the loss and the estimator.
+        trajectories: at least one; members of a group in any order. Groups are ordered by their first members.
+        algorithm: the filter, its kept share, the scale of the loss and the estimator.
     Raises:
-        ValueError: there is no trajectory.
+        ValueError: there are no trajectories.
     Source: StarPO-S, arXiv 2504.20073, section 4.2; DAPO, arXiv 2503.14476, section 3.2.
     """
     rewards: dict[int, list[float]] = {}

@@ -12,10 +12,10 @@ from trainer.metrics.registry import finite
 
 
 def gradient_terms(pieces: Iterable[Mapping[str, Tensor]], parameters: Sequence[Tensor]) -> dict[str, float]:
-    """gradient/*: norms of the terms' gradients and the cosines between them; no `.grad` is changed.
+    """Compute gradient/*: norms of the terms' gradients and the cosines between them; no `.grad` is changed.
 
     Args:
-        pieces: for each micro-batch the terms of its loss by name, weighted as in the loss; they add up to the batch's.
+        pieces: terms of each micro-batch's loss by name, weighted as in the loss; they add up to the batch's loss.
         parameters: trained parameters.
     Returns:
         `gradient/<term>` for each term and `gradient/cosine_<term>_<term>` for each pair, from −1 (opposed) to 1; a
@@ -27,15 +27,15 @@ def gradient_terms(pieces: Iterable[Mapping[str, Tensor]], parameters: Sequence[
             gradient = _flat(term, parameters)
             gradients[name] = gradients[name] + gradient if name in gradients else gradient
     values: dict[str, float | None] = {f"gradient/{name}": float(vector.norm()) for name, vector in gradients.items()}
-    for one, other in combinations(gradients, 2):
-        length = float(gradients[one].norm()) * float(gradients[other].norm())
-        cosine = float(gradients[one] @ gradients[other]) / length if length > 0 else None
-        values[f"gradient/cosine_{one}_{other}"] = None if cosine is None else max(-1.0, min(1.0, cosine))
+    for first, second in combinations(gradients, 2):
+        length = float(gradients[first].norm()) * float(gradients[second].norm())
+        cosine = float(gradients[first] @ gradients[second]) / length if length > 0 else None
+        values[f"gradient/cosine_{first}_{second}"] = None if cosine is None else max(-1.0, min(1.0, cosine))
     return finite(values)
 
 
 def _flat(term: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """(P,) gradient of a scalar by all parameters, concatenated; 0 where the term does not depend on them."""
+    """Return the (P,) concatenated gradient of a scalar by all parameters; 0 where the term is independent of them."""
     if not term.requires_grad:
         return torch.cat([torch.zeros_like(parameter).flatten() for parameter in parameters]).float()
     gradients = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)

@@ -1,7 +1,7 @@
 """Policy and critic updates in four phases: plan, score, estimate, step.
 
-Sequences are right-padded and attention is causal, so padding needs no mask. With several processes each computes its
-share of the rows; sums over micro-batches are then summed over processes too.
+Sequences are right-padded and attention is causal, so padding needs no mask. With several processes each process
+computes its share of the rows; sums over micro-batches are then also summed over processes.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ POLICY, CRITIC = "policy", "critic"
 
 
 class Learner:
-    """The policy in training, the critic where the estimator needs one, and the initial policy where it is used.
+    """The policy in training, the critic if the estimator needs one, and the initial policy if it is used.
 
-    With `lora.rank` above 0 adapters are attached to the policy and only these are trained. The critic then shares the
-    frozen weights and has adapters of its own, and the initial policy is the policy with its adapters switched off.
+    With `lora.rank` above 0 adapters are attached to the policy and only they are trained. The critic then shares the
+    frozen weights but has separate adapters, and the initial policy is the policy with its adapters switched off.
 
     Attributes:
-        trainable: what is trained, by name: `policy` and, where there is one, `critic`.
-        oom_retry: the size of micro-batches, halved once when the GPU's memory runs out.
+        trainable: the trained modules by name: `policy` and, if there is one, `critic`.
+        oom_retry: the size of micro-batches, halved once when the GPU runs out of memory.
         meter: reports the progress of each update.
         advantages: (B, T) of the last update's batch.
-        version: number of updates since this learner was made.
+        version: number of updates by this learner.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class Learner:
 
     @property
     def network(self) -> nn.Module:
-        """The policy as it is trained: a `PolicyForward`."""
+        """The policy in training: a `PolicyForward`."""
         return self.trainable[POLICY].module
 
     def micro_batches(self, batch: Batch) -> Iterator[MicroBatch]:
-        """This process's micro-batches of a batch, of the current size."""
+        """Yield this process's micro-batches of a batch, of the current size."""
         return self.planner.plan(batch).micro_batches(self.oom_retry.tokens)
 
     def score(self, batch: Batch, policy: Policy | None = None) -> TokenLogprobs:
-        """Log-probabilities and entropies of a batch's sampled tokens under a policy (default: the one in training)."""
+        """Score log-probabilities and entropies of a batch's sampled tokens under a policy (default: the current)."""
         return self.scorer.score(self.planner.plan(batch), policy or self.policy)
 
     def values(self, batch: Batch) -> Tensor:
-        """(B, T) the critic's values before each token; 0 in the padding."""
+        """Return the critic's (B, T) values before each token; 0 in the padding."""
         return self.scorer.values(self.planner.plan(batch))
 
     def update(self, batch: Batch, iteration: int) -> dict[str, float]:
-        """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
+        """Take all optimiser steps of one iteration. Returns the metrics of the update, without NaN and infinity."""
         metrics = StepMetrics()
         factor = optimizers.lr_factor(self.config.optimizer, iteration, self.config.iterations)
         rates = {name: part.schedule(factor) for name, part in self.trainable.items()}
@@ -128,13 +128,13 @@ class Learner:
         return iteration > self.config.optimizer.critic_warmup
 
     def _step_cost(self, iteration: int) -> float:
-        """Work of a row in an optimiser step, in forward passes of one row."""
+        """Return the cost of a row in an optimiser step, in forward passes of one row."""
         return STEP_COST * (self._trains_policy(iteration) + (self.critic is not None))
 
     def _step(
         self, plan: MicroBatchPlan, losses: StepLosses, seed: int, metrics: StepMetrics, *, iteration: int, first: bool
     ) -> None:
-        """One optimiser step of policy and critic; the seed is that of the adapters' dropout."""
+        """Take one optimiser step of policy and critic; the seed is for the adapters' dropout."""
         batch, trains_policy = plan.batch, self._trains_policy(iteration)
         every = self.config.diagnostics.gradient_terms_every
         if first and trains_policy and self.group.rank == 0 and every and iteration % every == 0:
@@ -154,7 +154,7 @@ class Learner:
     def _gradients(
         self, plan: MicroBatchPlan, losses: StepLosses, seed: int, iteration: int, tokens: int
     ) -> StepGradients:
-        """This process's share of a step's gradients, computed from scratch."""
+        """Compute this process's share of a step's gradients from scratch."""
         self.zero_grad()
         models = [self.policy.model] if self.critic is None else [self.policy.model, self.critic]
         with lora_adapters.seeded_dropout(seed, *models):
@@ -168,7 +168,7 @@ class Learner:
             part.zero_grad()
 
     def _measure_gradient_terms(self, batch: Batch, losses: StepLosses, seed: int, metrics: StepMetrics) -> None:
-        """Norms and cosines of the gradients of the loss terms, of all rows in this process; accumulates nothing."""
+        """Measure norms and cosines of the loss terms' gradients over all rows in this process; accumulates nothing."""
         plan = self.planner.plan(batch, SingleProcess())
 
         def measure(tokens: int) -> dict[str, float]:
@@ -181,22 +181,22 @@ class Learner:
     def cross_scores(
         self, prompts: list[list[int]], thoughts: list[list[int]], before: int = 0, after: int = 0
     ) -> Tensor:
-        """(N, N) ℓ_j(z_i): log-probability of each thought after each prompt, at temperature 1.
+        """Return (N, N) ℓ_j(z_i): the log-probability of each thought after each prompt, at temperature 1.
 
         Args:
-            before, after: thoughts of the iteration's other measurements, for the report of progress.
+            before, after: thoughts of earlier and later measurements of the iteration, for progress reports.
         """
         size = self.group.size
-        own = self.meter.prepare(range(self.group.rank, len(prompts), size), before // size, after // size)
+        chosen = self.meter.prepare(range(self.group.rank, len(prompts), size), before // size, after // size)
         tokens = self.config.optimizer.micro_batch_tokens
-        scores = cross_scores(self.policy, prompts, thoughts, own, tokens, share_prompts=self.shares_prompts)
+        scores = cross_scores(self.policy, prompts, thoughts, chosen, tokens, share_prompts=self.shares_prompts)
         self.group.all_reduce(scores)
         return scores
 
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint besides the policy's folder: whole tensors, also where weights are sharded.
+        """Return the state for a checkpoint apart from the policy's folder: whole tensors, even if weights are sharded.
 
-        With adapters, these instead of all weights of the critic.
+        With adapters, the critic's adapters instead of all its weights.
         """
         weights = lora_adapters.state if self.adapted else nn.Module.state_dict
         state: dict[str, Any] = {
@@ -211,10 +211,10 @@ class Learner:
         return fsdp.whole_state(state) if self.group.sharded else state
 
     def load_state(self, state: dict[str, Any]) -> list[str]:
-        """Load what `state` returned. Returns warnings for the user.
+        """Load the result of `state`. Returns warnings for the user.
 
         Raises:
-            ModelError: it was saved with other LoRA settings.
+            ModelError: the state was saved with other LoRA settings.
         """
         if self.adapted:
             lora_adapters.load_state(self.policy.model, state.get("adapters") or {})
@@ -244,7 +244,7 @@ class Learner:
         return VersionedWeights.of(self.policy.model, self.version)
 
     def save(self, folder: Path) -> None:
-        """A transformers folder, with adapters merged into its weights and beside it for resuming, and the state."""
+        """Write state and a transformers folder, with adapters merged into the weights and separate for resuming."""
         model = self.policy.model
         if self.adapted:
             model.save_pretrained(folder, state_dict=lora_adapters.merged(model))
@@ -253,7 +253,9 @@ class Learner:
             model.save_pretrained(folder)
         self.policy.tokenizer.save_pretrained(folder)
         state = self.state()
-        with (folder / LEARNER_STATE).open("wb") as file:  # given a path, torch writes in C++ and hides why it failed
+        with (folder / LEARNER_STATE).open(
+            "wb"
+        ) as file:  # with a path, torch writes in C++ and hides causes of failure
             torch.save(state, file)
 
     def load(self, folder: Path) -> list[str]:
@@ -261,4 +263,4 @@ class Learner:
         return self.load_state(state)
 
     def close(self) -> None:
-        """No-op: it started nothing."""
+        """No-op: the learner started nothing."""

@@ -22,9 +22,9 @@ class MicroBatch(NamedTuple):
     """Rows that go through a model in one forward pass.
 
     Attributes:
-        rows: (n,) their numbers in the planned batch.
+        rows: (n,) indices in the planned batch.
         batch: the rows, on the device.
-        packed: their layout in one long row; None: they are computed with their padding.
+        packed: layout of the rows in one long row; None: they are computed with their padding.
     """
 
     rows: Tensor
@@ -34,12 +34,12 @@ class MicroBatch(NamedTuple):
 
 @dataclass
 class MicroBatchPlan:
-    """Partition of a batch into micro-batches: rows with a common prefix together, else rows of similar length.
+    """Partition of a batch into micro-batches: rows with a common prefix are kept together, others sorted by length.
 
     Prefixes are found once, and each partition is computed once per micro-batch size.
 
     Attributes:
-        prefixes: prefixes that rows share, in rounds; empty: none is computed once for several rows.
+        prefixes: prefixes that rows share, in rounds; empty: no prefix is computed once for several rows.
         packing: pack micro-batches with padding into one long row.
         flex: compute the attention of packed rows with one mask.
         group: processes among which the rows are divided.
@@ -54,10 +54,10 @@ class MicroBatchPlan:
     _partitions: dict[int, list[Tensor]] = field(default_factory=dict, repr=False)
 
     def micro_batches(self, max_tokens: int) -> Iterator[MicroBatch]:
-        """This process's micro-batches, at most `max_tokens` tokens each unless a single row is longer.
+        """Yield this process's micro-batches, at most `max_tokens` tokens each unless a single row is longer.
 
-        Where processes must compute in step, one without rows left gets micro-batches with an empty mask, whose loss
-        is 0.
+        If processes must compute in step, a process without remaining rows gets micro-batches with an empty mask and
+        loss 0.
         """
         for rows in self._partition(max_tokens):
             idle = len(rows) == 0
@@ -71,7 +71,7 @@ class MicroBatchPlan:
             yield MicroBatch(rows, batch.to(self.device), packed)
 
     def count(self, max_tokens: int) -> int:
-        """Number of this process's micro-batches."""
+        """Return the number of this process's micro-batches."""
         return len(self._partition(max_tokens))
 
     @property
@@ -91,10 +91,10 @@ class MicroBatchPlan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes the plans of a run's batches.
+    """Creates the plans of a run's batches.
 
     Attributes:
-        share_prefixes: compute what the rows of a micro-batch begin with in common once.
+        share_prefixes: compute a common prefix of a micro-batch's rows only once.
         packing, group, device, flex: see `MicroBatchPlan`.
     """
 
@@ -118,9 +118,9 @@ class PlannedStep(NamedTuple):
 
 
 def plan_passes(batch: Batch, config: RunConfig, iteration: int, rank: int) -> Iterator[list[PlannedStep]]:
-    """Optimiser steps of an iteration, pass by pass over the rollout.
+    """Yield the optimiser steps of an iteration, pass by pass over the rollout.
 
-    A pass takes all trajectories in random order, `mini_batch_trajectories` whole ones in each step.
+    A pass takes all trajectories in random order, `mini_batch_trajectories` whole trajectories in each step.
     """
     others = [rank] if rank else []  # dropout differs between processes
     for reuse in range(config.algorithm.updates_per_rollout):

@@ -16,19 +16,19 @@ MAX_CPU_TOKENS = 4096
 
 
 def token_limit(configured: int, device: torch.device) -> int:
-    """Maximum tokens of a micro-batch on a device, at most the setting `optimizer.micro_batch_tokens`."""
+    """Return the maximum tokens of a micro-batch on a device, at most the setting `optimizer.micro_batch_tokens`."""
     return min(configured, MAX_CPU_TOKENS) if device.type == "cpu" else configured
 
 
 def partition(lengths: Tensor, max_tokens: int, rank: int = 0, size: int = 1, *, even: bool = False) -> list[Tensor]:
-    """Micro-batches of rows of similar length, at most `max_tokens` padded tokens each unless a single row is longer.
+    """Return micro-batches of rows of similar length, at most `max_tokens` padded tokens each unless one row is longer.
 
     Args:
         lengths: (B,) tokens of each row.
-        rank, size: this process and the number of processes; every row goes to one of them, with about equal tokens.
+        rank, size: this process and the number of processes; each gets some of the rows, with about equal tokens.
         even: give every process the same number of micro-batches, some of them empty.
     Returns:
-        this process's micro-batches: (rows,) indices each.
+        This process's micro-batches: (rows,) indices each.
     """
     order = lengths.argsort(descending=True, stable=True)
     shares = [_split_by_length(order[number::size].tolist(), lengths, max_tokens) for number in range(size)]
@@ -44,7 +44,7 @@ def partition_shared(
     *,
     even: bool = False,
 ) -> list[Tensor]:
-    """As `partition`, keeping rows with a shared prefix together, which is computed once.
+    """Partition like `partition`, but keep rows with a shared prefix together, which is computed once.
 
     A micro-batch computes at most `max_tokens` tokens, without padding, unless it is a single row.
 
@@ -59,13 +59,15 @@ def partition_shared(
 
 
 def _of_rank(shares: list[list[list[int]]], rank: int, *, even: bool) -> list[Tensor]:
-    own = shares[rank]
-    missing = max(map(len, shares)) - len(own) if even else 0
-    return [torch.tensor(rows, dtype=torch.long) for rows in own] + [torch.zeros(0, dtype=torch.long)] * missing
+    micro_batches = shares[rank]
+    missing = max(map(len, shares)) - len(micro_batches) if even else 0
+    return [torch.tensor(rows, dtype=torch.long) for rows in micro_batches] + [
+        torch.zeros(0, dtype=torch.long)
+    ] * missing
 
 
 def _split_by_length(order: list[int], lengths: Tensor, max_tokens: int) -> list[list[int]]:
-    """Split rows, sorted by descending length, where a micro-batch would grow too large."""
+    """Split rows, sorted by descending length, at the size limit of micro-batches."""
     pieces = []
     while order:
         fit = max(1, max_tokens // int(lengths[order[0]]))
@@ -74,15 +76,15 @@ def _split_by_length(order: list[int], lengths: Tensor, max_tokens: int) -> list
     return pieces
 
 
-def _added_tokens(row: int, before: int | None, chains: list[list[SharedPrefix]], lengths: list[int]) -> int:
-    """Tokens to compute that a row adds after the row before it."""
-    shared = [] if before is None else [part.stop for part in chains[row] if part in chains[before]]
+def _added_tokens(row: int, previous: int | None, chains: list[list[SharedPrefix]], lengths: list[int]) -> int:
+    """Count the tokens to compute that a row adds after the previous row."""
+    shared = [] if previous is None else [part.stop for part in chains[row] if part in chains[previous]]
     return lengths[row] - max(shared, default=0)
 
 
 def _balance(line: list[int], chains: list[list[SharedPrefix]], lengths: list[int], size: int) -> list[list[int]]:
     """Split ordered rows into `size` parts with about equal tokens to compute."""
-    costs = [_added_tokens(row, before, chains, lengths) for row, before in zip(line, [None, *line], strict=False)]
+    costs = [_added_tokens(row, previous, chains, lengths) for row, previous in zip(line, [None, *line], strict=False)]
     parts: list[list[int]] = [[] for _ in range(size)]
     done, total = 0.0, sum(costs)
     for row, cost in zip(line, costs, strict=True):
@@ -92,7 +94,7 @@ def _balance(line: list[int], chains: list[list[SharedPrefix]], lengths: list[in
 
 
 def _split(line: list[int], chains: list[list[SharedPrefix]], lengths: list[int], max_tokens: int) -> list[list[int]]:
-    """Split ordered rows where a micro-batch would grow too large."""
+    """Split ordered rows at the size limit of micro-batches."""
     pieces: list[list[int]] = []
     tokens = rows = 0
     for row in line:

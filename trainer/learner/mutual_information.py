@@ -26,15 +26,15 @@ def cross_scores(
     *,
     share_prompts: bool,
 ) -> Tensor:
-    """(N, N) ℓ_j(z_i) at temperature 1: the log-probability of thought i after prompt j; 0 for thoughts not chosen.
+    """Return (N, N) ℓ_j(z_i) at temperature 1: log-probability of thought i after prompt j; 0 for thoughts not chosen.
 
     Args:
-        prompts, thoughts: N of each, as token ids; none empty.
+        prompts, thoughts: N of each, as non-empty lists of token ids.
         chosen: indices of the thoughts to score.
-        max_tokens: of one forward pass, padding included and shared prompts counted once, unless a single row is
-            longer.
-        share_prompts: compute a prompt once for several thoughts, and what prompts begin with in common once for all
-            of them; for a model after `packing.attention.prepare`.
+        max_tokens: limit for one forward pass, including padding, with shared prompts counted once, unless a single row
+            is longer.
+        share_prompts: compute a prompt once for several thoughts, and a common prefix of prompts once for all of them;
+            for a model after `packing.attention.prepare`.
     """
     n = len(prompts)
     scores = torch.zeros(n, n)
@@ -54,7 +54,7 @@ def cross_scores(
 def _blocks(
     chosen: Iterable[int], prompts: list[list[int]], thoughts: list[list[int]], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Thoughts that are scored together: with all prompts about `max_tokens` tokens, or a single thought."""
+    """Yield thoughts to score together: with all prompts about `max_tokens` tokens, or a single thought."""
     read = sum(map(len, prompts))
     block: list[int] = []
     tokens = read
@@ -70,7 +70,7 @@ def _blocks(
 
 
 def _scores_of_block(policy: Policy, prompts: list[list[int]], thoughts: list[list[int]], max_tokens: int) -> Tensor:
-    """(thoughts, prompts) log-probabilities; rows with the same prompt are computed together."""
+    """Return (thoughts, prompts) log-probabilities; rows with the same prompt are computed together."""
     ids, mask = _rows(prompts, thoughts, policy.pad_id)
     ends = torch.tensor([len(prompt) + len(thought) for prompt in prompts for thought in thoughts])
     attention = torch.arange(ids.shape[1]) < ends[:, None]
@@ -86,7 +86,7 @@ def _scores_of_block(policy: Policy, prompts: list[list[int]], thoughts: list[li
 
 
 def _rows(prompts: list[list[int]], thoughts: list[list[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """(prompts · thoughts, T) ids and mask of the thoughts: every prompt followed by every thought, right-padded."""
+    """Return (prompts · thoughts, T) ids and mask of the thoughts: every prompt with every thought, right-padded."""
     pairs = [(prompt, thought) for prompt in prompts for thought in thoughts]
     shape = len(pairs), max(len(prompt) + len(thought) for prompt, thought in pairs)
     ids, mask = torch.full(shape, pad_id, dtype=torch.long), torch.zeros(shape, dtype=torch.bool)
@@ -98,7 +98,7 @@ def _rows(prompts: list[list[int]], thoughts: list[list[int]], pad_id: int) -> t
 
 
 def _scores_of_rows(policy: Policy, ids: Tensor, mask: Tensor, packed: PackedBatch | None) -> Tensor:
-    """(n,) log-probability of the tokens on each row's mask, in one forward pass."""
+    """Return the (n,) log-probability of the tokens on each row's mask, in one forward pass."""
     ids, mask = ids.to(policy.model.device), mask.to(policy.model.device)
     hidden = hidden_before(policy.model, ids, mask, packed)
     logprobs, _ = head_logprobs(output_head(policy.model), hidden, ids[mask])

@@ -19,7 +19,7 @@ SAME_STATE = {"adamw_fused": "adamw"}
 
 
 class CombinedOptimizer:
-    """Two optimisers with disjoint parameters that step together and are saved as one."""
+    """Two optimisers for disjoint parameters that step together and are saved as one."""
 
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
         self.parts = (first, second)
@@ -45,27 +45,27 @@ Shard = Callable[[dict[str, Any], Sequence[Tensor]], dict[str, Any]]
 
 
 def unchanged(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
-    """Identity, for optimisers whose state is not sharded."""
+    """Return the state as it is, for optimisers whose state is not sharded."""
     return state
 
 
 def make_optimizer(
     settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool] = ()
 ) -> Optimizer:
-    """The optimiser that the settings name.
+    """Create the optimiser that the settings name.
 
     Args:
         lr: learning rate.
         parameters: in the optimiser's order.
-        plain: for each of them whether it is not a feature matrix (embeddings, output layers, norms): muon leaves
-            those to adamw. Read for muon only.
+        plain: whether each parameter is not a feature matrix (embeddings, output layers, norms): muon leaves these to
+            adamw. Read for muon only.
     Raises:
-        ModelError: it needs a library that is not installed.
+        ModelError: a required library is not installed.
     """
     betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
     match settings.name:
         case "adamw":
-            on_gpu = all(parameter.is_cuda for parameter in parameters)  # one kernel there, instead of a dozen
+            on_gpu = all(parameter.is_cuda for parameter in parameters)  # one kernel instead of a dozen
             return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=on_gpu or None)
         case "adamw_fused":
             return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=True)
@@ -83,9 +83,9 @@ def make_optimizer(
 
 
 def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> float:
-    """Share of the learning rates that an iteration (from 1) of a run uses, in [0, 1]; above 0 without `lr_min_ratio`.
+    """Return the share of the learning rates that an iteration (from 1) uses, 0 to 1; above 0 without `lr_min_ratio`.
 
-    The warm-up rises to 1 after `lr_warmup` iterations, and the decay would reach its end after the last one.
+    The warm-up reaches 1 after `lr_warmup` iterations, and the decay would reach its end after the last iteration.
     """
     warmup = settings.lr_warmup
     if iteration <= warmup:
@@ -102,7 +102,7 @@ def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> flo
 
 
 def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]) -> Optimizer:
-    """Muon, scaled to step lengths of AdamW, so that learning rates mean the same for both."""
+    """Muon with step lengths scaled to AdamW's, so that learning rates mean the same for both."""
     sorted_ = list(zip(parameters, plain, strict=True))
     matrices = [parameter for parameter, is_plain in sorted_ if not is_plain]
     rest = [parameter for parameter, is_plain in sorted_ if is_plain]
@@ -119,7 +119,7 @@ def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Paramete
 
 
 def is_not_a_matrix(module: nn.Module) -> dict[nn.Parameter, bool]:
-    """For each parameter of a module, False if it is the matrix of an inner layer, which muon is made for."""
+    """Map each parameter of a module to False if it is the matrix of an inner layer, for which muon is made."""
     plain = {parameter: parameter.ndim != 2 for parameter in module.parameters()}
     models = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
     outputs = [head for model in models if (head := cast(Any, model).get_output_embeddings()) is not None]
@@ -141,10 +141,10 @@ def _bitsandbytes() -> Any:
 
 
 def load_optimizer_state(optimizer: Optimizer, state: dict[str, Any], shard: Shard = unchanged) -> None:
-    """Load an optimiser's moments, but keep its settings: a run may resume with others than it was saved with.
+    """Load an optimiser's moments, but keep its settings: they may change between saving and resuming.
 
     Args:
-        shard: turns the saved state of whole parameters into that of this process's shards.
+        shard: converts the saved state of whole parameters into this process's shards.
     """
     if isinstance(optimizer, CombinedOptimizer):
         for part, saved in zip(optimizer.parts, state["parts"], strict=True):
@@ -158,6 +158,6 @@ def load_optimizer_state(optimizer: Optimizer, state: dict[str, Any], shard: Sha
 
 
 def has_same_state(name: str, saved: Mapping[str, Any]) -> bool:
-    """Whether a learner's state has moments for the optimiser of this name; a state without a name is adamw's."""
+    """True if a learner's state has moments for the optimiser of this name; a state without a name is adamw's."""
     saved_name = str(saved.get("optimizer", "adamw"))
     return SAME_STATE.get(name, name) == SAME_STATE.get(saved_name, saved_name)

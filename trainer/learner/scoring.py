@@ -24,7 +24,7 @@ KL_SAMPLE = 32
 
 
 def scatter_tokens(values: Tensor, mask: Tensor) -> Tensor:
-    """(M,) numbers of the M tokens on a mask → (B, T), 0 elsewhere."""
+    """Scatter (M,) numbers of the M tokens on a mask to (B, T), with 0 elsewhere."""
     return values.new_zeros(mask.shape).masked_scatter(mask, values)
 
 
@@ -32,18 +32,18 @@ def scatter_tokens(values: Tensor, mask: Tensor) -> Tensor:
 def score_tokens(
     network: nn.Module, micro_batches: Iterable[MicroBatch], shape: torch.Size, temperature: float
 ) -> TokenLogprobs:
-    """(B, T) log-probabilities and entropies of the sampled tokens, on the CPU; 0 in rows of other processes.
+    """Return (B, T) log-probabilities and entropies of the sampled tokens, on the CPU; 0 in rows of other processes.
 
     Args:
         network: a `PolicyForward`.
-        shape: (B, T) of the planned batch.
-        temperature: of the rollout.
+        shape: (B, T), the shape of the planned batch.
+        temperature: temperature of the rollout.
     """
     scores = TokenLogprobs(torch.zeros(shape), torch.zeros(shape))
-    computed = []  # read when all micro-batches are queued: reading waits for the GPU
+    computed = []  # read after all micro-batches are queued: reading waits for the GPU
     for rows, batch, packed in micro_batches:
-        found = network(batch.ids, batch.mask, temperature, packed)
-        computed.append((rows, [scatter_tokens(values, batch.mask) for values in found]))
+        scored = network(batch.ids, batch.mask, temperature, packed)
+        computed.append((rows, [scatter_tokens(values, batch.mask) for values in scored]))
     for rows, (logprobs, entropies) in computed:
         width = logprobs.shape[1]
         scores.logprobs[rows, :width] += logprobs.cpu()
@@ -53,7 +53,7 @@ def score_tokens(
 
 @torch.no_grad()
 def score_values(critic: Critic, micro_batches: Iterable[MicroBatch], shape: torch.Size) -> Tensor:
-    """(B, T) the critic's values before each token, on the CPU; 0 in the padding and in rows of other processes."""
+    """Return the critic's (B, T) values before each token, on the CPU; 0 in padding and in rows of other processes."""
     values = torch.zeros(shape)
     for rows, batch, packed in micro_batches:
         values[rows, : batch.mask.shape[1]] += (critic(batch.ids, packed) * batch.attention).cpu()
@@ -61,10 +61,10 @@ def score_values(critic: Critic, micro_batches: Iterable[MicroBatch], shape: tor
 
 
 class Scorer:
-    """Scores batches with the models of a learner, retrying once with smaller micro-batches when out of memory.
+    """Scores batches with a learner's models, retrying once with smaller micro-batches when out of memory.
 
     Args:
-        reference: the initial policy; with adapters it is the policy with these switched off.
+        reference: the initial policy; with adapters it is the policy with the adapters switched off.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Scorer:
         self.planner, self.oom_retry, self.meter = planner, oom_retry, meter
 
     def score(self, plan: MicroBatchPlan, policy: Policy, stage: Stage = "old") -> TokenLogprobs:
-        """Log-probabilities and entropies of all rows, from all processes."""
+        """Return log-probabilities and entropies of all rows, from all processes."""
         network, shape = PolicyForward(policy.model), plan.batch.mask.shape
         scores = self.oom_retry.run(
             lambda tokens: score_tokens(network, self.meter.watch(plan, tokens, stage), shape, self.temperature)
@@ -92,7 +92,7 @@ class Scorer:
         return scores
 
     def values(self, plan: MicroBatchPlan) -> Tensor:
-        """(B, T) the critic's values of all rows, from all processes."""
+        """Return the critic's (B, T) values of all rows, from all processes."""
         assert self.critic is not None
         critic, shape = self.critic, plan.batch.mask.shape
         values = self.oom_retry.run(
@@ -102,7 +102,7 @@ class Scorer:
         return values
 
     def reference_logprobs(self, plan: MicroBatchPlan) -> Tensor:
-        """(B, T) log-probabilities of the sampled tokens under the initial policy."""
+        """Return (B, T) log-probabilities of the sampled tokens under the initial policy."""
         if not self.adapted:
             assert self.reference is not None
             return self.score(plan, self.reference, "reference").logprobs
@@ -110,20 +110,20 @@ class Scorer:
             return self.score(plan, self.policy, "reference").logprobs
 
     def planned_rows(self, rows: int) -> int:
-        """Rows that `score_batch` passes through a model, for a batch of this many rows."""
+        """Return the number of rows that `score_batch` passes through a model, for a batch of this many rows."""
         has_reference = self.reference is not None or self.adapted
         reference = (rows if self.algorithm.kl_coef > 0 else min(rows, KL_SAMPLE)) if has_reference else 0
         return reference + rows * (self.algorithm.tis_cap is not None) + rows * (self.critic is not None)
 
     def score_batch(self, plan: MicroBatchPlan, metrics: StepMetrics) -> BatchScores:
-        """All scores that an update reads."""
+        """Compute all scores that an update reads."""
         reference = self._penalty_reference(plan, metrics)
         old_logprobs, weights = self._old_logprobs(plan, metrics)
         values = None if self.critic is None else self.values(plan)
         return BatchScores(old_logprobs, weights, reference, values)
 
     def _penalty_reference(self, plan: MicroBatchPlan, metrics: StepMetrics) -> Tensor | None:
-        """The initial policy's log-probabilities for the KL penalty; without one only their distance is measured."""
+        """Return the initial policy's log-probabilities for the KL penalty; without it, only measure their distance."""
         if self.reference is None and not self.adapted:
             return None
         penalized = self.algorithm.kl_coef > 0
@@ -135,9 +135,10 @@ class Scorer:
         return logprobs if penalized else None
 
     def _old_logprobs(self, plan: MicroBatchPlan, metrics: StepMetrics) -> tuple[Tensor, Tensor]:
-        """Old log-probabilities for the ratio, and per-token importance weights: the sampler's and 1.
+        """Return old log-probabilities for the ratio, and per-token importance weights.
 
-        With `tis_cap`: the trainer's own, and weights that correct for the difference.
+        With `tis_cap` these are the trainer's log-probabilities, and weights that correct for the difference; otherwise
+        the sampler's, and 1.
         """
         batch, cap = plan.batch, self.algorithm.tis_cap
         if cap is None:

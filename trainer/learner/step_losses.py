@@ -36,9 +36,9 @@ class PolicyTerms:
     """A micro-batch's share of the policy's loss.
 
     Attributes:
-        logprobs: (n, T) of its tokens.
+        logprobs: (n, T) log-probabilities of its tokens.
         outputs: the clipped objective and its metrics.
-        terms: what is minimised, by name: task, entropy and, with a KL loss, kl.
+        terms: minimised terms by name: task, entropy and, with a KL loss, kl.
     """
 
     logprobs: Tensor
@@ -55,11 +55,11 @@ class StepGradients:
 
 
 class StepLosses:
-    """Losses of an update batch, normalised so that those of its micro-batches add up to the batch's.
+    """Losses of an update batch, normalised so that the losses of its micro-batches add up to the batch's loss.
 
     Args:
         batch: rows of one optimiser step.
-        tensors: of the same rows.
+        tensors: tensors of the same rows.
     """
 
     def __init__(self, config: RunConfig, batch: Batch, tensors: UpdateTensors) -> None:
@@ -68,9 +68,9 @@ class StepLosses:
         self.totals = LossTotals.of(batch.mask, batch.trajectory)
 
     def policy_terms(self, network: nn.Module, micro_batch: MicroBatch) -> PolicyTerms:
-        """Loss terms of the policy; `network` is a `PolicyForward`."""
+        """Compute the loss terms of the policy; `network` is a `PolicyForward`."""
         algorithm, totals, (_, batch, packed) = self.algorithm, self.totals, micro_batch
-        tensors = self._tensors_of(micro_batch)
+        tensors = self._select_tensors(micro_batch)
         flat_logprobs, flat_entropies = network(batch.ids, batch.mask, self.temperature, packed)
         logprobs, entropies = scatter_tokens(flat_logprobs, batch.mask), scatter_tokens(flat_entropies, batch.mask)
         outputs = policy_loss(
@@ -88,8 +88,8 @@ class StepLosses:
         return PolicyTerms(logprobs, outputs, terms)
 
     def value_loss(self, critic: Critic, micro_batch: MicroBatch) -> LossOutputs:
-        """Loss of the critic, not yet weighted by `value_coef`."""
-        tensors = self._tensors_of(micro_batch)
+        """Compute the loss of the critic, not yet weighted by `value_coef`."""
+        tensors = self._select_tensors(micro_batch)
         values = critic(micro_batch.batch.ids, micro_batch.packed)
         return value_loss(
             ValueLossInputs(values, tensors.old_values, tensors.returns, micro_batch.batch.mask, self.totals),
@@ -99,9 +99,9 @@ class StepLosses:
     def backward(
         self, micro_batches: Iterable[MicroBatch], network: nn.Module | None, critic: Critic | None
     ) -> StepGradients:
-        """Accumulate the gradients of the policy and the critic; None for a model that this step does not train."""
-        computed: list[tuple[Tensor, Tensor]] = []  # rows and their log-probabilities
-        shares: list[tuple[str, Tensor]] = []  # read when all micro-batches are queued: reading waits for the GPU
+        """Accumulate the gradients of policy and critic; None for a model that this step does not train."""
+        computed: list[tuple[Tensor, Tensor]] = []  # indices and log-probabilities of rows
+        shares: list[tuple[str, Tensor]] = []  # read after all micro-batches are queued: reading waits for the GPU
         for micro_batch in micro_batches:
             if network is not None:
                 policy = self.policy_terms(network, micro_batch)
@@ -118,23 +118,23 @@ class StepLosses:
         return StepGradients(_summed(shares), logprobs)
 
     def gradient_terms(self, model: PreTrainedModel, micro_batches: Iterable[MicroBatch]) -> dict[str, float]:
-        """gradient/*: norms and cosines of the gradients of the policy's loss terms; accumulates no gradient."""
+        """Compute gradient/*: norms and cosines of the policy's loss terms' gradients; accumulates no gradient."""
         network = PolicyForward(model)
         terms = (self.policy_terms(network, micro_batch).terms for micro_batch in micro_batches)
         return gradient_diagnostics.gradient_terms(terms, lora_adapters.trainable(network))
 
-    def _tensors_of(self, micro_batch: MicroBatch) -> UpdateTensors:
+    def _select_tensors(self, micro_batch: MicroBatch) -> UpdateTensors:
         mask = micro_batch.batch.mask
         return self.tensors.select(micro_batch.rows, mask.shape[1]).to(mask.device)
 
 
 def _shares(name: str, outputs: LossOutputs) -> list[tuple[str, Tensor]]:
-    """A micro-batch's loss and metrics by name, on its device."""
+    """Return a micro-batch's loss and metrics by name, on its device."""
     return [(name, outputs.loss.detach()), *outputs.metrics.items()]
 
 
 def _summed(shares: list[tuple[str, Tensor]]) -> dict[str, float]:
-    """Sums by name; all numbers are read from the device at once."""
+    """Sum by name; all numbers are read from the device at once."""
     sums: defaultdict[str, float] = defaultdict(float)
     if shares:
         numbers = torch.stack([share.double() for _, share in shares]).tolist()

@@ -21,17 +21,17 @@ class StepMetrics:
             self._lists[name].append(value)
 
     def set(self, name: str, value: float | None) -> None:
-        """Set a metric measured once per update; None is left out."""
+        """Set a metric measured once per update; None is ignored."""
         if value is not None:
             self._once[name] = value
 
     def update(self, values: Mapping[str, float]) -> None:
-        """Set several."""
+        """Set several metrics."""
         for name, value in values.items():
             self.set(name, value)
 
     def result(self) -> dict[str, float]:
-        """Means (of counts the sums) of everything finite."""
+        """Return the means (for counts, the sums) of all finite values."""
         means = {
             name: sum(values) if name in COUNTS else sum(values) / len(values) for name, values in self._lists.items()
         }

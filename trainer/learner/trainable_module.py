@@ -1,4 +1,4 @@
-"""A module in training: the weights that are stepped on and their optimiser."""
+"""A module in training, with the weights to optimise and their optimiser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrainableModule:
 
     Args:
         module: computes losses.
-        weights: what the optimiser steps on: the module's parameters, float32 copies of them, or shards.
+        weights: weights for the optimiser: the module's parameters, float32 copies of them, or shards.
         lr: learning rate.
     """
 
@@ -41,7 +41,7 @@ class TrainableModule:
     def schedule(self, factor: float) -> float:
         """Use this share of the learning rate until the next call. Returns the rate.
 
-        The whole rate is kept where torch's schedulers keep it, which a checkpoint's does not replace.
+        The whole rate is kept where torch's schedulers keep it, which loading a checkpoint does not replace.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
@@ -79,7 +79,7 @@ def _prepare_layers(module: nn.Module, settings: OptimizerConfig) -> None:
 
 
 def trainable_policy(model: PreTrainedModel, settings: OptimizerConfig, group: ProcessGroup) -> TrainableModule:
-    """The policy in training; where weights are sharded, a sharded copy of the model that samples."""
+    """Return the policy in training; with sharded weights, a sharded copy of the model that samples."""
     _prepare_layers(model, settings)
     if group.sharded:
         network, shards = fsdp.policy(model, group.size, masters=settings.master_weights)
@@ -89,7 +89,7 @@ def trainable_policy(model: PreTrainedModel, settings: OptimizerConfig, group: P
 
 
 def trainable_critic(critic: Critic, settings: OptimizerConfig, group: ProcessGroup) -> TrainableModule:
-    """The critic in training; where weights are sharded, it is sharded in place."""
+    """Return the critic in training; with sharded weights, it is sharded in place."""
     _prepare_layers(critic, settings)
     if group.sharded:
         shards = fsdp.critic(critic, group.size, masters=settings.master_weights)

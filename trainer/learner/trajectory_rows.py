@@ -1,4 +1,4 @@
-"""Trajectories that are split over several rows of a batch because the policy's context is windowed."""
+"""Trajectories that span several rows of a batch because the policy's context is windowed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trainer.rollout.trajectory import Batch
 
 @dataclass(frozen=True)
 class TrajectoryRows:
-    """Layout of N trajectories in one row each: its sampled tokens, in order, with a gap between turns.
+    """Layout of N trajectories with one row each: its sampled tokens, in order, with a gap between turns.
 
     Attributes:
-        mask: (B, T) of the batch.
-        row, column: (number of sampled tokens,) place of each token in the (N, W) layout.
+        mask: (B, T) mask of the batch.
+        row, column: (number of sampled tokens,) position of each token in the (N, W) layout.
         first: (N,) each trajectory's first row in the batch.
     """
 
@@ -27,7 +27,7 @@ class TrajectoryRows:
 
     @classmethod
     def of(cls, batch: Batch) -> TrajectoryRows:
-        """Layout of a batch with all rows of each trajectory, in order.
+        """Return the layout of a batch with all rows of each trajectory, in order.
 
         Raises:
             ValueError: the rows of a trajectory are not adjacent.
@@ -37,25 +37,25 @@ class TrajectoryRows:
         if not torch.equal(number, torch.arange(len(rows)).repeat_interleave(rows)):
             raise ValueError("the rows of a trajectory must be adjacent and in order")
         sampled = batch.mask.sum(dim=1)
-        before = sampled.cumsum(0) - sampled
-        rank = batch.mask.cumsum(dim=1) - 1 + (before - before[first][number])[:, None]
+        offset = sampled.cumsum(0) - sampled
+        rank = batch.mask.cumsum(dim=1) - 1 + (offset - offset[first][number])[:, None]
         column = rank + batch.turn_of  # the k-th turn has k gaps before it
         return cls(batch.mask, number[:, None].expand(batch.mask.shape)[batch.mask], column[batch.mask], first)
 
     def gather(self, values: Tensor, blank: float = 0) -> Tensor:
-        """(B, T) → (N, W), `blank` where there is no sampled token."""
+        """Convert (B, T) to (N, W), with `blank` where there is no sampled token."""
         gathered = values.new_full((len(self.first), int(self.column.max()) + 1), blank)
         gathered[self.row, self.column] = values[self.mask]
         return gathered
 
     def scatter(self, values: Tensor) -> Tensor:
-        """(N, W) → (B, T), 0 off the mask."""
+        """Convert (N, W) to (B, T), with 0 off the mask."""
         scattered = values.new_zeros(self.mask.shape)
         scattered[self.mask] = values[self.row, self.column]
         return scattered
 
     def batch(self, batch: Batch) -> Batch:
-        """The batch with one row per trajectory, for estimators."""
+        """Return the batch with one row per trajectory, for estimators."""
         mask = self.gather(batch.mask)
         return Batch(
             ids=self.gather(batch.ids),

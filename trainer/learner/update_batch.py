@@ -27,7 +27,7 @@ class BatchScores:
         old_logprobs: denominators of the importance ratio.
         token_weights: truncated importance weights of the tokens' gradients; 1 without correction.
         reference: log-probabilities under the initial policy; None without a KL penalty.
-        values: of the critic; None without one.
+        values: predictions of the critic; None without one.
     """
 
     old_logprobs: Tensor
@@ -47,11 +47,11 @@ class UpdateTensors:
     reference: Tensor | None
 
     def select(self, rows: Tensor, width: int) -> UpdateTensors:
-        """The given rows, cut to this many tokens."""
+        """Select the given rows, cut to this many tokens."""
         return self._map(lambda values: values[rows, :width])
 
     def to(self, device: torch.device) -> UpdateTensors:
-        """The same on a device."""
+        """Move the tensors to a device."""
         return self._map(lambda values: to_device(values, device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> UpdateTensors:

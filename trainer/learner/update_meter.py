@@ -18,12 +18,12 @@ class UpdateReport:
     """State of an update before a micro-batch, or at its end.
 
     Attributes:
-        stage: what is computed, see `trainer.journal.events.UpdateProgress`.
+        stage: stage of the update, see `trainer.journal.events.UpdateProgress`.
         done, total: micro-batches of the stage in this process; in optimiser steps, of the pass over the rollout; when
             preparing, thoughts.
         pass_number, passes: pass over the rollout, from 1 (0 before the first), and planned passes.
-        share: completed work of the whole update, 0 to 1; preparing is not part of it.
-        groups: groups with rows in the micro-batch that is computed now, ascending; empty at the end.
+        share: completed work of the whole update, 0 to 1; preparation is not part of it.
+        groups: groups with rows in the current micro-batch, ascending; empty at the end.
     """
 
     stage: Stage
@@ -36,9 +36,9 @@ class UpdateReport:
 
 
 class UpdateMeter:
-    """Counts the micro-batches of one update after the other.
+    """Counts the micro-batches of consecutive updates.
 
-    A phase that runs out of memory starts over with smaller micro-batches: what it had done is not counted, and the
+    A phase that runs out of memory starts over with smaller micro-batches: its completed part is not counted, and the
     number of planned micro-batches is corrected.
 
     Attributes:
@@ -53,8 +53,8 @@ class UpdateMeter:
         """Begin an update.
 
         Args:
-            planned: its work, in forward passes of one row.
-            passes: over the rollout.
+            planned: work of the update, in forward passes of one row.
+            passes: number of passes over the rollout.
         """
         self._planned, self._finished = planned, 0.0
         self._passes, self._pass = passes, 0
@@ -62,10 +62,10 @@ class UpdateMeter:
         self._step = self._done_before = 0
 
     def prepare(self, items: Sequence[int], before: int = 0, after: int = 0) -> Iterator[int]:
-        """The items, each reported before it is measured, ahead of the update that begins afterwards.
+        """Yield the items, each reported before it is measured, ahead of the update that begins afterwards.
 
         Args:
-            before, after: items of other measurements that are done, and that follow.
+            before, after: items of earlier and later measurements.
         """
         self.begin(0.0, 0)
         for number, item in enumerate(items, start=before):
@@ -78,23 +78,23 @@ class UpdateMeter:
         self._pass += 1
 
     def watch(self, plan: MicroBatchPlan, max_tokens: int, stage: Stage, cost: float = 1.0) -> Iterator[MicroBatch]:
-        """The plan's micro-batches, each reported before it is computed.
+        """Yield the plan's micro-batches, each reported before it is computed.
 
         Args:
             cost: work of a row, in forward passes of one row; 0: not planned as work of the update.
         """
-        own = plan.count(max_tokens)
+        count = plan.count(max_tokens)
         in_pass = stage == "step"
-        before = self._done_before if in_pass else 0
+        done = self._done_before if in_pass else 0
         later = sum(other.count(max_tokens) for other in self._plans[self._step + 1 :]) if in_pass else 0
         for number, micro_batch in enumerate(plan.micro_batches(max_tokens)):
-            work = cost * len(plan.batch) * number / own
+            work = cost * len(plan.batch) * number / count
             groups = sorted(set(plan.batch.group[micro_batch.rows].tolist()))
-            self._report(stage, before + number, before + own + later, work, groups)
+            self._report(stage, done + number, done + count + later, work, groups)
             yield micro_batch
         self._finished += cost * len(plan.batch)
         if in_pass:
-            self._done_before, self._step = before + own, self._step + 1
+            self._done_before, self._step = done + count, self._step + 1
             if self._pass == self._passes and self._step == len(self._plans):
                 self._report(stage, self._done_before, self._done_before, 0.0, [])
 

@@ -1,1 +1,1 @@
-"""Learners of a run as its driver sees them."""
+"""Learners of a run from its driver's view."""

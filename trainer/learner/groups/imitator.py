@@ -1,4 +1,4 @@
-"""Cross-entropy steps on demonstrations, and the loss on held-out ones."""
+"""Cross-entropy steps on demonstrations, and the loss on held-out demonstrations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Imitator:
     """Imitates demonstrations with the weights, optimiser and micro-batches of a learner that has no critic.
 
     Attributes:
-        learner: holds what a checkpoint saves.
+        learner: contains the state that a checkpoint saves.
     """
 
     def __init__(self, config: RunConfig, policy: Policy, group: ProcessGroup | None = None) -> None:
@@ -36,7 +36,7 @@ class Imitator:
         self.learner = Learner(self.config, policy, None, group)
 
     def imitate(self, batch: Batch, seed: int, lr_factor: float = 1.0) -> dict[str, float]:
-        """One optimiser step on a batch of demonstrations, with this share of the learning rate.
+        """Take one optimiser step on a batch of demonstrations, with this share of the learning rate.
 
         Returns its metrics.
         """
@@ -54,7 +54,7 @@ class Imitator:
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _gradients(self, plan: MicroBatchPlan, seed: int, max_tokens: int) -> float:
-        """Add up the gradients of this process's share, from scratch. Returns its share of the loss."""
+        """Compute the gradients of this process's share, from scratch. Returns its share of the loss."""
         self.learner.zero_grad()
         losses, share, tokens = [], 0.0, int(plan.batch.mask.sum())
         with lora_adapters.seeded_dropout(seed + self.group.rank, self.policy.model):
@@ -62,13 +62,13 @@ class Imitator:
                 loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
                 loss.backward()
                 losses.append(loss.detach())
-        for loss in losses:  # only now: reading waits for the GPU
+        for loss in losses:  # read only now, as reading waits for the GPU
             share += float(loss)
         return share
 
     @torch.no_grad()
     def measure(self, batch: Batch) -> dict[str, float]:
-        """Loss and token accuracy on held-out demonstrations."""
+        """Measure loss and token accuracy on held-out demonstrations."""
         sums = {"loss": 0.0, "correct": 0.0}
         tokens = int(batch.mask.sum())
         for _, piece, packed in self.learner.micro_batches(batch):
@@ -79,7 +79,7 @@ class Imitator:
         return {"sft/heldout_loss": totals["loss"] / tokens, "sft/heldout_accuracy": totals["correct"] / tokens}
 
     def _predictions(self, piece: Batch, packed: PackedBatch | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """(m, vocabulary) logits and (m,) ids of the piece's response tokens, in chunks of tokens."""
+        """Yield (m, vocabulary) logits and (m,) ids of the piece's response tokens, in chunks of tokens."""
         model = self.policy.model
         hidden, head = hidden_before(model, piece.ids, piece.mask, packed), output_head(model)
         size = chunk_size(model.config.get_text_config().vocab_size)
@@ -109,7 +109,7 @@ class Imitator:
 
 
 def _imitation_settings(config: RunConfig) -> RunConfig:
-    """The run's settings for a learner without critic, with the learning rate of imitation."""
+    """Return the run's settings for a learner without critic, with the learning rate of imitation."""
     return config.model_copy(
         update={
             "optimizer": config.optimizer.model_copy(update={"policy_lr": config.sft.learning_rate}),

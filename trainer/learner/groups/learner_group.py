@@ -1,6 +1,6 @@
-"""Interfaces between a run's loop and its learners, wherever these compute.
+"""Interfaces between a run's loop and its learners, wherever they compute.
 
-`Learner` and `Imitator` are the groups of a run that learns in its own process.
+`Learner` and `Imitator` are the groups of a run that learns in its main process.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ class TrainedPolicy(Protocol):
     """Weights in training, with the state of their optimisers."""
 
     def report_to(self, progress: Callable[[UpdateReport], None] | None = None) -> None:
-        """Report the progress of updates from now on; None: not at all."""
+        """Report the progress of updates from now on; None: no reports."""
 
     def notify_with(self, notify: Callable[[str], None]) -> None:
-        """Send messages for the user, as of a halved micro-batch, to `notify`."""
+        """Send messages for the user, such as about a halved micro-batch, to `notify`."""
 
     def weights(self) -> VersionedWeights:
-        """A copy of the policy's present weights."""
+        """Return a copy of the policy's current weights."""
 
     def save(self, folder: Path) -> None:
         """Write policy, tokenizer, critic and optimisers into an existing folder.
 
         Raises:
-            OSError: as on a full disk.
+            OSError: for example, the disk is full.
         """
 
     def load(self, folder: Path) -> list[str]:
-        """Load critic, optimisers and adapters from such a folder, whose policy is loaded. Returns warnings.
+        """Load critic, optimisers and adapters from such a folder; the policy is already loaded. Returns warnings.
 
         Raises:
-            ModelError: it was saved with other LoRA settings.
+            ModelError: the folder was saved with other LoRA settings.
         """
 
     def close(self) -> None:
@@ -50,23 +50,23 @@ class LearnerGroup(TrainedPolicy, Protocol):
     """Learners that update policy and critic on rollouts.
 
     Attributes:
-        advantages: (B, T) of the last update's batch; None before the first.
-        version: number of updates, that of the present weights.
+        advantages: (B, T) of the last update's batch; None before the first update.
+        version: version of the current weights: the number of updates.
     """
 
     advantages: Tensor | None
     version: int
 
     def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
-        """All optimiser steps of one iteration. Returns the metrics of the update; never NaN or infinite."""
+        """Take all optimiser steps of one iteration. Returns the metrics of the update, without NaN and infinity."""
 
     def cross_scores(
         self, prompts: list[list[int]], thoughts: list[list[int]], before: int = 0, after: int = 0, /
     ) -> Tensor:
-        """(N, N) log-probability of each thought after each prompt, at temperature 1.
+        """Return the (N, N) log-probability of each thought after each prompt, at temperature 1.
 
         Args:
-            before, after: thoughts of the iteration's other measurements, for the report of progress.
+            before, after: thoughts of earlier and later measurements of the iteration, for progress reports.
         """
 
 
@@ -74,10 +74,10 @@ class ImitatorGroup(TrainedPolicy, Protocol):
     """Learners that imitate demonstrations."""
 
     def imitate(self, batch: Batch, seed: int, lr_factor: float, /) -> dict[str, float]:
-        """One optimiser step on a batch of demonstrations, with this share of the learning rate.
+        """Take one optimiser step on a batch of demonstrations, with this share of the learning rate.
 
         Returns its metrics.
         """
 
     def measure(self, batch: Batch, /) -> dict[str, float]:
-        """Loss and token accuracy on held-out demonstrations."""
+        """Measure loss and token accuracy on held-out demonstrations."""
