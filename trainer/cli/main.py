@@ -179,9 +179,9 @@ def _claim(arguments: argparse.Namespace) -> None:
 def _prepare_evaluation(arguments: argparse.Namespace) -> Callable[[], int]:
     stop = Stop()  # before the slow imports, so that an early signal is not lost
     from trainer.loops.evaluate import evaluation_config
-    from trainer.loops.generalization import settings_beside
+    from trainer.loops.generalization import find_run_settings
 
-    base = _base_config(arguments) or (None if arguments.hosted else settings_beside(arguments.policy))
+    base = _base_config(arguments) or (None if arguments.hosted else find_run_settings(arguments.policy))
     if base is None and any(pair.startswith("environment.name=") for pair in arguments.set):
         base = RunConfig()
     if base is None:

@@ -1,1 +1,1 @@
-"""What a run does from start to end: train, SFT, evaluate."""
+"""Main loop of each kind of run: train, SFT, evaluate."""

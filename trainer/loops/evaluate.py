@@ -26,7 +26,7 @@ _BY_POLICY = {"rollout": ("format_line", "stop_at_answer"), "environment": ("cel
 
 
 def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
-    """Completed suites, by name, of a run with exactly this configuration in a folder.
+    """Return the completed suites, by name, of a run with exactly this configuration in a folder.
 
     Raises:
         JournalError: the folder's journal is broken.
@@ -47,7 +47,7 @@ def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
 
 
 def _is_same(recorded: dict[str, Any], config: RunConfig) -> bool:
-    """Whether a recorded configuration, with the settings added since, gives the same results as this one."""
+    """True if a recorded configuration, completed with later settings, gives the same results as this one."""
     if _decisive_settings(recorded) == _decisive_settings(_as_resolved(config.model_dump(mode="json"), recorded)):
         return True
     try:
@@ -59,44 +59,48 @@ def _is_same(recorded: dict[str, Any], config: RunConfig) -> bool:
 
 
 def _as_resolved(requested: dict[str, Any], recorded: dict[str, Any]) -> dict[str, Any]:
-    """Requested settings with the recorded values of those left to the kind of the policy (`auto`)."""
+    """Replace requested settings that depend on the policy's kind (`auto`) by their recorded values."""
     data = dict(requested)
     for section, names in _BY_POLICY.items():
-        before = recorded.get(section) or {}
-        chosen = {name: before[name] for name in names if name in before and requested[section][name] == "auto"}
+        recorded_section = recorded.get(section) or {}
+        chosen = {
+            name: recorded_section[name]
+            for name in names
+            if name in recorded_section and requested[section][name] == "auto"
+        }
         data[section] = requested[section] | chosen
     return data
 
 
 def _decisive_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings that decide the results: without retries and budget of a hosted model."""
+    """Return the settings that affect the results: without retries and budget of a hosted model."""
     hosted = config.get("hosted") or {}
     decisive = {name: hosted.get(name) for name in DECISIVE} if hosted.get("url") else {}
     return config | {"hosted": decisive}
 
 
 def missing(folder: Path, config: RunConfig) -> list[Suite]:
-    """The suites that are not completed."""
+    """Return the suites that are not completed."""
     completed = results(folder, config)
     return [suite for suite in get_suites(config) if suite.name not in completed]
 
 
 def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), hosted: str = "") -> RunConfig:
-    """The configuration of a run that plays a policy through suites; all other settings as in `base`.
+    """Return the configuration of a run that plays a policy through suites; other settings are taken from `base`.
 
     Args:
         base: settings of the evaluation and of the dialogue.
         policy: a value of `policy.model`: a folder with a checkpoint, a run's folder, a hub id or "pocket".
-        on: suites as in `evaluation.suites`; empty: those of `base`.
+        on: suites as in `evaluation.suites`; empty: the suites of `base`.
         hosted: root URL of an endpoint; then `policy` is a model's name there.
     Raises:
         ValueError: an unknown or repeated suite, or no address.
     """
     if on:
-        own = next((text for text in on if ":" not in text), on[0])
-        if own != base.environment.name or base.environment.mix:
-            base = config_for_suite(base, own)
-        rest = [text for text in on if text is not own]
+        first = next((text for text in on if ":" not in text), on[0])
+        if first != base.environment.name or base.environment.mix:
+            base = config_for_suite(base, first)
+        rest = [text for text in on if text is not first]
         base = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"suites": rest})})
     data = base.model_dump()
     chosen = {"hosted": data["hosted"] | ({"url": hosted, "model": policy} if hosted else {"url": ""})}
@@ -108,10 +112,10 @@ def evaluation_config(base: RunConfig, policy: str, on: Sequence[str] = (), host
 
 
 def table(evaluations: Iterable[Evaluation], labels: Mapping[str, str] | None = None) -> str:
-    """Results in Markdown, one line per suite; pass@k where it was measured.
+    """Format results in Markdown, one line per suite; with pass@k if it was measured.
 
     Args:
-        labels: display names of suites, as in `EnvironmentConfig.labels`; others are shown by their names.
+        labels: display names of suites, as in `EnvironmentConfig.labels`; other suites are shown by name.
     """
     events, shown = list(evaluations), labels or {}
     sizes = sorted({k for event in events for k in event.pass_at if k > 1})
@@ -145,7 +149,7 @@ def evaluate(session: RunSession) -> None:
 
 
 def begin_evaluation(session: RunSession) -> list[str]:
-    """Begin an attempt without iterations. Returns the names of the suites that are completed."""
+    """Begin an attempt without iterations. Returns the names of the completed suites."""
     session.reporter.iterations = 0
     completed = list(results(session.folder, session.config))
     session.on_interrupt = lambda: session.finish(
@@ -156,7 +160,7 @@ def begin_evaluation(session: RunSession) -> list[str]:
 
 
 def play_missing(session: RunSession, evaluator: SuiteEvaluator) -> None:
-    """Play what is missing, and end the run with the success rate of its own environment."""
+    """Play the missing suites, and end the run with the success rate of its own environment."""
     suites = get_suites(session.config)
     if missing(session.folder, session.config):
         evaluator.run()
@@ -166,6 +170,6 @@ def play_missing(session: RunSession, evaluator: SuiteEvaluator) -> None:
 
 
 def progress_text(session: RunSession) -> str:
-    """How many suites are completed, for closing messages."""
+    """Return the number of completed suites as text for closing messages."""
     completed = results(session.folder, session.config)
     return f"{len(completed)} of {len(get_suites(session.config))} suites played"

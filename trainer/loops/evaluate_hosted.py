@@ -32,7 +32,7 @@ def evaluate_hosted(session: RunSession) -> None:
     session.on_close(sampler.close)
 
     def write_costs() -> None:
-        """Log what the run cost so far, where it ends within a suite."""
+        """Log the cost of the run so far, if it ends within a suite."""
         session.journal.write(session.reporter.metrics(sampler.totals.metrics()))
 
     def stop_with_costs() -> None:

@@ -1,4 +1,4 @@
-"""Export of a run's policy: weights with adapters merged, and tokenizer, without the state to resume from."""
+"""Export of a run's policy: weights with adapters merged, and tokenizer, without the state for resuming."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def export(
     dtype: Literal["float32", "bfloat16"] | None = None,
     adapter: bool = False,
 ) -> Path:
-    """Write a checkpoint's policy to a folder of its own.
+    """Write a checkpoint's policy to a separate folder.
 
     Args:
         run: folder of a run.
         out: folder to write; it must be empty or missing.
-        iteration: which checkpoint; None: the newest.
+        iteration: iteration of the checkpoint; None: the newest.
         dtype: precision of the weights; None: as trained.
-        adapter: write the adapter alone, as peft reads it, instead of merged weights.
+        adapter: write only the adapter, in peft's format, instead of merged weights.
     Returns:
         The checkpoint's folder.
     Raises:
@@ -46,7 +46,7 @@ def export(
         raise ValueError(problem)
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty: choose another folder")
-    source = checkpoints.path_of(run, iteration)
+    source = checkpoints.get_path(run, iteration)
     if adapter and not (source / ADAPTER_FOLDER).is_dir():
         raise ValueError(f"{source} has no adapter: the run trained all weights (lora.rank 0)")
     if adapter:

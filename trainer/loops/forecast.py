@@ -29,7 +29,7 @@ Seconds = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Forecast:
-    """Remaining seconds at a typical pace, and at that of fast and slow iterations: 0 ≤ low ≤ seconds ≤ high."""
+    """Remaining seconds at the pace of typical, fast and slow iterations: 0 ≤ low ≤ seconds ≤ high."""
 
     seconds: float
     low: float
@@ -38,12 +38,12 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands.
+    """Position within a run.
 
     Attributes:
-        phase: current one.
-        iteration: of the phase, from 1, or up to 0 within a warm-up; of an evaluation or a checkpoint: the finished
-            iteration.
+        phase: current phase.
+        iteration: iteration of the phase, from 1, or up to 0 within a warm-up; for an evaluation or a checkpoint, the
+            finished iteration.
         share: completed share of the phase, 0 to 1.
     """
 
@@ -53,7 +53,7 @@ class Position:
 
 
 def phase_seconds(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Phase → seconds, from the time/* of an iteration or an evaluation; `other` without checkpoints."""
+    """Return the seconds of each phase from time/* of an iteration or an evaluation; `other` excludes checkpoints."""
     prefix = "time/"
     seconds = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
     if "other" in seconds:
@@ -62,11 +62,11 @@ def phase_seconds(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def remaining_phases(config: RunConfig, iterations: int, position: Position) -> dict[str, float]:
-    """How often each phase is still to be done; the rest of the current one counts as a fraction.
+    """Return how often each phase is still due; the rest of the current phase counts as a fraction.
 
     Args:
-        config: has the intervals of evaluations and checkpoints.
-        iterations: planned.
+        config: contains the intervals of evaluations and checkpoints.
+        iterations: number of planned iterations.
     """
     current, at = position.phase, position.iteration
     step = ORDER.index(current) if current in ORDER else len(ORDER)
@@ -86,8 +86,8 @@ def remaining_phases(config: RunConfig, iterations: int, position: Position) -> 
         "checkpoint": _is_due(at, iterations, checkpoint.every),
     }
     counts = {}
-    for place, phase in enumerate(ORDER):
-        here = rest if phase == current else float(now.get(phase, False)) if place > step else 0.0
+    for position_in_order, phase in enumerate(ORDER):
+        here = rest if phase == current else float(now.get(phase, False)) if position_in_order > step else 0.0
         counts[phase] = max(0, due[phase]) + here
     return counts | {"other": counts["warmup"] + counts["update"]}
 
@@ -97,7 +97,7 @@ def _is_due(iteration: int, iterations: int, every: int) -> bool:
 
 
 def _due_after(iteration: int, iterations: int, every: int) -> int:
-    """Number of later iterations that are a multiple of `every` (0: none), end the warm-up, or are the last one."""
+    """Count the later iterations that are a multiple of `every` (0: none), end the warm-up, or are the last one."""
     if iteration >= iterations:
         return 0
     last = every <= 0 or iterations % every > 0
@@ -108,36 +108,36 @@ def _due_after(iteration: int, iterations: int, every: int) -> int:
 
 
 def assumed_seconds(measured: Seconds, config: RunConfig) -> dict[str, float]:
-    """Seconds of a rollout and of an update during the warm-up, when none of them has been measured.
+    """Estimate the seconds of a rollout and of an update during the warm-up, before any was measured.
 
     An update is assumed to take as long per trajectory and pass as a step on demonstrations, and a rollout as long per
     trajectory as the newest evaluation. Empty before the first step.
     """
     if not measured.get("warmup"):
         return {}
-    each = float(np.quantile(measured["warmup"][-WINDOW:], MIDDLE)) / config.sft.mean_batch
-    seconds = {"update": each * config.rollout.trajectories * config.algorithm.passes}
+    per_demonstration = float(np.quantile(measured["warmup"][-WINDOW:], MIDDLE)) / config.sft.mean_batch
+    seconds = {"update": per_demonstration * config.rollout.trajectories * config.algorithm.passes}
     if evaluations := measured.get("evaluate"):
         evaluation = config.evaluation
         suites = len(config.environment.names) + len(evaluation.suites)
         played = suites * evaluation.prompts * evaluation.samples_per_prompt
         seconds["rollout"] = evaluations[-1] * config.rollout.trajectories / max(1, played)
     else:
-        seconds["rollout"] = each * config.rollout.trajectories / LEARNING_BY_SAMPLING
+        seconds["rollout"] = per_demonstration * config.rollout.trajectories / LEARNING_BY_SAMPLING
     return seconds
 
 
 def forecast(
     measured: Seconds, remaining: Mapping[str, float], assumed: Mapping[str, float] | None = None
 ) -> Forecast | None:
-    """Remaining time of the phases that are still to be done.
+    """Forecast the time of the remaining phases.
 
-    The bounds assume that all of them are as fast as the fast iterations were, or as slow as the slow ones. Phases that
-    were never measured count as 0, but without the seconds of an update, or of a rollout or a step of the warm-up where
-    one is to come, there is none.
+    The bounds assume that all phases are as fast as the fast iterations, or as slow as the slow ones. Phases that were
+    never measured count as 0. There is no forecast before an update was measured, or while an upcoming rollout or step
+    of the warm-up was not.
 
     Args:
-        assumed: seconds of phases that were not measured.
+        assumed: estimated seconds of phases that were not measured.
     """
     known = {phase: list(seconds)[-WINDOW:] for phase, seconds in measured.items() if len(seconds)}
     guessed = {phase: seconds for phase, seconds in (assumed or {}).items() if phase not in known}
@@ -159,10 +159,10 @@ def forecast(
 
 
 def iteration_shares(measured: Seconds, config: RunConfig, iterations: int, iteration: int) -> dict[str, float]:
-    """Phase → its share of an iteration's time, in order; they add up to 1. Empty before the first one is done.
+    """Return each phase's share of an iteration's time, in order; the sum is 1. Empty before the first is done.
 
     Args:
-        iteration: from 1; 0 is the evaluation before the first iteration, for which there are none.
+        iteration: from 1; 0 is the evaluation before the first iteration, which has no shares.
     """
     known = {phase: list(seconds)[-WINDOW:] for phase, seconds in measured.items() if len(seconds)}
     if iteration < 1 or "update" not in known:

@@ -1,6 +1,6 @@
 """Generalisation matrix: several policies evaluated on the same suites.
 
-A row is an evaluation run with its own folder and journal: it can be imported, and is resumed suite by suite.
+A row is an evaluation run with a separate folder and journal: it can be imported, and is resumed suite by suite.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class PolicyRow:
     trained_on: str | None
 
 
-def settings_beside(model: str) -> RunConfig | None:
-    """The settings of the run that a policy comes from, if it is a run's folder or one of its checkpoints."""
+def find_run_settings(model: str) -> RunConfig | None:
+    """Return the settings of a policy's run, if the policy is a run's folder or one of its checkpoints."""
     folder = Path(model)
-    for place in (folder, folder.parent.parent):
-        file = place / CONFIG_FILE
-        if file.exists() and (place / JOURNAL_FILE).exists():
+    for candidate in (folder, folder.parent.parent):
+        file = candidate / CONFIG_FILE
+        if file.exists() and (candidate / JOURNAL_FILE).exists():
             return load_stored(file)
     return None
 
 
 def rows(policies: Sequence[str]) -> list[PolicyRow]:
-    """Policies from the command line: each a source, or name=source.
+    """Parse policies from the command line: each is a source, or name=source.
 
     Raises:
-        ValueError: an invalid or repeated name.
+        ValueError: a name is invalid or repeated.
     """
     policy_rows: list[PolicyRow] = []
     for text in policies:
@@ -61,23 +61,23 @@ def rows(policies: Sequence[str]) -> list[PolicyRow]:
             raise ValueError(f"{name!r} cannot name a policy: letters, digits and . + - _ only; give name=source")
         if any(name == row.name for row in policy_rows):
             raise ValueError(f"two policies have the name {name!r}: give them names, as in first={source}")
-        settings = settings_beside(source)
+        settings = find_run_settings(source)
         policy_rows.append(PolicyRow(name, source, " + ".join(settings.environment.names) if settings else None))
     return policy_rows
 
 
 class GeneralizationMatrix:
-    """All policies through all suites, in one folder.
+    """Evaluation of all policies on all suites, in one folder.
 
     Args:
         base: settings of the evaluation and of the dialogue, the same for every policy.
         policies: the rows.
-        on: the columns, as `evaluation.suites` names them.
-        folder: of rows and results; completed suites are not played again.
-        cache: where warmed-up policies are kept.
+        on: the columns, named as in `evaluation.suites`.
+        folder: folder of rows and results; completed suites are not played again.
+        cache: folder of warmed-up policies.
         stop: polled between turns; once it returns True the matrix ends and can be resumed.
     Raises:
-        ValueError: an unknown or repeated suite.
+        ValueError: a suite is unknown or repeated.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GeneralizationMatrix:
         self.configs = {row.name: evaluation_config(base, row.source, on) for row in policies}
 
     def play(self) -> tuple[RunFinished, Generalization | None]:
-        """Play what is missing. Returns the closing event and, unless it was stopped, the result."""
+        """Play the missing suites. Returns the closing event and, unless it was stopped, the result."""
         attempt = 1 + count_attempts(self.folder)
         journal = Journal(self.folder)
         reporter = Reporter(journal, Progress(), 0)
@@ -169,13 +169,13 @@ class GeneralizationMatrix:
         )
 
     def _columns(self, config: RunConfig) -> list[str]:
-        """Names of the suites, in the requested order."""
+        """Return the names of the suites, in the requested order."""
         played = [suite.name for suite in get_suites(config)]
         return [*(text for text in self.on if text in played), *(name for name in played if name not in self.on)]
 
 
 def table(event: Generalization) -> str:
-    """The matrix in Markdown: success and its 95% interval; the environment a policy was trained in is bold."""
+    """Format the matrix in Markdown: success and its 95% interval; a policy's training environment is bold."""
     cells = {(cell.policy, cell.suite): cell for cell in event.cells}
     lines = [
         "| policy | trained on | " + " | ".join(event.suites) + " |",

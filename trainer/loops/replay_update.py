@@ -1,4 +1,4 @@
-"""Replay of one recorded update: rebuilds its batch from the journal and runs it on the checkpoint before it."""
+"""Replay of one recorded update: rebuilds its batch from the journal and runs it on the preceding checkpoint."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from trainer.rollout.environment_mix import shares_of
 from trainer.rollout.tool_turns import message_role
 from trainer.rollout.trajectory import Trajectory
 
-_CONTEXT_FULL = "filled the policy's context"  # an end that is no failure of the environment
+_CONTEXT_FULL = "filled the policy's context"  # an end that is not a failure of the environment
 
 
 class ReplayError(ValueError):
-    """An update that cannot be replayed. The message says why, and which iterations can be."""
+    """An update cannot be replayed. The message gives the reason, and the iterations that can be replayed."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Metrics of a replayed update and the run's own of the same names, with warnings about the learner's state."""
+    """Metrics of a replayed update, the run's metrics of the same names, and warnings about the learner's state."""
 
     iteration: int
     replayed: dict[str, float]
@@ -44,7 +44,7 @@ class Replay:
     warnings: list[str]
 
     def table(self) -> str:
-        """The metrics as text, one line each: name, recorded, replayed, difference."""
+        """Format the metrics as text, one line each: name, recorded, replayed, difference."""
         lines = [f"{'metric':<32} {'recorded':>14} {'replayed':>14} {'difference':>12}"]
         for name, value in sorted(self.replayed.items()):
             recorded = self.recorded.get(name)
@@ -57,7 +57,7 @@ class Replay:
 
 @dataclass
 class _Record:
-    """The journal's events of one iteration, in the attempt that counts."""
+    """The journal's events of one iteration, in the latest attempt that played it."""
 
     config: RunConfig | None = None
     groups: list[GroupStarted] = field(default_factory=list)
@@ -70,13 +70,13 @@ class _Record:
 def replay_update(folder: Path, iteration: int) -> Replay:
     """Run the update of an iteration again, without saving anything.
 
-    The journal holds log-probabilities in half precision, so metrics differ in about the third digit.
+    The journal contains log-probabilities in half precision, so metrics differ in about the third digit.
 
     Args:
         folder: folder of a training run.
-        iteration: counted from 1; there must be a checkpoint of the iteration before it, except for the first.
+        iteration: counted from 1; the preceding iteration must have a checkpoint, except for the first.
     Raises:
-        ReplayError: the journal or the checkpoints do not hold enough.
+        ReplayError: the journal or the checkpoints do not contain enough.
         ModelError: the policy cannot be loaded.
         JournalError: the journal is broken.
     """
@@ -87,7 +87,7 @@ def replay_update(folder: Path, iteration: int) -> Replay:
     start = _checkpoint_before(folder, iteration)
     _check_tokens(record, iteration)
     base = _base(folder, config)
-    source = base if start is None or config.lora.rank else checkpoints.path_of(folder, start)
+    source = base if start is None or config.lora.rank else checkpoints.get_path(folder, start)
     policy = load(source, config.policy)
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
     trajectories = _trajectories(record, config, chat)
@@ -103,7 +103,7 @@ def replay_update(folder: Path, iteration: int) -> Replay:
 
 
 def _read_record(folder: Path, iteration: int) -> _Record:
-    """What the last attempt that played the iteration wrote about it."""
+    """Read the record of the iteration in the last attempt that played it."""
     path = folder / JOURNAL_FILE
     if not path.exists():
         raise ReplayError(f"{folder} holds no journal of a run")
@@ -130,7 +130,7 @@ def _read_record(folder: Path, iteration: int) -> _Record:
 
 
 def _checkpoint_before(folder: Path, iteration: int) -> int | None:
-    """The checkpoint that the iteration began with; None for the initial policy."""
+    """Return the checkpoint from which the iteration started; None for the initial policy."""
     saved = checkpoints.checkpoint_iterations(folder)
     if iteration - 1 in saved:
         return iteration - 1
@@ -156,7 +156,7 @@ def _check_tokens(record: _Record, iteration: int) -> None:
 
 
 def _base(folder: Path, config: RunConfig) -> Path | str:
-    """Where the initial policy is loaded from."""
+    """Return the source of the initial policy."""
     if config.policy.model == POCKET:
         return warmup.find_or_build(config.warmup, default_cache(), lambda done, total: None)
     if config.warmup_steps:
@@ -167,7 +167,7 @@ def _base(folder: Path, config: RunConfig) -> Path | str:
 
 
 def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[Trajectory]:
-    """The iteration's trajectories in the order of their groups; with token ids where the journal holds them."""
+    """Return the iteration's trajectories ordered by group, with token ids if the journal contains them."""
     numbers = {share.name: share.number for share in shares_of(config)}
     played = []
     for group in sorted(record.groups, key=lambda event: event.group):
@@ -190,9 +190,9 @@ def _restore_tokens(
     """Rebuild the dialogue of a trajectory: prompts from the recorded messages, responses from the recorded ids.
 
     Args:
-        trajectory: with its turns, and no token.
+        trajectory: has its turns, and no tokens.
         arrays: its sampled tokens.
-        task: the part of the first message before the first state.
+        task: part of the first message before the first state.
         chat: frames the messages.
         context_turns: number of most recent turns in the prompt; 0 for all.
     """
@@ -214,7 +214,7 @@ def _restore_tokens(
 
 
 def _window(trajectory: Trajectory, turns: Sequence[Turn], task: str, chat: ChatFormat) -> list[int]:
-    """The prompt of the last of the turns, where only these are shown."""
+    """Return the prompt of the last of these turns, with only these turns in the window."""
     ids = chat.opening(task + turns[0].state)
     for turn, following in pairwise(turns):
         response, role = trajectory.response(turn.turn), message_role(turn)

@@ -23,7 +23,7 @@ from trainer.loops.stages.checkpoints import Progress
 from trainer.memory.available import trim_heap
 
 _REPORT_INTERVAL = 1.0  # seconds between two progress events of one phase
-_UPDATE_INTERVAL = 2.0  # the same of an update, which writes nothing else: it keeps the journal small
+_UPDATE_INTERVAL = 2.0  # seconds between two events of an update, which emits no other events: keeps the journal small
 _LIVE_INTERVAL = 0.25  # seconds between two messages about an update that bypass the journal
 
 PhaseName = Literal["load", "warmup", "evaluate", "rollout", "update", "checkpoint"]
@@ -43,7 +43,7 @@ class PhaseTimer:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of the block as that of a phase, and return the memory that it freed."""
+        """Count the time of the block for that phase, and free unused memory afterwards."""
         began = time.monotonic()
         try:
             yield
@@ -52,9 +52,9 @@ class PhaseTimer:
             self._phases[name] = self._phases.get(name, 0.0) + time.monotonic() - began
 
     def finish(self) -> dict[str, float]:
-        """time/*: seconds of rollout, update, checkpoint and the rest since the start; the next lap begins.
+        """Return time/*: seconds of rollout, update, checkpoint and the rest since the start; the next lap begins.
 
-        The rest includes checkpoints, but not the evaluation, whose time is logged with its results.
+        The rest includes checkpoints, but not the evaluation: its time is logged with its results.
         """
         phases, whole = self._phases, time.monotonic() - self._began
         self.start()
@@ -68,9 +68,9 @@ class Reporter:
 
     Args:
         journal: receives the phase events.
-        progress: read for every event; keeps the measured seconds of phases.
-        iterations: planned.
-        config: of the run; None where there are no iterations.
+        progress: read for every event; stores the measured seconds of phases.
+        iterations: number of planned iterations.
+        config: configuration of the run; None if there are no iterations.
     """
 
     def __init__(self, journal: Journal, progress: Progress, iterations: int, config: RunConfig | None = None) -> None:
@@ -78,7 +78,7 @@ class Reporter:
         self._since = time.monotonic()
         self._reported = self._sent = 0.0
         self._live = LivePipe()
-        self._prepare_share = 0.0  # of the last update's time
+        self._prepare_share = 0.0  # as a share of the last update's time
 
     def resume(self, progress: Progress) -> None:
         """Continue from the progress of a checkpoint."""
@@ -88,14 +88,14 @@ class Reporter:
     def started(
         self, attempt: int, title: str, config: RunConfig, device: str, parameters: int, evaluated_suites: list[str]
     ) -> RunStarted:
-        """The opening event of an attempt.
+        """Return the opening event of an attempt.
 
         Args:
-            attempt: its number, from 1.
+            attempt: number of the attempt, from 1.
             title: name of the run.
-            config: the settings in force.
-            device: description of what samples.
-            parameters: of the policy; 0 if unknown.
+            config: the current settings.
+            device: description of the sampling device.
+            parameters: number of the policy's parameters; 0 if unknown.
             evaluated_suites: suites of the evaluation at this iteration that an earlier attempt completed.
         """
         return RunStarted(
@@ -118,7 +118,7 @@ class Reporter:
         self._since = now
 
     def metrics(self, values: dict[str, float]) -> Metrics:
-        """The event with these values at this point of the run; their time/* are measurements for the forecast."""
+        """Return the event with these values at the current iteration; the forecast uses their time/*."""
         self.tick()
         progress = self.progress
         for phase, seconds in forecast.phase_seconds(values).items():
@@ -133,7 +133,8 @@ class Reporter:
 
         Args:
             part: number of this part of the phase, from 0, and number of parts: the suites of an evaluation.
-            played: trajectories of the total that earlier rounds played; the callback gets those of this round.
+            played: trajectories of the total that earlier rounds played; the callback gets the trajectories of this
+                round.
         """
         began = time.monotonic()
 
@@ -159,7 +160,7 @@ class Reporter:
 
         def step(report: UpdateReport) -> None:
             nonlocal shown, prepared
-            now, place = time.monotonic(), (report.stage, report.pass_number)
+            now, position = time.monotonic(), (report.stage, report.pass_number)
             ahead, prepares = self._prepare_share, report.stage == "prepare"
             if prepares:
                 share = ahead * report.done / report.total
@@ -168,7 +169,7 @@ class Reporter:
                 share = ahead + (1 - ahead) * report.share
                 if report.share >= 1:
                     self._prepare_share = min(1.0, prepared / max(1e-6, now - began))
-            if place == shown and now - self._sent < _LIVE_INTERVAL:
+            if position == shown and now - self._sent < _LIVE_INTERVAL:
                 return
             update = UpdateProgress(
                 stage=report.stage, pass_number=report.pass_number, passes=report.passes, groups=report.groups
@@ -182,8 +183,8 @@ class Reporter:
                 share=round(share, 4),
                 update=update,
             )
-            if place != shown or now - self._reported >= _UPDATE_INTERVAL:
-                shown = place
+            if position != shown or now - self._reported >= _UPDATE_INTERVAL:
+                shown = position
                 self._write(event)
             else:
                 self._send(event)
@@ -218,7 +219,7 @@ class Reporter:
         return self._watch_step(event)
 
     def _watch_step(self, event: Callable[[float], Phase]) -> Callable[[UpdateReport], None]:
-        """Write the event of a step's beginning. The callback sends those of its completed share, and writes a few."""
+        """Write the event of a step's beginning. The callback sends the completed share, and writes it at intervals."""
         self._write(event(0.0))
 
         def report(progress: UpdateReport) -> None:
@@ -268,11 +269,11 @@ class Reporter:
         position: Position | None = None,
         **fields: Any,
     ) -> Phase:
-        """A phase event with the forecast.
+        """Return a phase event with the forecast.
 
         Args:
-            iteration: up to 0 within a warm-up, which events count as before the first one.
-            position: where the run is, unless that follows from the phase, its iteration and its share.
+            iteration: up to 0 within a warm-up, which events report as before the first iteration.
+            position: position in the run, unless it follows from the phase, its iteration and its share.
         """
         event = Phase(phase=phase, iteration=max(0, iteration), done=done, total=total, **fields)
         if self.config is None or self.iterations == 0:
@@ -291,13 +292,13 @@ class Reporter:
         self.journal.write(event)
 
     def _send(self, event: Phase) -> None:
-        """Send an event over the live pipe only."""
+        """Send an event only over the live pipe."""
         self._sent = time.monotonic()
         event.time = time.time()
         self._live.send({"phase": event.model_dump(exclude_none=True)})
 
     def finished(self, reason: Reason, message: str) -> RunFinished:
-        """The closing event."""
+        """Return the closing event."""
         self.tick()
         summary = {
             "success_before": self.progress.first_success,
@@ -315,7 +316,7 @@ class Reporter:
 
 
 def versions() -> dict[str, str]:
-    """Library versions that the results may depend on."""
+    """Return the versions of libraries that may affect the results."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

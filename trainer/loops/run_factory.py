@@ -20,8 +20,8 @@ LOOPS: dict[str, Loop] = {"train": train, "sft": sft, "evaluate": evaluate}
 """By `config.kind`."""
 
 
-def loop_of(config: RunConfig) -> Loop:
-    """The loop for the run's kind, or for a hosted model."""
+def get_loop(config: RunConfig) -> Loop:
+    """Return the loop for the run's kind, or for a hosted model."""
     return evaluate_hosted if config.hosted.url else LOOPS[config.kind]
 
 
@@ -31,19 +31,19 @@ def run(
     cache: Path,
     stop: Callable[[], bool] = lambda: False,
 ) -> RunFinished:
-    """Take a run to its end, or to where it is asked to stop; a folder with a checkpoint is continued.
+    """Run to the end, or to a requested stop; a folder with a checkpoint is continued.
 
     A run that loses a learner begins another attempt from its newest checkpoint.
 
     Args:
         config: requested settings.
-        folder: where journal, checkpoints and caches are written.
-        cache: where warmed-up policies are kept between runs.
+        folder: folder for journal, checkpoints and caches.
+        cache: folder of warmed-up policies, shared by runs.
         stop: polled between turns and steps.
     Returns:
         The closing event, already in the journal.
     """
-    loop = loop_of(config)
+    loop = get_loop(config)
     with run_session(config, folder, cache, stop) as session:
         while session.end is None:
             try:

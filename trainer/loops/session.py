@@ -42,12 +42,12 @@ class RunSession:
 
     Args:
         config: requested settings.
-        folder: where journal, checkpoints and caches are written; a run with a checkpoint there is continued.
-        cache: where warmed-up policies are kept between runs.
+        folder: folder for journal, checkpoints and caches; a run with a checkpoint there is continued.
+        cache: folder of warmed-up policies, shared by runs.
         stop: polled between turns and steps; once it returns True the run saves a checkpoint and ends.
     Attributes:
-        requested: settings as requested; `config` holds those in force, which differ after a rewind.
-        checkpoint: iteration of the checkpoint that this attempt continues from, None at the beginning.
+        requested: settings as requested; `config` contains the current ones, which differ after a rewind.
+        checkpoint: iteration of the checkpoint from which this attempt continues, None at the beginning.
         on_interrupt: ends the run after a stop request; a loop replaces it once there is something to save.
         end: the closing event, None before the end.
     """
@@ -60,18 +60,17 @@ class RunSession:
         self.progress = self._new_progress()
         self.reporter = Reporter(self.journal, self.progress, config.iterations, config)
         self.timer = PhaseTimer()
-        own = None if config.cluster.learners else reserved_gpu_bytes
-        self.system = SystemSampler(folder, reserved=own)
+        self.system = SystemSampler(folder, reserved=None if config.cluster.learners else reserved_gpu_bytes)
         self.attempt = 0
         self.checkpoint: int | None = None
         self.end: RunFinished | None = None
         self.on_interrupt: Callable[[], None] = self._stopped_while_preparing
-        self._losses: tuple[int | None, int] = (None, 0)  # checkpoint, and learners lost since it was the newest
+        self._losses: tuple[int | None, int] = (None, 0)  # newest checkpoint, and number of learners lost since then
         self._resources = ExitStack()
         self._warned: set[str] = set()
 
     def resume(self) -> None:
-        """Begin an attempt from the newest checkpoint, or from the beginning where there is none."""
+        """Begin an attempt from the newest checkpoint, or from the beginning if there is none."""
         if self.config.policy.threads:
             torch.set_num_threads(self.config.policy.threads)
         self.attempt = 1 + count_attempts(self.folder)
@@ -87,7 +86,7 @@ class RunSession:
         self.reporter.phase("load")
 
     def _new_progress(self) -> Progress:
-        """Progress of a run that has done nothing yet."""
+        """Return the progress of a run that has done nothing yet."""
         trap_state, first = EchoTrap(self.requested.echo_trap).state_dict(), -self.requested.warmup_steps
         return Progress(
             iteration=first,
@@ -97,10 +96,10 @@ class RunSession:
         )
 
     def recover(self, error: LearnerLostError) -> None:
-        """Release what is left of an attempt that lost a learner, so that another one can begin.
+        """Release the remains of an attempt that lost a learner, so that another one can begin.
 
         Raises:
-            LearnerLostError: the same, after several losses since the newest checkpoint.
+            LearnerLostError: the same error, after several losses since the newest checkpoint.
         """
         newest, _ = checkpoints.newest_sound(self.folder)
         losses = self._losses[1] + 1 if self._losses[0] == newest else 1
@@ -113,7 +112,7 @@ class RunSession:
         self.release()
 
     def _newest_checkpoint(self) -> int | None:
-        """The newest sound checkpoint; damaged ones are set aside and reported. Raises ModelError if all are."""
+        """Find the newest sound checkpoint; damaged ones are set aside and reported. Raises ModelError if all are."""
         newest, damaged = checkpoints.newest_sound(self.folder)
         for iteration, problem in damaged.items():
             kept = checkpoints.set_aside(self.folder, iteration).relative_to(self.folder)
@@ -127,11 +126,11 @@ class RunSession:
         return newest
 
     def started(self, device: str, parameters: int, evaluated_suites: list[str] | None = None) -> None:
-        """Write the opening event of the attempt, and a warning where the importance ratio is biased.
+        """Write the opening event of the attempt, and a warning if the importance ratio is biased.
 
         Args:
-            device: description of what samples.
-            parameters: of the policy; 0 if unknown.
+            device: description of the sampling device.
+            parameters: number of the policy's parameters; 0 if unknown.
             evaluated_suites: suites of the evaluation at this iteration that an earlier attempt completed.
         """
         self.journal.write(
@@ -151,23 +150,23 @@ class RunSession:
             )
 
     def warn(self, message: str, once: str = "") -> None:
-        """Write a warning to the journal; those with the same `once` key are written only the first time."""
+        """Write a warning to the journal; warnings with the same `once` key are written only the first time."""
         if once in self._warned:
             return
         self._warned |= {once} - {""}
         self.journal.write(Notice(level="warning", message=message))
 
     def inform(self, message: str) -> None:
-        """Write a message to the journal that needs no action."""
+        """Write a message that needs no action to the journal."""
         self.journal.write(Notice(level="info", message=message))
 
     def check_stop(self) -> None:
-        """Raises Interrupted when the run is asked to stop."""
+        """Raise Interrupted if a stop was requested."""
         if self.stop():
             raise Interrupted
 
     def on_close(self, close: Callable[[], None]) -> None:
-        """Register a resource of the attempt; they are closed in reverse order by `release`."""
+        """Register a resource of the attempt; `release` closes resources in reverse order."""
         self._resources.callback(close)
 
     def release(self) -> None:
@@ -181,7 +180,7 @@ class RunSession:
 
     @property
     def result(self) -> RunFinished:
-        """The closing event of a session that is over."""
+        """The closing event of a finished session."""
         assert self.end is not None, "every loop ends its session"
         return self.end
 
@@ -191,9 +190,9 @@ class RunSession:
 
 @contextmanager
 def run_session(config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool]) -> Iterator[RunSession]:
-    """Session of one run, for the arguments of `RunSession`; the journal ends with its closing event.
+    """Open the session of one run, with the arguments of `RunSession`; the journal ends with its closing event.
 
-    A stop request inside the block ends it in order. Any other exception is recorded in the journal and raised again.
+    A stop request inside the block ends it in order. Any other exception is recorded in the journal and re-raised.
     """
     session = RunSession(config, folder, cache, stop)
     try:

@@ -25,7 +25,7 @@ def sft(session: RunSession) -> None:
 def warm_up(session: RunSession) -> None:
     """Take the remaining steps of a training run's warm-up and keep the policy for the training that follows.
 
-    Moments of the optimiser end with the warm-up: training begins as it does from any other policy.
+    Optimiser moments are discarded after the warm-up: training begins as it does from any other policy.
     """
     imitators = imitate(session)
     checkpoints.save_warmed_up(session.folder, imitators)
@@ -34,7 +34,7 @@ def warm_up(session: RunSession) -> None:
 
 
 def imitate(session: RunSession) -> ImitatorGroup:
-    """Take the remaining steps on demonstrations of a session that was resumed. Returns the imitators."""
+    """Take the remaining steps on demonstrations in a resumed session. Returns the imitators."""
     setup = load_policy(session)
     imitators = make_imitators(session, setup)
     stage = ImitationStage(session, setup, imitators)

@@ -1,6 +1,6 @@
 """System metrics of a run, sampled by a background thread: processor, memory, disk and GPUs.
 
-Sampling touches no random state and no tensor: training is the same with and without it.
+Sampling does not touch random state or tensors: training is the same with and without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GPU_INTERVAL = 10.0
 
 @dataclass
 class _Lap:
-    """What was measured since the previous iteration's metrics."""
+    """Measurements since the previous iteration's metrics."""
 
     cpu_seconds: float = 0.0
     seconds: float = 0.0
@@ -40,9 +40,9 @@ class SystemSampler:
     """Samples the processes of a run until it is closed.
 
     Args:
-        folder: of the run; the free space of its file system is measured.
+        folder: folder of the run; the free space of its file system is measured.
         gpus: (utilization, bytes used) of the run's GPUs, empty without one.
-        reserved: the most bytes that this process has reserved on GPUs so far; None: others learn in its place.
+        reserved: peak of the bytes that this process has reserved on GPUs; None: other processes learn.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class SystemSampler:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; it may still be in a sample."""
+        """End the thread, which may still be taking a sample."""
         self._closed.set()
 
     def collect(self) -> dict[str, float]:
-        """system/* since the last call, without those not measured yet. Waits for no sample."""
+        """Return system/* since the last call, without metrics not measured yet. Does not wait for a sample."""
         with self._lock:
             lap, self._lap = self._lap, _Lap()
         metrics: dict[str, float] = {}
@@ -95,7 +95,7 @@ class SystemSampler:
         return dict(self._latest)
 
     def sample(self) -> None:
-        """Measure once."""
+        """Take one sample."""
         now = time.monotonic()
         cpu, memory = self._processes()
         spent = sum(seconds - self._cpu.get(key, 0.0) for key, seconds in cpu.items())
@@ -117,7 +117,7 @@ class SystemSampler:
         self._cpu, self._measured_at = cpu, now
 
     def _processes(self) -> tuple[dict[tuple[int, float], float], int]:
-        """(process → CPU seconds, resident bytes) of the run; processes that end meanwhile are left out."""
+        """Return (process → CPU seconds, resident bytes) of the run; processes that end meanwhile are omitted."""
         cpu: dict[tuple[int, float], float] = {}
         memory = 0
         for process in [self._root, *self._root.children(recursive=True)]:

@@ -36,7 +36,7 @@ from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 RECORD = "trackers.json"
 """In the run's folder: the run's id in each tracker, under which a resumed run continues."""
-_MAX_FAILURES = 3  # consecutive ones, after which a tracker is no longer used
+_MAX_FAILURES = 3  # consecutive failures after which a tracker is no longer used
 _PARAMETER_BATCH = 100  # MLflow's maximum per request
 _MAX_PARAMETER_LENGTH = 6000
 
@@ -71,7 +71,7 @@ class TensorBoard(Tracker):
 
 
 class WandB(Tracker):
-    """Weights & Biases. Its own variables decide where to: WANDB_MODE=offline, WANDB_API_KEY, WANDB_PROJECT, …"""
+    """Weights & Biases. Its variables choose the destination: WANDB_MODE=offline, WANDB_API_KEY, WANDB_PROJECT, …"""
 
     def __init__(self, place: TrackedRun) -> None:
         library = import_module("wandb")
@@ -94,7 +94,7 @@ class WandB(Tracker):
         self.run.log({"iteration": iteration, **values})
 
     def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
-        """Log some trajectories of each iteration as trace trees: an agent's span with one for each turn."""
+        """Log some trajectories of each iteration as trace trees: an agent's span with a child span for each turn."""
         if (finished := self.dialogues.add(event)) is None:
             return
         dialogue, end = finished
@@ -130,8 +130,8 @@ class WandB(Tracker):
 class MLflow(Tracker):
     """MLflow's tracking server at MLFLOW_TRACKING_URI; without one, files in the run's folder, `mlruns/`.
 
-    The light client (`mlflow-skinny`) can write no database, and files only where MLFLOW_ALLOW_FILE_STORE says so; with
-    the whole of MLflow the variable may name `sqlite:///…` as well. Names may hold no @: pass@2 becomes pass_at_2.
+    The light client (`mlflow-skinny`) cannot write a database, and files only if MLFLOW_ALLOW_FILE_STORE says so; with
+    the whole of MLflow the variable may name `sqlite:///…` as well. Names must not contain @: pass@2 becomes pass_at_2.
     """
 
     def __init__(self, place: TrackedRun) -> None:
@@ -171,14 +171,14 @@ class MLflow(Tracker):
 
 
 class Trackio(Tracker):
-    """trackio: a database of its own on this machine (TRACKIO_DIR); show it with `trackio show --project echoscope`."""
+    """trackio: a local database (TRACKIO_DIR); show it with `trackio show --project echoscope`."""
 
     def __init__(self, place: TrackedRun) -> None:
         self.library = import_module("trackio")
         self.id = place.id
         self.run = self.library.init(
             project=os.environ.get("TRACKIO_PROJECT", PROJECT),
-            name=f"{place.title} [{place.id}]",  # it distinguishes runs by name alone
+            name=f"{place.title} [{place.id}]",  # trackio distinguishes runs only by name
             config=dict(place.config),
             resume="allow",
             embed=False,
@@ -246,7 +246,7 @@ def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it is missing
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
@@ -277,7 +277,7 @@ class Trackers:
 
     def _open(self, name: TrackerName, start: RunStarted) -> None:
         ids = _recorded_ids(self.folder)
-        place = TrackedRun(
+        run = TrackedRun(
             folder=self.folder,
             title=start.title,
             config=start.config,
@@ -285,7 +285,7 @@ class Trackers:
             resumed=name in ids,
             from_iteration=start.from_iteration,
         )
-        self.open[name] = TRACKERS[name][0](place)
+        self.open[name] = TRACKERS[name][0](run)
         if ids.get(name) != self.open[name].id:
             (self.folder / RECORD).write_text(json.dumps(ids | {name: self.open[name].id}, indent=2) + "\n")
 

@@ -41,7 +41,7 @@ def train(session: RunSession) -> None:
 def _attempt(session: RunSession) -> None:
     """Train from the newest checkpoint to the end of the run, or to a collapse from which it rewinds.
 
-    A run with steps on demonstrations takes these first.
+    A run with steps on demonstrations takes them first.
     """
     session.resume()
     warms_up = session.progress.iteration < 0
@@ -56,7 +56,7 @@ def _attempt(session: RunSession) -> None:
     rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
     if warms_up:
-        checkpointer.save()  # at once, so that the warm-up is not repeated
+        checkpointer.save()  # right away, so that the warm-up is not repeated
     else:
         session.started(rollouts.pool.device, setup.policy.parameters)
 
@@ -132,9 +132,9 @@ def _skip(
     complete: Sequence[Trajectory],
     metrics: Mapping[str, float],
 ) -> dict[str, float]:
-    """Record that an iteration has no update: weights, moments and step counts of the optimisers stay as they are.
+    """Record that an iteration has no update: weights, moments and step counts of the optimisers do not change.
 
-    The run's first one is explained.
+    The run's first skipped update is explained.
     """
     assert selection.skipped is not None
     consecutive = session.progress.skipped_updates + 1
@@ -146,7 +146,7 @@ def _skip(
 
 
 def _stop_without_updates(session: RunSession, evaluator: SuiteEvaluator, checkpointer: Checkpointer) -> None:
-    """End the run after its last evaluation and checkpoint: too many iterations in a row had no update."""
+    """End the run after its last evaluation and checkpoint: too many consecutive iterations had no update."""
     progress = session.progress
     if session.config.evaluation.prompts and progress.evaluated < progress.iteration:
         with session.timer.phase("evaluate"):
@@ -160,7 +160,7 @@ def _stop_without_updates(session: RunSession, evaluator: SuiteEvaluator, checkp
 
 
 def make_batch(selection: BatchSelection, pad_id: int, algorithm: AlgorithmConfig) -> Batch:
-    """The batch of an update: the trajectories kept by the filter, with their weights."""
+    """Build the batch of an update: the trajectories kept by the filter, with their weights."""
     outcome = algorithm.reward_position == "outcome"
     return collate(selection.kept, pad_id, outcome=outcome, weights=selection.weights)
 
@@ -172,7 +172,7 @@ def _rollout_metrics(
     selection: BatchSelection,
     learners: LearnerGroup,
 ) -> dict[str, float]:
-    """Metrics of an iteration that are known before its update."""
+    """Return the metrics of an iteration that are known before its update."""
     metrics = rollout_metrics(complete) | filter_metrics(selection.filtered)
     metrics |= _reasoning_metrics(session, complete, learners)
     metrics |= success_by_environment(complete, shares_of(session.config))
@@ -180,7 +180,7 @@ def _rollout_metrics(
 
 
 def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], learners: LearnerGroup) -> dict[str, float]:
-    """reasoning/* of first turns, and at intervals reasoning_turns/* of a few thoughts of any turn."""
+    """Compute reasoning/* of first turns, and at intervals reasoning_turns/* of a few thoughts of any turn."""
     settings, averages = session.config.diagnostics, session.progress.marginal_stds
     iteration = session.progress.iteration + 1
     seed = derive(session.config.seed, Purpose.DIAGNOSTICS, iteration)

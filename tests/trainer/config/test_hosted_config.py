@@ -85,4 +85,4 @@ def test_a_hosted_run_has_the_models_name_and_its_own_class() -> None:
     config = RunConfig.model_validate({"kind": "evaluate", "hosted": GOOD | {"url": GOOD["url"] + "/"}})
     assert config.title() == "Sokoban · evaluation · gpt-4o-mini, seed 0"
     assert config.hosted.url == GOOD["url"]
-    assert run_factory.loop_of(config) is evaluate_hosted
+    assert run_factory.get_loop(config) is evaluate_hosted

@@ -27,7 +27,7 @@ def settings(model, **sections):
 
 
 def play(config, folder, **extra):
-    assert run_factory.loop_of(config) is evaluate
+    assert run_factory.get_loop(config) is evaluate
     return run_factory.run(config, folder, folder / "cache", **extra)
 
 
@@ -87,7 +87,7 @@ def test_the_settings_of_a_suite_reach_its_environment(whole):
 def test_a_run_folder_means_its_newest_checkpoint_and_its_evaluation(trained, tmp_path):
     config = settings(trained, evaluation={"prompts": 3, "samples_per_prompt": 1, "suites": []})
     play(config, tmp_path / "by run")
-    newest = checkpoints.path_of(trained, 2)
+    newest = checkpoints.get_path(trained, 2)
     play(
         config.model_copy(update={"policy": config.policy.model_copy(update={"model": str(newest)})}),
         tmp_path / "by checkpoint",
@@ -187,9 +187,9 @@ def test_an_evaluation_keeps_its_settings_and_uses_the_budgets_of_other_environm
 
 
 def test_weights_are_not_changed(trained, tmp_path):
-    before = torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True)
+    before = torch.load(checkpoints.get_path(trained, 2) / "learner.pt", weights_only=True)
     play(settings(trained), tmp_path)
-    assert torch.load(checkpoints.path_of(trained, 2) / "learner.pt", weights_only=True).keys() == before.keys()
+    assert torch.load(checkpoints.get_path(trained, 2) / "learner.pt", weights_only=True).keys() == before.keys()
     assert checkpoints.checkpoint_iterations(trained) == [1, 2]
 
 

@@ -7,7 +7,7 @@ from tests.trainer.loops.test_train import events, run
 from trainer.config.run import RunConfig
 from trainer.journal.events import EvaluatedPolicy, Evaluation, Generalization, GeneralizationCell, RunStarted
 from trainer.loops.evaluate import results
-from trainer.loops.generalization import ROWS, TABLE, GeneralizationMatrix, PolicyRow, rows, settings_beside, table
+from trainer.loops.generalization import ROWS, TABLE, GeneralizationMatrix, PolicyRow, find_run_settings, rows, table
 
 ON = ["Sokoban", "SokobanNewVocab", "Bandit"]
 
@@ -89,10 +89,10 @@ def test_a_run_folder_gives_the_training_environment(pocket_folder, tmp_path):
     run(config, tmp_path)
     (tmp_path / "config.yaml").write_text("environment: {name: Bandit}\n")
     assert rows([str(tmp_path)])[0].trained_on == "Bandit"
-    assert settings_beside(str(tmp_path / "checkpoints" / "000001")) == RunConfig.model_validate(
+    assert find_run_settings(str(tmp_path / "checkpoints" / "000001")) == RunConfig.model_validate(
         {"environment": {"name": "Bandit"}}
     )
-    assert settings_beside("Qwen/Qwen2.5-0.5B-Instruct") is None
+    assert find_run_settings("Qwen/Qwen2.5-0.5B-Instruct") is None
     assert rows([str(pocket_folder)])[0].trained_on is None
 
 

@@ -68,7 +68,7 @@ def test_adapters_learn_and_sampler_and_trainer_agree(whole):
 
 def test_a_checkpoint_is_a_merged_model_with_the_adapter_beside_it(whole, llama_folder):
     _, folder = whole
-    place = checkpoints.path_of(folder, 3)
+    place = checkpoints.get_path(folder, 3)
     model = AutoModelForCausalLM.from_pretrained(place)
     base = AutoModelForCausalLM.from_pretrained(llama_folder)
     assert {name: weight.shape for name, weight in model.named_parameters()} == {
@@ -91,9 +91,9 @@ def test_a_run_stopped_anywhere_equals_an_uninterrupted_one(whole, tmp_path, whe
     assert run(config, halves).reason == "completed"
     assert numbers(halves) == numbers(unbroken)
     same_weights(weights(halves), weights(unbroken))
-    adapters = [checkpoints.path_of(f, 3) / ADAPTER_FOLDER / "adapter_model.safetensors" for f in (halves, unbroken)]
+    adapters = [checkpoints.get_path(f, 3) / ADAPTER_FOLDER / "adapter_model.safetensors" for f in (halves, unbroken)]
     same_weights(*map(load_file, adapters))
-    states = [torch.load(checkpoints.path_of(f, 3) / "learner.pt", weights_only=True) for f in (halves, unbroken)]
+    states = [torch.load(checkpoints.get_path(f, 3) / "learner.pt", weights_only=True) for f in (halves, unbroken)]
     same_weights(states[0]["critic"], states[1]["critic"])
 
 
@@ -111,7 +111,7 @@ def test_a_run_resumes_from_its_original_base_run(whole, tmp_path):
     config = settings(folder, iterations=1, evaluation={"prompts": 0})
     run(config, tmp_path)
     progress = checkpoints.load_progress(tmp_path, 1)
-    assert progress.base == str(checkpoints.path_of(folder, 3))
+    assert progress.base == str(checkpoints.get_path(folder, 3))
 
 
 def test_optimisers_hold_adapters_only_and_the_critic_shares_the_frozen_weights(pocket_folder):
@@ -169,7 +169,7 @@ def test_an_exported_policy_matches_the_checkpoint(whole, tmp_path, dtype):
     _, folder = whole
     out = tmp_path / "policy"
     source = export(folder, out, dtype=dtype)
-    assert source == checkpoints.path_of(folder, 3)
+    assert source == checkpoints.get_path(folder, 3)
     model, there = (AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32) for place in (out, source))
     assert torch.allclose(model(input_ids=IDS).logits, there(input_ids=IDS).logits, atol=1e-6 if dtype is None else 0.1)
     assert AutoTokenizer.from_pretrained(out).chat_template
@@ -185,7 +185,7 @@ def test_the_adapter_alone_can_be_exported(whole, llama_folder, tmp_path):
     export(folder, tmp_path / "adapter", adapter=True)
     base = AutoModelForCausalLM.from_pretrained(llama_folder)
     adapted = peft.PeftModel.from_pretrained(base, str(tmp_path / "adapter"))
-    merged = AutoModelForCausalLM.from_pretrained(checkpoints.path_of(folder, 3))
+    merged = AutoModelForCausalLM.from_pretrained(checkpoints.get_path(folder, 3))
     assert torch.allclose(adapted(input_ids=IDS).logits, merged(input_ids=IDS).logits, atol=1e-5)
 
 

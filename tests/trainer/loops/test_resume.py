@@ -123,7 +123,7 @@ def whole(request, pocket_folder, tmp_path_factory):
 def same_files(one: Path, other: Path, *, same_settings: bool = True) -> None:
     """The two runs' final checkpoints hold the same weights, critic, optimisers and memory of the watch."""
     one_path, other_path = (
-        checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) for folder in (one, other)
+        checkpoints.get_path(folder, checkpoints.checkpoint_iterations(folder)[-1]) for folder in (one, other)
     )
     assert one_path.name == other_path.name
     for name in sorted(path.name for path in one_path.glob("*.safetensors")):
@@ -186,7 +186,7 @@ def test_the_comparison_detects_another_seed(whole, tmp_path) -> None:
 
 
 def newest_weights(folder: Path) -> Path:
-    return checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) / "model.safetensors"
+    return checkpoints.get_path(folder, checkpoints.checkpoint_iterations(folder)[-1]) / "model.safetensors"
 
 
 def test_resume_falls_back_to_the_newest_sound_checkpoint(whole, tmp_path) -> None:
@@ -211,7 +211,7 @@ def test_resume_reports_that_no_checkpoint_is_sound_and_can_then_start_over(whol
     config, unbroken, polls = whole
     assert play(config, tmp_path, StopCounter(0.97 * polls)).reason == "interrupted"
     for iteration in checkpoints.checkpoint_iterations(tmp_path):
-        (checkpoints.path_of(tmp_path, iteration) / "state.json").write_text("")
+        (checkpoints.get_path(tmp_path, iteration) / "state.json").write_text("")
     with pytest.raises(ModelError, match="No checkpoint of this run can be read"):
         play(config, tmp_path)
     assert play(config, tmp_path).reason == "completed"

@@ -74,7 +74,7 @@ def seeds_of_attempts(folder):
 
 
 def same_weights(one, other):
-    one, other = (load_file(checkpoints.path_of(folder, 4) / "model.safetensors") for folder in (one, other))
+    one, other = (load_file(checkpoints.get_path(folder, 4) / "model.safetensors") for folder in (one, other))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -120,7 +120,7 @@ def test_it_continues_with_the_configured_changes_and_logs_them(rewound):
 
 def test_the_optimiser_uses_the_changed_rate_after_a_rewind(rewound, pocket_folder):
     folder, _ = rewound
-    state = torch.load(checkpoints.path_of(folder, 3) / "learner.pt", weights_only=True)
+    state = torch.load(checkpoints.get_path(folder, 3) / "learner.pt", weights_only=True)
     assert [group["lr"] for group in state["policy_optimizer"]["param_groups"]] == [2.5e-5]
 
 
@@ -177,7 +177,7 @@ def test_a_run_stopped_after_a_rewind_resumes_identically(pocket_folder, tmp_pat
         return {(e.trajectory, e.turn): (e.state, e.response, e.logprob) for e in events(folder, Turn)}
 
     assert last_turns(halves) == last_turns(whole)
-    one, other = (load_file(checkpoints.path_of(f, 3) / "model.safetensors") for f in (whole, halves))
+    one, other = (load_file(checkpoints.get_path(f, 3) / "model.safetensors") for f in (whole, halves))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 

@@ -43,7 +43,7 @@ def settings(folder, **sections):
 
 
 def imitate(config, folder, **extra):
-    assert run_factory.loop_of(config) is sft.sft
+    assert run_factory.get_loop(config) is sft.sft
     return run_factory.run(config, folder, folder / "cache", **extra)
 
 
@@ -74,7 +74,7 @@ def test_a_run_learns_measures_evaluates_and_ends_with_a_checkpoint(whole):
         for name, value in event.values.items():
             spec_of(name)
             assert math.isfinite(value)
-    assert AutoModelForCausalLM.from_pretrained(checkpoints.path_of(folder, 5))
+    assert AutoModelForCausalLM.from_pretrained(checkpoints.get_path(folder, 5))
 
 
 @pytest.mark.parametrize("after", nightly_but([0, 1, 3], [1]))
@@ -98,14 +98,14 @@ def test_a_run_stopped_during_solver_play_loses_nothing(pocket_folder, tmp_path)
 def test_all_weights_can_be_trained_as_well(pocket_folder, tmp_path):
     end = imitate(settings(pocket_folder, lora={"rank": 0}, iterations=1, evaluation={"prompts": 0}), tmp_path)
     assert end.reason == "completed"
-    assert not (checkpoints.path_of(tmp_path, 1) / ADAPTER_FOLDER).exists()
+    assert not (checkpoints.get_path(tmp_path, 1) / ADAPTER_FOLDER).exists()
 
 
 def test_an_sft_policy_can_be_trained_further_by_starpo(whole, tmp_path):
     _, folder, _ = whole
     end = run(tiny.config(folder, iterations=1, evaluation={"prompts": 0}), tmp_path)
     assert end.reason == "completed"
-    assert checkpoints.load_progress(tmp_path, 1).base == str(checkpoints.path_of(folder, 5))
+    assert checkpoints.load_progress(tmp_path, 1).base == str(checkpoints.get_path(folder, 5))
 
 
 def test_every_demonstration_is_used_once_per_epoch(whole, monkeypatch):

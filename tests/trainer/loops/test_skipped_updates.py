@@ -64,7 +64,7 @@ def events(folder: Path, *kinds: type) -> list[Any]:
 
 
 def learner_state(folder: Path, iteration: int) -> dict[str, Any]:
-    state: dict[str, Any] = torch.load(checkpoints.path_of(folder, iteration) / "learner.pt", weights_only=True)
+    state: dict[str, Any] = torch.load(checkpoints.get_path(folder, iteration) / "learner.pt", weights_only=True)
     return state
 
 
@@ -85,7 +85,7 @@ def test_a_skipped_update_changes_neither_weights_nor_optimisers(pocket_folder, 
         assert values[n]["filter/kept_share"] == 0
         assert not {"update/steps", "policy/grad_norm", "policy/loss", "filter/kept_std"} & set(values[n])
     assert values[4]["update/steps"] > 0
-    weights = [load_file(checkpoints.path_of(tmp_path, n) / "model.safetensors") for n in (1, 2, 3, 4)]
+    weights = [load_file(checkpoints.get_path(tmp_path, n) / "model.safetensors") for n in (1, 2, 3, 4)]
     assert all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
     assert not all(torch.equal(weights[2][name], weights[3][name]) for name in weights[0])
     before, after = learner_state(tmp_path, 1), learner_state(tmp_path, 3)

@@ -44,7 +44,7 @@ def events(folder, kind=None):
 
 def weights(folder):
     """The final checkpoint's weights."""
-    return load_file(checkpoints.path_of(folder, checkpoints.checkpoint_iterations(folder)[-1]) / "model.safetensors")
+    return load_file(checkpoints.get_path(folder, checkpoints.checkpoint_iterations(folder)[-1]) / "model.safetensors")
 
 
 def numbers(folder):
@@ -206,7 +206,7 @@ def test_phases_name_the_iteration_they_belong_to(finished):
 def test_old_checkpoints_are_deleted_and_the_last_loads_as_an_ordinary_model(finished):
     _, folder, _ = finished
     assert checkpoints.checkpoint_iterations(folder) == [2, 3]
-    policy = load(checkpoints.path_of(folder, 3), PolicyConfig())
+    policy = load(checkpoints.get_path(folder, 3), PolicyConfig())
     assert policy.tokenizer.chat_template
     removed = [event.iteration for event in events(folder) if event.type == "checkpoint_removed"]
     assert removed == [1]

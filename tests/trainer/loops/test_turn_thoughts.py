@@ -39,7 +39,7 @@ def test_thoughts_of_any_turn_are_measured_at_intervals_and_change_nothing(pocke
     sizes.clear()
     play(tiny.config(pocket_folder, **sections, diagnostics={"turn_thoughts": 0}), tmp_path / "off")
     assert len(sizes) == 3
-    weights = [load_file(checkpoints.path_of(tmp_path / name, 3) / "model.safetensors") for name in ("on", "off")]
+    weights = [load_file(checkpoints.get_path(tmp_path / name, 3) / "model.safetensors") for name in ("on", "off")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 

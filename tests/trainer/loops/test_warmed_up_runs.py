@@ -80,7 +80,7 @@ def test_training_starts_from_the_warmed_up_policy_without_its_moments_and_keeps
     )
     play(alone, tmp_path)
     assert [event.iteration for event in events(tmp_path, Metrics) if "policy/loss" in event.values]
-    last = [checkpoints.path_of(run, 2) / "model.safetensors" for run in (folder, tmp_path)]
+    last = [checkpoints.get_path(run, 2) / "model.safetensors" for run in (folder, tmp_path)]
     one, other = map(load_file, last)
     assert all(torch.equal(one[name], other[name]) for name in one)
     before = load_file(folder / WARMED_UP_FOLDER / "model.safetensors")

@@ -1,1 +1,1 @@
-"""Parts that several loops use: policy set-up, rollouts, evaluation of suites, checkpoints, imitation."""
+"""Shared parts of the loops: policy set-up, rollouts, evaluation of suites, checkpoints, imitation."""

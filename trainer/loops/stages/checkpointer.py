@@ -1,4 +1,4 @@
-"""When a run saves, prunes and returns to its checkpoints; their files are in checkpoints.py."""
+"""Schedule of a run's checkpoints: when to save, prune and return to them; their files are in checkpoints.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trainer.loops.stages import checkpoints
 
 
 class Checkpointer:
-    """Saves and prunes the checkpoints of one attempt, which begins with the learners' state of the newest one.
+    """Saves and prunes the checkpoints of an attempt, and loads the learners' state of the newest one at the start.
 
     Args:
-        session: the run, resumed.
-        learners: receive the checkpoint's state; what they report about that becomes warnings.
+        session: the resumed run.
+        learners: receive the checkpoint's state; problems that they report become warnings.
         trap: the detector whose state decides which older checkpoint is kept.
     """
 
@@ -28,18 +28,18 @@ class Checkpointer:
         session.on_interrupt = self._save_and_stop
 
     def is_due(self) -> bool:
-        """Whether the settings save a checkpoint after the present iteration."""
+        """True if the settings save a checkpoint after the current iteration."""
         config, iteration = self.session.config, self.session.progress.iteration
         return iteration % config.checkpoint.every == 0 or iteration == config.iterations
 
     def save(self) -> None:
-        """Write the checkpoint of the present iteration and delete those that are no longer kept."""
+        """Write the checkpoint of the current iteration and delete outdated ones."""
         session = self.session
         session.reporter.phase("checkpoint")
         session.reporter.tick()
         session.journal.sync()
         folder = checkpoints.save(session.folder, self.learners, session.progress)
-        if session.progress.iteration >= 0:  # one within the warm-up is only there to resume from
+        if session.progress.iteration >= 0:  # a checkpoint within the warm-up only serves to resume
             session.journal.write(
                 CheckpointSaved(
                     iteration=session.progress.iteration,
@@ -53,7 +53,7 @@ class Checkpointer:
                 session.journal.write(CheckpointRemoved(iteration=iteration))
 
     def save_initial(self) -> None:
-        """Save one before the first iteration where the run may rewind, so that there is always one to return to."""
+        """Save a checkpoint before the first iteration if the run may rewind, so that it can always return to one."""
         if self.session.config.echo_trap.action == "rewind" and self.session.progress.iteration == 0:
             self.save()
 
@@ -63,7 +63,7 @@ class Checkpointer:
             self.save()
 
     def may_rewind(self) -> bool:
-        """Whether the settings allow another rewind."""
+        """True if the settings allow another rewind."""
         settings = self.session.config.echo_trap
         return settings.action == "rewind" and self.session.progress.rewinds < settings.max_rewinds
 
@@ -91,14 +91,14 @@ class Checkpointer:
         )
 
     def _safe_iteration(self) -> int | None:
-        """The checkpoint to return to after a collapse; without rewinds one is kept while there are warning signs."""
+        """Return the checkpoint to return to after a collapse; without rewinds one is kept during warning signs."""
         folder = self.session.folder
         if self.session.config.echo_trap.action == "rewind":
             return checkpoints.last_safe(folder, self.trap.sound_until(self.session.progress.iteration))
         return checkpoints.last_safe(folder) if self.trap.state != "healthy" else None
 
     def _save_and_stop(self) -> None:
-        """After a stop request: finished iterations are kept, the interrupted one is played again on resume."""
+        """Handle a stop request: keep finished iterations; the interrupted one is played again on resume."""
         done, steps = self.session.progress.iteration, self.session.config.warmup_steps
         self.save()
         message = f"Stopped after iteration {done}; resume continues at {done + 1}."

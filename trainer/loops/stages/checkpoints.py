@@ -1,4 +1,4 @@
-"""Checkpoint files of a run: a transformers folder plus the state to resume from, written atomically.
+"""Checkpoint files of a run: a transformers folder plus the state for resuming, written atomically.
 
 Random state is not stored: every seed is derived from the run's seed and the iteration (seeds.py).
 """
@@ -35,7 +35,7 @@ _DAMAGED = "damaged"
 
 @dataclass
 class Progress:
-    """Progress of a run besides its weights: everything that an exact resume needs."""
+    """Progress of a run apart from its weights: everything that an exact resume needs."""
 
     iteration: int = 0
     """Finished ones; negative during a warm-up on demonstrations, whose last step ends at 0."""
@@ -65,28 +65,28 @@ class Progress:
     """Newest measured seconds of each phase, for the forecast of the remaining time."""
 
 
-def path_of(run: Path, iteration: int) -> Path:
-    """Folder of an iteration's checkpoint."""
+def get_path(run: Path, iteration: int) -> Path:
+    """Return the folder of an iteration's checkpoint."""
     return run / checkpoint_path(iteration)
 
 
 def checkpoint_iterations(run: Path) -> list[int]:
-    """Iterations with a complete checkpoint, ascending."""
+    """Return the iterations with a complete checkpoint, ascending."""
     names = (path.parent.name for path in (run / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}"))
     return sorted(int(name) for name in names if name.removeprefix("-").isdigit())
 
 
 def resolve(model: str) -> str:
-    """The newest sound checkpoint if `model` is the folder of a run, else `model` itself. Raises ModelError."""
+    """Return the newest sound checkpoint if `model` is a run's folder, otherwise `model`. Raises ModelError."""
     run = Path(model)
     newest, damaged = newest_sound(run)
     if newest is None and damaged:
         raise ModelError(f"No checkpoint in {model} can be read: {'; '.join(damaged.values())}.")
-    return str(path_of(run, newest)) if newest is not None else model
+    return str(get_path(run, newest)) if newest is not None else model
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file of a checkpoint but its state: relative path → hexadecimal digest."""
+    """Return the hexadecimal SHA-256 of each file of a checkpoint except its state, by relative path."""
     digests = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in (CHECKPOINT_STATE, f".{CHECKPOINT_STATE}"):
@@ -96,11 +96,11 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def damage(run: Path, iteration: int) -> str:
-    """Why a checkpoint cannot be trusted, or "" if it can."""
-    folder = path_of(run, iteration)
+    """Return why a checkpoint cannot be trusted, or "" if it can."""
+    folder = get_path(run, iteration)
     try:
         state = _state(run, iteration)
-        _progress_of(state)
+        _parse_progress(state)
         recorded = state[_FILES]
         present = file_digests(folder)
         changed = [name for name, digest in recorded.items() if present.get(name) != digest]
@@ -113,7 +113,7 @@ def damage(run: Path, iteration: int) -> str:
 
 
 def newest_sound(run: Path) -> tuple[int | None, dict[int, str]]:
-    """The newest undamaged checkpoint, None without one, and the problem of each newer, damaged one."""
+    """Find the newest undamaged checkpoint, None without one, and the problem of each newer, damaged one."""
     damaged: dict[int, str] = {}
     for iteration in reversed(checkpoint_iterations(run)):
         problem = damage(run, iteration)
@@ -124,8 +124,8 @@ def newest_sound(run: Path) -> tuple[int | None, dict[int, str]]:
 
 
 def set_aside(run: Path, iteration: int) -> Path:
-    """Rename a damaged checkpoint so that it is no longer used, but can still be inspected. Returns its new folder."""
-    folder = path_of(run, iteration)
+    """Rename a damaged checkpoint so that it is not used, but can still be inspected. Returns its new folder."""
+    folder = get_path(run, iteration)
     target = folder.with_name(f"{folder.name}.{_DAMAGED}")
     shutil.rmtree(target, ignore_errors=True)
     folder.rename(target)
@@ -136,9 +136,9 @@ def set_aside(run: Path, iteration: int) -> Path:
 def save(run: Path, learners: TrainedPolicy, progress: Progress) -> Path:
     """Write the checkpoint of `progress.iteration`; it gets its name only when complete and on disk.
 
-    If the iteration has one, its weights are the same, and only its progress is updated.
+    If the iteration already has a checkpoint, its weights are the same, and only its progress is updated.
     """
-    began, final = time.monotonic(), path_of(run, progress.iteration)
+    began, final = time.monotonic(), get_path(run, progress.iteration)
     if (final / CHECKPOINT_STATE).exists():
         update_progress(run, progress)
         return final
@@ -160,7 +160,7 @@ def save(run: Path, learners: TrainedPolicy, progress: Progress) -> Path:
 
 
 def save_warmed_up(run: Path, learners: TrainedPolicy) -> None:
-    """Write the policy after the warm-up on demonstrations: what training starts from, and its KL reference.
+    """Write the policy after the warm-up on demonstrations: the start of training, and its KL reference.
 
     Adapters are merged into its weights, and it has no optimiser state.
     """
@@ -180,7 +180,7 @@ def save_warmed_up(run: Path, learners: TrainedPolicy) -> None:
 
 def update_progress(run: Path, progress: Progress) -> None:
     """Replace the progress in the checkpoint of its iteration, atomically."""
-    final = path_of(run, progress.iteration)
+    final = get_path(run, progress.iteration)
     renewed = final / f".{CHECKPOINT_STATE}"
     _write_state(renewed, progress, _state(run, progress.iteration).get(_FILES, {}))
     sync_to_disk(renewed)
@@ -189,14 +189,14 @@ def update_progress(run: Path, progress: Progress) -> None:
 
 
 def size(folder: Path) -> int:
-    """Bytes of a checkpoint."""
+    """Return the size of a checkpoint in bytes."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def last_safe(run: Path, until: float = math.inf) -> int | None:
-    """The newest checkpoint, not after `until`, that was saved while the Echo Trap detector saw no warning signs.
+    """Find the newest checkpoint, not after `until`, without warning signs of the Echo Trap detector.
 
-    The oldest one if there is none, None without any checkpoint.
+    If there is none, the oldest checkpoint; None without any checkpoint.
     """
     saved = [iteration for iteration in checkpoint_iterations(run) if _has_readable_state(run, iteration)]
     for iteration in reversed(saved):
@@ -214,7 +214,7 @@ def _has_readable_state(run: Path, iteration: int) -> bool:
 
 
 def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
-    """Delete all but the newest `keep` checkpoints and the `sound` one, and those of a warm-up that is over.
+    """Delete all but the newest `keep` checkpoints and the `sound` one, and the checkpoints of a finished warm-up.
 
     Returns the deleted iterations.
     """
@@ -230,22 +230,22 @@ def drop_after(run: Path, iteration: int) -> list[int]:
 
 def _remove(run: Path, iterations: list[int]) -> list[int]:
     for iteration in iterations:
-        (path_of(run, iteration) / CHECKPOINT_STATE).unlink()  # first, so that half a checkpoint does not look complete
-        shutil.rmtree(path_of(run, iteration))
+        (get_path(run, iteration) / CHECKPOINT_STATE).unlink()  # first: a partial checkpoint must not look complete
+        shutil.rmtree(get_path(run, iteration))
     return iterations
 
 
 def load_progress(run: Path, iteration: int) -> Progress:
-    """The run's progress at a checkpoint."""
-    return _progress_of(_state(run, iteration))
+    """Load the run's progress at a checkpoint."""
+    return _parse_progress(_state(run, iteration))
 
 
-def _progress_of(state: dict[str, Any]) -> Progress:
+def _parse_progress(state: dict[str, Any]) -> Progress:
     return Progress(**{name: value for name, value in state.items() if name != _FILES})
 
 
 def _state(run: Path, iteration: int) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads((path_of(run, iteration) / CHECKPOINT_STATE).read_text())
+    state: dict[str, Any] = json.loads((get_path(run, iteration) / CHECKPOINT_STATE).read_text())
     return state
 
 
@@ -255,4 +255,4 @@ def _write_state(file: Path, progress: Progress, digests: dict[str, str]) -> Non
 
 def load_learner(run: Path, iteration: int, learners: TrainedPolicy) -> list[str]:
     """Load critic and optimiser state of a checkpoint into the learners. Returns warnings for the user."""
-    return learners.load(path_of(run, iteration))
+    return learners.load(get_path(run, iteration))

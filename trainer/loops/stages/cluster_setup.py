@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterSetup:
-    """What the actors of a run start from.
+    """Starting point of a run's actors.
 
     Attributes:
-        connection: with the bundles of the learners reserved, followed by those of the rollout actors.
-        learners, rollouts: resources of each.
+        connection: connection with reserved bundles, first of the learners, then of the rollout actors.
+        learners, rollouts: resources of each actor.
         files: reference to the policy's `PolicyFiles`.
-        reference: reference to those of the initial policy; None: none is kept.
-        plan: of the memory check of the nodes on whose CPUs actors compute.
+        reference: reference to the `PolicyFiles` of the initial policy; None: no reference is kept.
+        plan: result of the memory check of nodes with CPU actors.
     """
 
     connection: ClusterConnection
@@ -40,52 +40,52 @@ class ClusterSetup:
 
 
 def needs_cluster(config: RunConfig) -> bool:
-    """Whether any part of the run is a Ray actor."""
+    """True if any part of the run is a Ray actor."""
     return config.cluster.rollout_actors > 0 or config.cluster.ranks(config.kind) > 0
 
 
 def computes_here(config: RunConfig) -> bool:
-    """Whether the driver of the run samples or learns itself."""
+    """True if the driver of the run itself samples or learns."""
     return config.cluster.driver_computes(config.kind)
 
 
 def driver_policy(config: RunConfig) -> PolicyConfig:
-    """The policy's settings in the driver's process: on the CPU where only actors compute with it."""
+    """Return the policy's settings in the driver's process: on the CPU if only actors compute with it."""
     return config.policy if computes_here(config) else config.policy.model_copy(update={"device": "cpu"})
 
 
 def placement_as_text(learners: Sequence[str], rollouts: Sequence[str]) -> str:
-    """Actors by node, as in "learners 1-2 on gpu1; rollout actors 1, 2, 4 on gpu2".
+    """Describe the actors by node, as in "learners 1-2 on gpu1; rollout actors 1, 2, 4 on gpu2".
 
     Args:
-        learners, rollouts: name of the node of each, in the order of their numbers.
+        learners, rollouts: name of each actor's node, ordered by the actors' numbers.
     """
     parts = []
-    for kind, places in (("learner", learners), ("rollout actor", rollouts)):
-        for node in dict.fromkeys(places):
-            numbers = [number for number, place in enumerate(places, start=1) if place == node]
+    for kind, nodes in (("learner", learners), ("rollout actor", rollouts)):
+        for node in dict.fromkeys(nodes):
+            numbers = [number for number, actor_node in enumerate(nodes, start=1) if actor_node == node]
             parts.append(f"{kind}{'s' if len(numbers) > 1 else ''} {_ranges(numbers)} on {node}")
     return "; ".join(parts)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as text, as in "1-3, 5"."""
+    """Format ascending numbers, as in "1-3, 5"."""
     starts = [number for number in numbers if number - 1 not in numbers]
     ends = [number for number in numbers if number + 1 not in numbers]
     return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
 
 
 def reserve_cluster(session: RunSession, policy: Policy, reference: Path | str | None) -> ClusterSetup:
-    """Connect to the cluster and reserve what the run needs of it, until the attempt ends.
+    """Connect to the cluster and reserve the run's resources, until the attempt ends.
 
     Args:
-        policy: as the newest checkpoint left it.
-        reference: where the initial policy lies, if one is kept.
+        policy: the policy of the newest checkpoint.
+        reference: source of the initial policy, if it is kept.
     Raises:
         ModelError: Ray is not installed.
         ClusterError: no cluster answers, or it is too small.
         OutOfMemoryError: the actors of a node do not fit into its memory.
-        Interrupted: the run was asked to stop.
+        Interrupted: a stop was requested.
     """
     try:
         from trainer.cluster.connection import ClusterConnection

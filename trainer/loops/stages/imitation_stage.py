@@ -25,18 +25,18 @@ from trainer.rollout.environment_mix import interleave, shares_of
 from trainer.rollout.trajectory import Trajectory, collate
 from trainer.seeds import Purpose, derive
 
-_MAX_FIRST_MISSES = 100  # initial states without a usable demonstration before the first one
-_MAX_MISSES_PER_DEMONSTRATION = 50  # further ones for each that was found
+_MAX_FIRST_MISSES = 100  # limit of initial states before the first usable demonstration
+_MAX_MISSES_PER_DEMONSTRATION = 50  # further initial states for each usable demonstration
 
 
 class ImitationStage:
     """Steps on the demonstrations of a run, one for each iteration after `first` up to `last`.
 
-    Those of a warm-up end at iteration 0, so that their numbers are negative.
+    The steps of a warm-up end at iteration 0, so that their numbers are negative.
 
     Args:
-        session: the run, resumed.
-        setup: its policy, which the solver's play is encoded for.
+        session: the resumed run.
+        setup: its policy; the solver's play is encoded for it.
         imitators: take the steps; they receive the state of a checkpoint later.
     """
 
@@ -46,7 +46,7 @@ class ImitationStage:
         self.first = -config.warmup_steps
         self.last = config.iterations if config.kind == "sft" else 0
         played = _play_solver(session, setup)
-        # The first ones are held out, so that asking for more demonstrations does not change the validation set.
+        # The first ones are held out, so that the validation set does not depend on the number of demonstrations.
         held_out = config.sft.validation_demonstrations
         self.held_out = collate(played[:held_out], self.pad_id) if held_out else None
         self.taught = played[held_out:]
@@ -54,7 +54,7 @@ class ImitationStage:
         self.steps_per_epoch = -(-len(self.taught) // config.sft.batch)
 
     def run(self, rollouts: RolloutStage, evaluator: SuiteEvaluator, checkpointer: Checkpointer) -> None:
-        """Take all remaining steps, with the evaluations and checkpoints that are due between them."""
+        """Take all remaining steps, and the evaluations and checkpoints due between them."""
         session, progress, timer = self.session, self.session.progress, self.session.timer
         if progress.iteration == self.first and self.held_out is not None:
             session.journal.write(session.reporter.metrics(self.imitators.measure(self.held_out)))
@@ -80,7 +80,7 @@ class ImitationStage:
                     checkpointer.save()
 
     def _step(self, iteration: int) -> dict[str, float]:
-        """One step on the next batch of demonstrations; each is used once before any is repeated."""
+        """Take one step on the next batch of demonstrations; each is used once before any is repeated."""
         config, number = self.session.config, iteration - self.first - 1
         size, steps = config.sft.batch, self.steps_per_epoch
         epoch, step = divmod(number, steps)
@@ -93,7 +93,7 @@ class ImitationStage:
         self.imitators.report_to(report)
         generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, epoch))
         order = epoch_order(self.environments, generator)[step * size : (step + 1) * size]
-        batch = collate([self.taught[place] for place in order], self.pad_id)
+        batch = collate([self.taught[index] for index in order], self.pad_id)
         metrics = self.imitators.imitate(batch, derive(config.seed, Purpose.UPDATE, epoch, step), factor)
         if self.held_out is not None and (step + 1 == steps or iteration == self.last):
             metrics |= self.imitators.measure(self.held_out)
@@ -102,7 +102,7 @@ class ImitationStage:
 
 
 def _play_solver(session: RunSession, setup: PolicySetup) -> list[Trajectory]:
-    """The demonstrations of the run, held-out ones included."""
+    """Return the demonstrations of the run, including held-out ones."""
     settings = session.config.sft
     total = settings.validation_demonstrations + settings.demonstrations
     played: list[Trajectory] = []
@@ -116,7 +116,7 @@ def _play_solver(session: RunSession, setup: PolicySetup) -> list[Trajectory]:
 
 
 def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterator[Trajectory]:
-    """Endless plain solver play in the environments of the run and of `sft.mix`, in exactly their shares.
+    """Yield endless plain solver play in the environments of the run and of `sft.mix`, in exactly their shares.
 
     The n-th demonstration is always the same.
 
@@ -126,18 +126,18 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
     tasks = shares_of(config.for_demonstrations())
     starts, used = [0] * len(tasks), [0] * len(tasks)
     seeds = (derive(config.seed, Purpose.DEMONSTRATION, number) for number in count())
-    for place in interleave([task.share for task in tasks]):
-        task = tasks[place]
+    for index in interleave([task.share for task in tasks]):
+        task = tasks[index]
         demonstration = None
         while demonstration is None or not is_usable(demonstration, task.config):
-            if starts[place] - used[place] > _MAX_FIRST_MISSES + _MAX_MISSES_PER_DEMONSTRATION * used[place]:
+            if starts[index] - used[index] > _MAX_FIRST_MISSES + _MAX_MISSES_PER_DEMONSTRATION * used[index]:
                 raise NoSolverError(
-                    f"{task.name} gives too few demonstrations: {used[place]} of {starts[place]} starts had a "
+                    f"{task.name} gives too few demonstrations: {used[index]} of {starts[index]} starts had a "
                     f"solution of at most {config.sft.max_solution_length} actions"
                     + (" that succeeded" if config.sft.only_successes else "")
                 )
             seed = next(seeds)
-            starts[place] += 1
+            starts[index] += 1
             demonstration = demonstrate(
                 task.config,
                 chat,
@@ -147,21 +147,21 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
                 context=context,
                 demonstrator=get_expert(task.config, seed),
             )
-        used[place] += 1
+        used[index] += 1
         demonstration.trajectory.environment = task.number
         yield demonstration.trajectory
 
 
 def epoch_order(environments: np.ndarray, generator: torch.Generator) -> np.ndarray:
-    """The demonstrations in the order of an epoch, shuffled only within each environment.
+    """Return the demonstrations in the order of an epoch, shuffled only within each environment.
 
-    The environments follow one another as they were demonstrated, so that every batch has the mixture's shares.
+    The sequence of environments is kept, so that every batch has the mixture's shares.
 
     Args:
-        environments: [demonstrations] number of each one's environment.
-        generator: of the order.
+        environments: [demonstrations] environment number of each demonstration.
+        generator: source of the order.
     Returns:
-        [demonstrations] their places.
+        [demonstrations] indices.
     """
     shuffled = torch.randperm(len(environments), generator=generator).numpy()
     order = np.empty_like(shuffled)
@@ -171,7 +171,7 @@ def epoch_order(environments: np.ndarray, generator: torch.Generator) -> np.ndar
 
 
 def is_usable(demonstration: Demonstration, config: RunConfig) -> bool:
-    """Whether a demonstration is used: it has turns, is short enough, and successful if that is required."""
+    """True if a demonstration has turns, is short enough, and is successful if required."""
     trajectory = demonstration.trajectory
     if not trajectory.turns:
         return False

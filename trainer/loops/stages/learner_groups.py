@@ -1,4 +1,4 @@
-"""The learners of a run: in this process, or Ray actors."""
+"""The learners of a run: in the main process, or Ray actors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_learners(session: RunSession, setup: PolicySetup) -> LearnerGroup:
-    """The learners of a run, before they receive the state of a checkpoint; closed with the session."""
+    """Create the learners of a run, before they receive the state of a checkpoint; closed with the session."""
     if setup.cluster is not None and setup.cluster.learners:
         return _ray_learners(session, setup.cluster, session.config)
     reference = None if setup.reference is None else load(setup.reference, session.config.policy)
@@ -28,7 +28,7 @@ def make_learners(session: RunSession, setup: PolicySetup) -> LearnerGroup:
 
 
 def make_imitators(session: RunSession, setup: PolicySetup) -> ImitatorGroup:
-    """The same of a run that imitates demonstrations, or of the warm-up of a training run."""
+    """Create the learners of a run that imitates demonstrations, or of a training run's warm-up."""
     if setup.cluster is not None and setup.cluster.learners:
         return _ray_learners(session, setup.cluster, session.config.model_copy(update={"kind": "sft"}))
     imitator = Imitator(session.config, setup.policy)

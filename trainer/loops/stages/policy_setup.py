@@ -1,4 +1,4 @@
-"""The policy of a run: where it is loaded from, and whether it fits."""
+"""Set-up of a run's policy: its source, and a check that it fits into memory."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from trainer.rollout.environment_mix import shares_of
 
 @dataclass(frozen=True)
 class PolicySetup:
-    """A loaded policy, its chat format, how many rows fit, and where the initial policy lies if one is kept.
+    """A loaded policy, its chat format, how many rows fit, and the source of the initial policy if it is kept.
 
     Attributes:
-        cluster: of Ray actors; None: the run has none.
+        cluster: set-up of Ray actors; None: the run has none.
     """
 
     policy: Policy
@@ -51,25 +51,25 @@ class PolicySetup:
 
 
 def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicySetup:
-    """Load the policy as the newest checkpoint left it, and have the other processes of the run do the same.
+    """Load the policy of the newest checkpoint, also in the other processes of the run.
 
-    From then on the session's settings have no `auto` that depends on the kind of the policy.
+    Afterwards the session's settings have no `auto` that depends on the kind of the policy.
 
     Args:
-        session: the run, resumed.
-        with_reference: keep the initial policy where the KL penalty needs it or its memory is small.
+        session: the resumed run.
+        with_reference: keep the initial policy if the KL penalty needs it or its memory is small.
     Raises:
         ModelError: the model cannot be loaded, or does not fit the device.
         ClusterError: the run needs a cluster that does not answer or is too small.
     """
     config = session.config
-    own, source = driver_policy(config), _source(session)
+    policy_config, source = driver_policy(config), _source(session)
     plan = PreflightResult(config.memory.max_concurrent_trajectories or None)
     if computes_here(config):
-        plan = preflight.check(config, str(source), pick_device(own.device))
+        plan = preflight.check(config, str(source), pick_device(policy_config.device))
     if plan.warning:
         session.warn(plan.warning)
-    policy = load(source, own)
+    policy = load(source, policy_config)
     if slow := slow_precision_notice(policy.model):
         session.warn(slow)
     if policy.model.device.type == "cpu" and not config.policy.threads:
@@ -86,21 +86,21 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
 
 
 def _set_threads(progress: Progress, policy: Policy) -> None:
-    """Compute with the fastest number of threads, once chosen for the whole run: it decides the last bits of sums."""
+    """Compute with the fastest number of threads, chosen once for the whole run: it affects the last bits of sums."""
     progress.threads = progress.threads or choose_threads(policy.model)
     torch.set_num_threads(progress.threads)
 
 
 def _offers_tools(config: RunConfig) -> bool:
-    """Whether an environment of the run has tools, which those with servers name only once they are played."""
+    """True if an environment of the run has tools; environments with servers name them only when played."""
     shares = [(share.name, share.config.environment.settings) for share in shares_of(config)]
     return any(issubclass(environment_class(name), ToolEnv) or spec(name, settings).tools for name, settings in shares)
 
 
 def base_source(session: RunSession) -> Path | str:
-    """Where the policy is loaded from before any training; the pocket policy is warmed up first if it must be.
+    """Return the source of the policy before any training; the pocket policy is warmed up first if necessary.
 
-    After the run's own warm-up on demonstrations, that is the warmed-up policy: its KL reference, and the base of its
+    After the run's own warm-up on demonstrations, it is the warmed-up policy: the KL reference, and the base of the
     adapters.
     """
     model = session.config.policy.model
@@ -128,7 +128,7 @@ def base_source(session: RunSession) -> Path | str:
 
 
 def _checkpoint_of_site(model: str) -> str:
-    """The checkpoint of another run, whose folder the site's worker has found. Raises ModelError elsewhere."""
+    """Resolve the checkpoint of another run whose folder the site's worker has found. Raises ModelError elsewhere."""
     folder = Path(os.environ.get(MODEL_FOLDER, ""))
     if not folder.name.isdecimal():
         raise ModelError(
@@ -141,16 +141,16 @@ def _checkpoint_of_site(model: str) -> str:
 
 
 def _source(session: RunSession) -> Path | str:
-    """Where the policy is loaded from now."""
-    adapted = session.config.lora.rank > 0  # the checkpoint's adapters go into the base model, its weights are not used
+    """Return the current source of the policy."""
+    adapted = session.config.lora.rank > 0  # the base model gets the checkpoint's adapters; its weights are not used
     if session.checkpoint is None or adapted:
         return base_source(session)
-    return checkpoints.path_of(session.folder, session.checkpoint)
+    return checkpoints.get_path(session.folder, session.checkpoint)
 
 
 def keeps_reference(config: RunConfig, policy: Policy) -> bool:
-    """Whether a second model is kept as the initial policy: for the KL penalty, or to measure it where it is small.
+    """True if a second model is kept as the initial policy: for the KL penalty, or to measure it if the model is small.
 
-    Adapters need none: switched off, they leave the initial policy.
+    Adapters need none: switching them off restores the initial policy.
     """
     return not config.lora.rank and (config.algorithm.kl_coef > 0 or policy.parameters < SMALL)

@@ -19,10 +19,10 @@ from trainer.rollout.token_stream import TokenStream, TokenStreamListener
 
 
 def make_pool(session: RunSession, setup: PolicySetup, learners: WeightSource | None = None) -> RolloutPool:
-    """The pool of a run: this process, or Ray actors.
+    """Create the pool of a run: in this process, or of Ray actors.
 
     Args:
-        learners: with the state of the newest checkpoint; None: the run trains nothing.
+        learners: learners with the state of the newest checkpoint; None: the run trains nothing.
     """
     config, policy = session.config, setup.policy
     if setup.cluster is not None and setup.cluster.rollouts:
@@ -32,7 +32,7 @@ def make_pool(session: RunSession, setup: PolicySetup, learners: WeightSource | 
     if config.lora.rank:
         lora_adapters.attach_all(policy.model, None, config.lora, config.seed)
     pool = _engine_here(session, setup)
-    pool.copy = policy.model  # the learners have others
+    pool.copy = policy.model  # the learners have a separate model
     pool.update_weights(learners)
     return pool
 
@@ -47,7 +47,7 @@ def _engine_here(session: RunSession, setup: PolicySetup) -> LocalRolloutPool:
 def _ray_pool(session: RunSession, cluster: ClusterSetup, learners: WeightSource | None) -> RolloutPool:
     from trainer.cluster.ray_rollout_pool import RayRolloutPool
 
-    adapted = session.config.lora.rank > 0  # the policy's files are those of the base model
+    adapted = session.config.lora.rank > 0  # the policy's files contain the base model
     return RayRolloutPool(
         preflight.with_rows(session.config, cluster.plan),
         cluster.files,
@@ -63,7 +63,7 @@ def _ray_pool(session: RunSession, cluster: ClusterSetup, learners: WeightSource
 
 
 def local_pool(session: RunSession, sampler: Sampler, chat: ChatFormat, context: int, device: str) -> LocalRolloutPool:
-    """A pool in this process.
+    """Create a pool in this process.
 
     Args:
         sampler: the engine.

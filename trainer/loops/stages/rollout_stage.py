@@ -23,7 +23,7 @@ from trainer.rollout.trajectory import Trajectory
 
 
 def uninformative(plans: Sequence[GroupPlan], trajectories: Iterable[Trajectory]) -> list[GroupPlan]:
-    """The plans of groups in which the rewards of all trajectories that were played to their end are equal."""
+    """Return the plans of groups in which all completed trajectories have equal rewards."""
     rewards: dict[int, list[float]] = {}
     for trajectory in trajectories:
         if not trajectory.failed:
@@ -32,12 +32,12 @@ def uninformative(plans: Sequence[GroupPlan], trajectories: Iterable[Trajectory]
 
 
 class RolloutStage:
-    """Plays what a loop needs with a pool, which is closed with the session.
+    """Plays the rollouts of a loop with a pool that is closed with the session.
 
     Attributes:
         ahead: plays later iterations during updates; None: rollouts and updates take turns.
         resamples: whether groups without a signal are replaced (dynamic sampling).
-        rounds: of the last training iteration.
+        rounds: number of rounds in the last training iteration.
     """
 
     def __init__(self, session: RunSession, pool: RolloutPool, chat: ChatFormat) -> None:
@@ -53,12 +53,12 @@ class RolloutStage:
         session.on_close(pool.close)
 
     def play(self, iteration: int) -> list[Trajectory]:
-        """The trajectories of a training iteration, in the order of their groups.
+        """Return the trajectories of a training iteration, ordered by group.
 
-        With dynamic sampling, groups whose rewards are all equal are replaced by new ones of the same environment,
-        which are numbered from the last group on, until there are none or the rounds are used up. All trajectories are
-        returned; a group with fewer than two unbroken ones is replaced, too. All seeds follow from the numbers of
-        iteration and group, so that an interrupted iteration is repeated identically.
+        With dynamic sampling, groups with equal rewards are replaced by new ones of the same environment, numbered from
+        the last group on, until there are none or the rounds are used up. All trajectories are returned; a group with
+        fewer than two unbroken ones is replaced, too. All seeds follow from the numbers of iteration and group, so that
+        an interrupted iteration is repeated identically.
 
         Source: DAPO, arXiv 2503.14476, section 3.2; its published code draws whole batches and drops the surplus.
         """
@@ -94,7 +94,7 @@ class RolloutStage:
             self.rounds = number
             try:
                 played += self._play_round(plans, iteration, played)
-            except EnvironmentsFailedError as error:  # those of earlier rounds did not
+            except EnvironmentsFailedError as error:  # earlier rounds did not fail
                 played += error.trajectories
                 break
         return played
@@ -102,7 +102,7 @@ class RolloutStage:
     def _play_round(
         self, plans: Sequence[GroupPlan], iteration: int, earlier: Sequence[Trajectory]
     ) -> list[Trajectory]:
-        """The trajectories of these groups, after those of earlier rounds."""
+        """Play these groups after the groups of earlier rounds."""
         total = len(earlier) + sum(len(plan.members) for plan in plans)
         progress = self.session.reporter.watch("rollout", iteration, total, played=len(earlier))
         temperature = self.session.config.rollout.temperature
@@ -110,10 +110,10 @@ class RolloutStage:
         return self.pool.play(request, progress)
 
     def play_suite(self, suite: Suite, iteration: int, part: tuple[int, int] = (0, 1)) -> list[Trajectory]:
-        """The trajectories of an evaluation suite; their tokens are recorded.
+        """Play an evaluation suite and record the tokens.
 
         Args:
-            part: number of the suite among those that are played now, from 0, and their number.
+            part: number of the suite among the suites that are played now, from 0, and their number.
         """
         plans = suite_runner.group_plans(suite.config, iteration, suite.number)
         total = sum(len(plan.members) for plan in plans)
@@ -147,7 +147,7 @@ class RolloutStage:
             (self.session.inform if warms_up else self.session.warn)(notice)
 
     def complete(self, trajectories: list[Trajectory]) -> list[Trajectory]:
-        """Those whose environment did not fail. The first failure of a run is a warning, later ones only a metric."""
+        """Drop trajectories with a failed environment. A run's first failure is a warning, later ones only a metric."""
         failed = [trajectory for trajectory in trajectories if trajectory.failed]
         if failed:
             message = (

@@ -1,8 +1,8 @@
 """Rollouts of later iterations that are played while the learners update (`rollout.max_staleness`).
 
-The update corrects for older weights as decoupled PPO does (Hilton et al. 2021; AReaL, arXiv 2505.24298): the clipped
-ratio is taken to the trainer's own log-probabilities before the update, and each token weighs as much as these over
-those of the weights that sampled it, at most `algorithm.tis_cap`.
+The update corrects for older weights like decoupled PPO (Hilton et al. 2021; AReaL, arXiv 2505.24298): the clipped
+ratio is relative to the trainer's own log-probabilities before the update, and each token is weighted by the ratio of
+these to the log-probabilities at sampling time, at most `algorithm.tis_cap`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class RolloutsAhead:
 
     def __init__(self, session: RunSession, pool: RolloutsAheadPool) -> None:
         self.session, self.pool = session, pool
-        self._submitted = 0  # the last iteration whose request the pool has
+        self._submitted = 0  # last iteration with a request in the pool
 
     def take(self, iteration: int, progress: Progress) -> list[Trajectory]:
-        """The trajectories of an iteration; those of the next ones, as far as may be, are played from now on."""
+        """Return the trajectories of an iteration; the pool starts on the next ones, as far as possible."""
         self._submit(iteration)
         trajectories = self.pool.collect(iteration, progress)
         self._submit(iteration + self.session.config.rollout.max_staleness)
         return trajectories
 
     def _submit(self, last: int) -> None:
-        """Submit the requests up to that of an iteration, or of the run's last one."""
+        """Submit the requests up to this iteration, or up to the run's last one."""
         config = self.session.config
         first = max(self._submitted, self.session.progress.iteration) + 1
         for iteration in range(first, min(last, config.iterations) + 1):
@@ -48,7 +48,7 @@ class RolloutsAhead:
             self._submitted = iteration
 
     def pumping(self, report: Callable[[UpdateReport], None]) -> Callable[[UpdateReport], None]:
-        """A report of an update's progress that also passes on what the pool has played meanwhile."""
+        """Wrap the progress report of an update, so that it also passes on events of the pool."""
 
         def pump_and_report(progress: UpdateReport) -> None:
             self.pool.pump()
@@ -58,7 +58,7 @@ class RolloutsAhead:
 
     @contextmanager
     def until_done(self) -> Iterator[None]:
-        """Interrupt what is played ahead when the block ends, where the run can go on or be resumed after it."""
+        """Interrupt rollouts played ahead when the block ends, if the run can continue or be resumed afterwards."""
         try:
             yield
         except (Interrupted, LearnerLostError):
@@ -67,15 +67,15 @@ class RolloutsAhead:
         self.abandon()
 
     def abandon(self) -> None:
-        """Interrupt what is played ahead, and write the ends of its trajectories."""
+        """Interrupt rollouts played ahead, and write the ends of their trajectories."""
         self.pool.abandon()
 
 
 def staleness(trajectories: Sequence[Trajectory], version: int) -> dict[str, float]:
-    """rollout/staleness: updates that the weights of the sampled tokens are behind, mean and maximum over tokens.
+    """Compute rollout/staleness: age of the sampled tokens' weights in updates, mean and maximum over tokens.
 
     Args:
-        version: of the weights before the update that learns from the trajectories.
+        version: version of the weights before the update that learns from the trajectories.
     """
     behind, tokens, most = 0, 0, 0
     for trajectory in trajectories:

@@ -13,7 +13,7 @@ from trainer.loops.stages.rollout_stage import RolloutStage
 
 
 class SuiteEvaluator:
-    """Plays the suites of a run at its present iteration.
+    """Plays the suites of a run at its current iteration.
 
     Args:
         session: the run.
@@ -34,11 +34,11 @@ class SuiteEvaluator:
         self._references: dict[str, dict[str, float]] = {}
 
     def is_due(self) -> bool:
-        """Whether the settings evaluate after the present iteration."""
+        """True if the settings evaluate after the current iteration."""
         return suite_runner.is_due(self.session.config, self.session.progress.iteration)
 
     def is_overdue(self) -> bool:
-        """Whether an earlier attempt ended before the evaluation that was due at its checkpoint."""
+        """True if an earlier attempt ended before the evaluation that was due at its checkpoint."""
         progress = self.session.progress
         return progress.evaluated < progress.iteration and self.is_due()
 
@@ -64,7 +64,7 @@ class SuiteEvaluator:
             session.journal.write(event, session.reporter.metrics(metrics))
 
     def _reference(self, suite: Suite) -> dict[str, float]:
-        """Success of the best and of random play: the same at every evaluation, so played once per attempt."""
+        """Measure success of optimal and random play: the same at every evaluation, so played once per attempt."""
         if not suite.config.evaluation.reference_play:
             return {}
         if suite.name not in self._references:

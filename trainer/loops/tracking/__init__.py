@@ -1,1 +1,1 @@
-"""What experiment trackers have in common, and traces."""
+"""Shared parts of experiment trackers, and traces."""

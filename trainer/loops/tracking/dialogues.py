@@ -1,4 +1,4 @@
-"""Trajectories put together from the events of the journal, for trackers that take whole dialogues."""
+"""Trajectories assembled from the events of the journal, for trackers that take whole dialogues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TrackedDialogue:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """States and responses as the messages of a chat."""
+        """Return states and responses as the messages of a chat."""
         said: list[dict[str, str]] = []
         for turn in self.turns:
             said.append({"role": "user", "content": self.first_message(turn)})
@@ -27,11 +27,11 @@ class TrackedDialogue:
         return said
 
     def first_message(self, turn: Turn) -> str:
-        """The user's message of a turn: its state, that of the first turn after the task."""
+        """Return the user's message of a turn: its state, in the first turn preceded by the task."""
         return f"{self.group.prompt}\n\n{turn.state}" if turn.turn == 0 else turn.state
 
     def about(self, end: TrajectoryFinished) -> dict[str, Any]:
-        """Where the trajectory belongs in its run, and how it ended."""
+        """Describe the trajectory: its place in the run, and its end."""
         group = self.group
         return {
             "iteration": group.iteration,
@@ -68,9 +68,9 @@ class Dialogues:
 
 
 class SampledDialogues(Dialogues):
-    """Of each iteration, and of each evaluation in it, the first so many trajectories to end.
+    """The first trajectories to end in each iteration and evaluation, up to a limit.
 
-    For services that keep dialogues beside metrics and are not made for all of a run's.
+    For services that keep dialogues in addition to metrics and are not made for all dialogues of a run.
     """
 
     LIMIT = 16

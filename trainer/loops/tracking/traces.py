@@ -23,7 +23,7 @@ _DEFAULT_ENDPOINT = "http://localhost:4318"
 
 
 class _CountingExporter:
-    """The exporter of OTLP over HTTP, which only logs its failures; here they are counted."""
+    """The exporter of OTLP over HTTP, which only logs its failures; this wrapper counts them."""
 
     def __init__(self, exporter: Any, success: Any) -> None:
         self.exporter, self.success = exporter, success
@@ -44,7 +44,7 @@ class _CountingExporter:
 class OpenTelemetry(Tracker):
     """A receiver of OTLP over HTTP (protobuf), such as a collector, Phoenix, Langfuse or Jaeger.
 
-    The variables of the standard decide where to, and what share: OTEL_EXPORTER_OTLP_ENDPOINT,
+    The variables of the standard decide the destination and the share: OTEL_EXPORTER_OTLP_ENDPOINT,
     OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER, … Spans are sent in batches by a thread of the library.
     """
 
@@ -73,16 +73,16 @@ class OpenTelemetry(Tracker):
         self.tracer = self.provider.get_tracer("echoscope")
 
     def metrics(self, iteration: int, values: Mapping[str, float]) -> None:
-        """Nothing: metrics go to the other trackers."""
+        """Ignore metrics, which go to the other trackers."""
 
     def dialogue(self, event: GroupStarted | Turn | TrajectoryFinished) -> None:
-        """Collect the turns of trajectories; the end of one makes its trace."""
+        """Collect the turns of trajectories; the end of one creates its trace."""
         if finished := self.dialogues.add(event):
             self._trace(*finished)
             self._report_failures()
 
     def finish(self, end: RunFinished | None) -> None:
-        """Send what waits. Trajectories that were not played to their end have no trace."""
+        """Send pending spans. Incomplete trajectories have no trace."""
         self.dialogues.clear()
         complete = self.provider.force_flush(_FLUSH_TIMEOUT)
         self.provider.shutdown()
@@ -99,7 +99,7 @@ class OpenTelemetry(Tracker):
         group, turns = dialogue.group, dialogue.turns
         root = self.tracer.start_span(
             f"{group.environment} trajectory",
-            context=self.context.Context(),  # a trace of its own, also within another one
+            context=self.context.Context(),  # a separate trace, even within another one
             start_time=_nanoseconds(group.time),
             attributes=self._agent_attributes(dialogue, end),
         )
@@ -161,7 +161,7 @@ class OpenTelemetry(Tracker):
 
 
 def endpoint() -> str:
-    """Where traces are sent, as the library reads it from its variables."""
+    """Return the address for traces, as the library reads it from its variables."""
     specific = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     general = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", _DEFAULT_ENDPOINT)
     return specific or f"{general.rstrip('/')}/v1/traces"

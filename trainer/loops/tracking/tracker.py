@@ -26,7 +26,7 @@ class TrackedRun:
 
 
 class Tracker(ABC):
-    """A destination of metrics, and of dialogues if it takes any. Any method may raise its library's exceptions."""
+    """A destination of metrics, and optionally of dialogues. Any method may raise its library's exceptions."""
 
     id: str
 
@@ -39,4 +39,4 @@ class Tracker(ABC):
 
     @abstractmethod
     def finish(self, end: RunFinished | None) -> None:
-        """Log the final summary and close; `end` is None where the run continues later."""
+        """Log the final summary and close; `end` is None if the run continues later."""

@@ -26,7 +26,7 @@ def test_saved_state_is_restored(tmp_path, learner):
     progress = Progress(iteration=3, evaluated=2, tokens=11, seconds=0.1 + 0.2, echo_trap={"a": [1.5]})
     folder = checkpoints.save(tmp_path, learner, progress)
     assert checkpoints.load_progress(tmp_path, 3) == progress
-    again = load(checkpoints.path_of(tmp_path, 3), PolicyConfig())
+    again = load(checkpoints.get_path(tmp_path, 3), PolicyConfig())
     for name, weight in learner.policy.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name])
     other = Learner(learner.config, again)
@@ -37,7 +37,7 @@ def test_saved_state_is_restored(tmp_path, learner):
 def test_an_incomplete_folder_is_not_a_checkpoint(tmp_path, learner):
     checkpoints.save(tmp_path, learner, Progress(iteration=1))
     checkpoints.save(tmp_path, learner, Progress(iteration=2))
-    (checkpoints.path_of(tmp_path, 2) / "state.json").unlink()
+    (checkpoints.get_path(tmp_path, 2) / "state.json").unlink()
     (tmp_path / CHECKPOINTS_FOLDER / ".000003.partial").mkdir()
     (tmp_path / CHECKPOINTS_FOLDER / "notes").mkdir()
     assert checkpoints.checkpoint_iterations(tmp_path) == [1]
@@ -109,12 +109,12 @@ def test_damaged_checkpoint_is_passed_over(tmp_path, learner, kind):
     for iteration in (1, 2):
         checkpoints.save(tmp_path, learner, Progress(iteration=iteration))
     assert checkpoints.newest_sound(tmp_path) == (2, {})
-    damage_of(kind, checkpoints.path_of(tmp_path, 2))
+    damage_of(kind, checkpoints.get_path(tmp_path, 2))
     newest, damaged = checkpoints.newest_sound(tmp_path)
     assert newest == 1
     assert list(damaged) == [2]
     assert "checkpoint 2" in damaged[2]
-    assert checkpoints.resolve(str(tmp_path)) == str(checkpoints.path_of(tmp_path, 1))
+    assert checkpoints.resolve(str(tmp_path)) == str(checkpoints.get_path(tmp_path, 1))
     aside = checkpoints.set_aside(tmp_path, 2)
     assert aside.is_dir()
     assert checkpoints.checkpoint_iterations(tmp_path) == [1]
@@ -124,7 +124,7 @@ def test_renewed_progress_keeps_the_checksums(tmp_path, learner):
     checkpoints.save(tmp_path, learner, Progress(iteration=1))
     checkpoints.update_progress(tmp_path, Progress(iteration=1, rewinds=1))
     assert checkpoints.damage(tmp_path, 1) == ""
-    damage_of("one bit of the weights", checkpoints.path_of(tmp_path, 1))
+    damage_of("one bit of the weights", checkpoints.get_path(tmp_path, 1))
     assert "model.safetensors" in checkpoints.damage(tmp_path, 1)
 
 
