@@ -1,7 +1,7 @@
 """Still charts as SVG: axes, lines, bands, whiskers and sparks, for pages, studies, model cards and lists.
 
-A page stretches a plot (`plot`) to its place and writes the labels of the axes next to it; a file is a complete
-document (`document`). Both draw a series with the same elements, in the current colour.
+A page stretches a plot (`plot`) to the available space and labels the axes outside it; a file is a complete document
+(`document`). Both draw a series with the same elements, in the current colour.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ranges = Sequence[tuple[float, float, float]]
 
 @dataclass(frozen=True)
 class Series:
-    """One line. `faint` lines and the `band` are drawn behind it, `intervals` at its points."""
+    """A line. `faint` lines and the `band` are drawn behind it, `intervals` at its points."""
 
     label: str
     points: Points
@@ -46,14 +46,14 @@ class Series:
 
     @property
     def extent(self) -> list[tuple[float, float]]:
-        """Everything that the axes have to enclose."""
+        """All points that the axes have to enclose."""
         ends = [(x, end) for x, *pair in (*self.intervals, *self.band) for end in pair]
         return [*self.points, *(point for line in self.faint for point in line), *ends]
 
 
 @dataclass(frozen=True)
 class Band:
-    """A part of a whole through time: its share of each column, 0 to 1."""
+    """Part of a whole over time: its share of each column, 0 to 1."""
 
     label: str
     shares: Sequence[float]
@@ -70,23 +70,23 @@ class Axes:
     ticks: Sequence[float]
 
     def x(self, at: float) -> float:
-        """Distance from the left end of the box."""
+        """Return the distance from the left end of the box."""
         return round(self.width * (at - self.first) / ((self.last - self.first) or 1), 1)
 
     def y(self, value: float) -> float:
-        """Distance from the top of the box."""
+        """Return the distance from the top of the box."""
         low, high = self.ticks[0], self.ticks[-1]
         return round(self.height * (1 - (value - low) / ((high - low) or 1)), 1)
 
     def line(self, points: Iterable[tuple[float, float]]) -> str:
-        """Value of the attribute `points`."""
+        """Format the value of the attribute `points`."""
         return " ".join(f"{self.x(x):g},{self.y(y):g}" for x, y in points if math.isfinite(y))
 
 
-def axes_of(
+def fit_axes(
     series: Iterable[Series], unit: Unit = "", *, box: tuple[float, float] = PLOT, also: Sequence[float] = ()
 ) -> Axes:
-    """Axes that enclose the series, and the places `also` of x; y ends at round numbers of the unit."""
+    """Create axes that enclose the series, and the x positions `also`; y ends at round numbers of the unit."""
     points = [point for line in series for point in line.extent if math.isfinite(point[1])]
     xs = [*also, *(x for x, _ in points)] or [0.0, 1.0]
     divisor, _ = _unit_of_ticks(unit, max((abs(y) for _, y in points), default=0.0))
@@ -95,10 +95,12 @@ def axes_of(
 
 
 def round_ticks(values: Sequence[float], about: int = 4) -> list[float]:
-    """About this many intervals between round numbers that enclose the values."""
+    """Return round numbers that enclose the values, with about this many intervals."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     scale = max(abs(low), abs(high))
-    room = next((size for size in (high - low, scale) if size > max(1e-11, 1e-12 * scale)), 1.0)  # else rounding errors
+    room = next(
+        (size for size in (high - low, scale) if size > max(1e-11, 1e-12 * scale)), 1.0
+    )  # avoids rounding errors
     unit = 10.0 ** math.floor(math.log10(room / about))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * about >= room * 0.999)
     first = math.floor(low / step + 1e-9)
@@ -107,7 +109,7 @@ def round_ticks(values: Sequence[float], about: int = 4) -> list[float]:
 
 
 def tick_labels(ticks: Sequence[float], unit: Unit = "") -> list[str]:
-    """The ticks as text, with the decimals that their distance needs, and the unit where it is short."""
+    """Format ticks with the decimals that their distance needs, and with the unit if it is short."""
     divisor, sign = _unit_of_ticks(unit, max(map(abs, ticks)))
     distance = (ticks[1] - ticks[0]) / divisor if len(ticks) > 1 else 1.0
     decimals = next((digits for digits in range(6) if math.isclose(round(distance, digits), distance)), None)
@@ -118,7 +120,7 @@ def tick_labels(ticks: Sequence[float], unit: Unit = "") -> list[str]:
 
 
 def _unit_of_ticks(unit: Unit, largest: float) -> tuple[float, str]:
-    """What values are divided by for the labels of ticks, and the text after the number, as in MetricSpec.text."""
+    """Return the divisor of values in tick labels, and the text after the number, as in MetricSpec.text."""
     if unit == "share":
         return 0.01, "%"
     if unit == "bytes":
@@ -128,7 +130,7 @@ def _unit_of_ticks(unit: Unit, largest: float) -> tuple[float, str]:
 
 
 def drawn(series: Series, axes: Axes, dash: str = "") -> str:
-    """SVG elements of a series in the current colour."""
+    """Draw a series as SVG elements in the current colour."""
     x, y = axes.x, axes.y
     parts = []
     if series.band:
@@ -146,17 +148,17 @@ def drawn(series: Series, axes: Axes, dash: str = "") -> str:
 
 
 def plot(series: Iterable[Series], axes: Axes) -> str:
-    """Contents of a page's <svg> of the size PLOT: the grid, and a group of class `line-N` for each series."""
+    """Draw the contents of a page's <svg> of the size PLOT: the grid, and a group `line-N` for each series."""
     grid = "".join(f'<path d="M0 {axes.y(tick):g}H{axes.width:g}"/>' for tick in axes.ticks)
-    lines = "".join(f'<g class="line-{one.colour}">{drawn(one, axes)}</g>' for one in series)
+    lines = "".join(f'<g class="line-{line.colour}">{drawn(line, axes)}</g>' for line in series)
     return f'<g class="grid">{grid}</g>{lines}'
 
 
 def stream(bands: Sequence[Band], box: tuple[float, float] = PLOT, colours: Sequence[str] = ()) -> str:
-    """Elements of a stack of bands, the first one at the bottom, each of class `line-N`; the rest of the box is free.
+    """Draw a stack of bands from the bottom up, each of class `line-N`; the rest of the box is free.
 
     Args:
-        colours: of the bands, for a document; without them the page's style colours the classes.
+        colours: colours of the bands, for a document; otherwise the page's style colours the classes.
     """
     width, height = box
     columns = len(bands[0].shares) if bands else 0
@@ -176,7 +178,7 @@ def stream(bands: Sequence[Band], box: tuple[float, float] = PLOT, colours: Sequ
 
 
 def stream_document(title: str, bands: Sequence[Band], ends: tuple[str, str], note: str = "") -> str:
-    """A stack of bands as a complete SVG document, with its legend.
+    """Draw a stack of bands as a complete SVG document, with its legend.
 
     Args:
         ends: labels of the first and the last column.
@@ -212,11 +214,11 @@ def spark(
     span: tuple[float, float] | None = None,
     slots: int = 0,
 ) -> str:
-    """Value of the attribute `points` of a small curve; empty for fewer than two values.
+    """Format the attribute `points` of a small curve; empty for fewer than two values.
 
     Args:
-        span: lower and upper end of its axis; by default those of the values.
-        slots: number of values that would fill the box; fewer end at its right side.
+        span: lower and upper end of the axis; by default the smallest and largest value.
+        slots: number of values that would fill the box; fewer values end at its right side.
     """
     if len(values) < 2:
         return ""
@@ -228,7 +230,7 @@ def spark(
 
 
 def whisker(low: float, value: float, high: float, others: Sequence[float] = (), *, final: bool = False) -> str:
-    """Contents of an <svg> of WHISKER × 16: an interval of shares with its dot, and diamonds for other shares."""
+    """Draw the contents of an <svg> of WHISKER × 16: an interval of shares with a dot, and diamonds for others."""
     left, right = share_place(low), share_place(high)
     grid = "".join(f'<path class="grid" d="M{share_place(tick)} 0V16"/>' for tick in SHARES)
     diamonds = "".join(f'<path class="pass" d="M{share_place(share)} 4l4 4l-4 4l-4 -4z"/>' for share in others)
@@ -238,19 +240,19 @@ def whisker(low: float, value: float, high: float, others: Sequence[float] = (),
 
 
 def whisker_axis() -> str:
-    """Contents of an <svg> of WHISKER × 12: the labels above whiskers."""
+    """Draw the contents of an <svg> of WHISKER × 12: the labels above whiskers."""
     places = zip(SHARES, ("first", "", "", "", "last"), tick_labels(SHARES, "share"), strict=True)
     return "".join(f'<text x="{share_place(at)}" y="10" class="{name}">{label}</text>' for at, name, label in places)
 
 
 def share_place(share: float) -> str:
-    """X coordinate of a share among whiskers."""
+    """Return the x coordinate of a share among whiskers."""
     return f"{_MARGIN + (WHISKER - 2 * _MARGIN) * share:.1f}"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes of a document; shares have the whole range."""
+    """A pair of axes in a document; shares have the whole range."""
 
     title: str
     series: Sequence[Series]
@@ -258,7 +260,7 @@ class Panel:
 
 
 def document(title: str, panels: Sequence[Panel], *, columns: int = 3, width: int | None = None) -> str:
-    """All panels in rows, under a title and a legend of their lines, as a complete SVG document.
+    """Draw all panels in rows as a complete SVG document, with a title and a legend of their lines.
 
     A panel is 320 units wide by default, a single column of them 640, so that titles fit.
     """
@@ -279,7 +281,7 @@ def document(title: str, panels: Sequence[Panel], *, columns: int = 3, width: in
 
 
 def _legend(legend: Mapping[str, int], width: int) -> tuple[str, int]:
-    """The entries of the legend, broken into lines, and the height of title and legend."""
+    """Draw the entries of the legend, broken into lines; returns them, and the height of title and legend."""
     parts: list[str] = []
     x, y = width, _HEAD + 8 - _ROW
     for label, colour in legend.items():
@@ -299,15 +301,15 @@ def _colour(number: int) -> str:
 
 
 def _dash(number: int) -> str:
-    """Dash pattern, so that lines differ in more than their colour."""
+    """Return a dash pattern, so that lines do not differ only in colour."""
     dash = _DASHES[number % len(_DASHES)]
     return f' stroke-dasharray="{dash}"' if dash else ""
 
 
 def _panel(panel: Panel, width: int, height: int) -> str:
-    """Title, labels, grid and lines."""
+    """Draw title, labels, grid and lines."""
     wide, high = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
-    axes = axes_of(panel.series, panel.unit, box=(wide, high), also=[0])
+    axes = fit_axes(panel.series, panel.unit, box=(wide, high), also=[0])
     if panel.unit == "share":
         axes = replace(axes, ticks=SHARES)
     parts = [f'<text y="-10" font-weight="600" fill="{_INK}">{escape(panel.title)}</text><g fill="{_SOFT}">']

@@ -1,4 +1,4 @@
-"""Table of the metrics of thoughts and their prompts, of first turns (`reasoning/`) and of any (`reasoning_turns/`)."""
+"""Table of the metrics of thoughts and their prompts, in first turns (`reasoning/`) and any (`reasoning_turns/`)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from trainer.metrics.system_table import SYSTEM
 from trainer.metrics.table import EVALUATION, ITERATION, WATCH
 
 METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *AHEAD, *WATCH, *SYSTEM)}
-"""All metrics with a fixed name. Families with a free part in the name are resolved by `spec_of`."""
+"""All metrics with a fixed name. Families with a free part in the name are resolved by `get_spec`."""
 
 _EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}
 
@@ -22,12 +22,14 @@ SUCCESS_PREFIX = "success/"
 _PASS_AT = re.compile(r"pass@[1-9][0-9]*")
 
 
-def spec_of(name: str) -> MetricSpec:
-    """The description of a metric; families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term> and, in
-    runs of several environments, success/<environment>.
+def get_spec(name: str) -> MetricSpec:
+    """Return the description of a metric.
+
+    Families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term> and, in runs with several environments,
+    success/<environment>.
 
     Raises:
-        KeyError: no description has this name.
+        KeyError: there is no description for this name.
     """
     if name in METRICS:
         return METRICS[name]
@@ -49,14 +51,14 @@ def spec_of(name: str) -> MetricSpec:
 
 
 def finite(values: Mapping[str, float | None]) -> dict[str, float]:
-    """The finite values, as floats; None, NaN and infinite ones are left out.
+    """Return the finite values as floats; omit None, NaN and infinite values.
 
     Raises:
-        KeyError: a name that is not in the table.
+        KeyError: a name is not in the table.
     """
     metrics = {}
     for name, value in values.items():
-        spec_of(name)
+        get_spec(name)
         if value is not None and math.isfinite(value):
             metrics[name] = float(value)
     return metrics

@@ -58,7 +58,7 @@ class MetricSpec:
     decimals: int = 3
 
     def text(self, value: float) -> str:
-        """The value as display text: shares as percentages, bytes in binary units, other units after the number."""
+        """Format a value: shares as percentages, bytes in binary units, other units after the number."""
         if self.unit == "share":
             return f"{100 * value:.{max(self.decimals - 2, 0)}f}%"
         if self.unit == "bytes":
@@ -69,7 +69,7 @@ class MetricSpec:
         return f"{number} {self.unit}" if self.unit else number
 
     def reading(self, value: float) -> str:
-        """The value below a title that states its unit; small values in scientific notation."""
+        """Format a value for display below a title that states its unit; small values in scientific notation."""
         if self.unit != "share" and value and abs(value) < 0.5 * 10.0**-self.decimals:
             text = f"{value:.1e}"
         else:
@@ -78,7 +78,7 @@ class MetricSpec:
 
 
 def bytes_text(count: float) -> str:
-    """A number of bytes as text, e.g. "1.5 GiB"."""
+    """Format a number of bytes, e.g. "1.5 GiB"."""
     size, units = abs(count), ("B", "KiB", "MiB", "GiB", "TiB")
     at = 0
     while size >= 1024 and at < len(units) - 1:
@@ -89,12 +89,12 @@ def bytes_text(count: float) -> str:
 def spec(
     name: str, title: str, section: Section, meaning: str, unit: Unit = "", better: Better = "none", decimals: int = 3
 ) -> MetricSpec:
-    """A row of the table whose range follows from its unit: shares lie in [0, 1], counts and times are not negative."""
+    """Create a row of the table with a range that follows from its unit: shares in [0, 1], counts and times from 0."""
     low = None if unit in ("", "nats") else 0.0
     high = 1.0 if unit == "share" else None
     return MetricSpec(name, title, section, meaning, unit, low, high, better, decimals)
 
 
 def positive(spec: MetricSpec) -> MetricSpec:
-    """The row, for values from 0."""
+    """Restrict the row to values from 0."""
     return replace(spec, low=0.0, high=None)

@@ -7,6 +7,6 @@ from statistics import fmean
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Arithmetic mean; None for no values."""
+    """Return the arithmetic mean; None for no values."""
     numbers = list(values)
     return fmean(numbers) if numbers else None

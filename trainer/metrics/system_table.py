@@ -1,4 +1,4 @@
-"""System metrics of the trainer's processes. They are measurements: two runs of one configuration differ in them."""
+"""System metrics of the trainer's processes. They are measured: two runs of one configuration differ in them."""
 
 from __future__ import annotations
 

@@ -110,15 +110,15 @@ ITERATION: tuple[MetricSpec, ...] = (
     *(
         replace(
             spec(
-                f"gradient/cosine_{one}_{other}",
-                f"Direction of {one} and {other}",
+                f"gradient/cosine_{first}_{second}",
+                f"Direction of {first} and {second}",
                 "policy",
                 "Cosine between the two gradients: 1 = same direction, −1 = opposite.",
             ),
             low=-1.0,
             high=1.0,
         )
-        for one, other in (("task", "entropy"), ("task", "kl"), ("entropy", "kl"))
+        for first, second in (("task", "entropy"), ("task", "kl"), ("entropy", "kl"))
     ),
     positive(
         spec(

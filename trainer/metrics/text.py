@@ -1,4 +1,4 @@
-"""Words and n-grams of a text."""
+"""Tokenisation of a text into lower-case terms and n-grams."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 
 def words(text: str) -> list[str]:
-    """Words and numbers in lower case, without punctuation."""
+    """Return all letter sequences and numbers in lower case, without punctuation."""
     return re.findall(r"\w+", text.lower())
 
 
 def template(text: str) -> str:
-    """The text in lower case with single spaces and every number as “#”: equal for repetitions of one sentence."""
+    """Normalise case, spaces and numbers (to “#”), so that repetitions of a sentence are equal."""
     return " ".join(re.sub(r"[0-9]+", "#", text.lower()).split())
 
 
 def ngrams(items: Sequence[T], n: int) -> list[tuple[T, ...]]:
-    """All n-grams, in order, with repetitions."""
+    """Return all n-grams in order, with repetitions."""
     return [tuple(items[i : i + n]) for i in range(len(items) - n + 1)]

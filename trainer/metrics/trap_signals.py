@@ -29,7 +29,7 @@ class Signal:
         return f"{PREFIX}{self.key}{LIMIT}"
 
     def crossed(self, value: float, limit: float) -> bool:
-        """Whether the value is on the bad side; some signals have further conditions, see `rule`."""
+        """True if the value is on the bad side; some signals have further conditions, see `rule`."""
         match self.bad:
             case "below":
                 return value < limit

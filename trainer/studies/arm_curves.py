@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from trainer.metrics.charts import Points, Series
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.metrics.spec import Unit
 from trainer.studies.cell_settings import environment_title
 from trainer.studies.results import ArmResult, RunRow, StudyResults
@@ -97,7 +97,7 @@ def charts(results: StudyResults, line_of: LineOf) -> list[ArmChart]:
             own = (arm for arm in results.arms if arm.environment == environment)
             curves = [curve for arm in own if (curve := _curve(arm, metric, line_of)).points]
             # The title of an evaluation's metric names the suite, which here is the environment itself.
-            title = spec_of(metric).title if name else "Success on the fixed prompts"
+            title = get_spec(metric).title if name else "Success on the fixed prompts"
             if len(results.plan.environments) > 1:
                 title = f"{environment_title(environment)}: {title[0].lower()}{title[1:]}"
             if curves:

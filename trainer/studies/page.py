@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainer.metrics.charts import Panel, Points, Series, document
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.studies.arm_curves import ArmCurve, charts, evaluated
 from trainer.studies.catalogue import label
 from trainer.studies.cell_settings import environment_title
@@ -64,7 +64,7 @@ def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> 
 def draw(title: str, results: StudyResults) -> str:
     """The picture: one row per metric, one column per environment; two columns if there is only one."""
     panels = [
-        Panel(chart.title, [_series(curve) for curve in chart.curves], spec_of(chart.metric).unit)
+        Panel(chart.title, [_series(curve) for curve in chart.curves], get_spec(chart.metric).unit)
         for chart in charts(results, _line_of)
     ]
     return document(title, panels, columns=max(2, len(results.plan.environments)))

@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.studies.outcomes import Outcome, puzzle_note
 from trainer.studies.paper import REPORTED, Reported
 from trainer.studies.study import SUCCESS, Arm, Scale, Study
@@ -170,7 +170,7 @@ class StudyResults:
             if (environment, arm.name) in by_place or not self.metric or len(self.plan.environments) == 1
         ]
         if self.ranked:
-            sign = -1.0 if spec_of(self.metric).better == "up" else 1.0
+            sign = -1.0 if get_spec(self.metric).better == "up" else 1.0
             found.sort(key=lambda arm: (arm.value is None, sign * (arm.value or 0.0)))
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.studies.cell_settings import environment_title
 from trainer.studies.document import Cell, Column, Document, Piece, StudySection, cell
 from trainer.studies.limits import limits
@@ -157,7 +157,7 @@ def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResul
         (Column("Peak MiB", "figure"), lambda arm: number(arm.learner_megabytes, "{:,.0f}")),
     ]
     if results.metric:
-        metric = spec_of(results.metric)
+        metric = get_spec(results.metric)
         column = Column(metric.title, "figure", results.metric)
         columns.append((column, lambda arm: NONE if arm.value is None else metric.reading(arm.value)))
     paper = (Column("Paper"), lambda arm: "; ".join(f"{one.what}: {one.value}" for one in arm.reported) or NONE)

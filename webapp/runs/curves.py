@@ -278,7 +278,7 @@ TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer–sampler mismatc
 def described(name: str) -> MetricSpec:
     """The metric's spec, or a generic one for metrics of other versions' journals."""
     try:
-        return registry.spec_of(name)
+        return registry.get_spec(name)
     except KeyError:
         return MetricSpec(name, name, cast(Section, OTHER), "A metric of another version of Echoscope.")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.safestring import SafeString, mark_safe
 
-from trainer.metrics.charts import Axes, Series, axes_of, plot, tick_labels
+from trainer.metrics.charts import Axes, Series, fit_axes, plot, tick_labels
 from trainer.metrics.spec import MetricSpec
 from webapp.core import formatting
 from webapp.runs.curves import ChartSpec
@@ -33,7 +33,7 @@ class MetricChart:
 
     @cached_property
     def axes(self) -> Axes:
-        return axes_of(self.lines, self.spec.unit)
+        return fit_axes(self.lines, self.spec.unit)
 
     @property
     def svg(self) -> SafeString:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainer.metrics.charts import Panel, Points, document
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.metrics.spec import MetricSpec
 from trainer.studies import arm_curves
 from trainer.studies.arm_curves import ArmChart, BandPoint
@@ -32,7 +32,7 @@ def charts_of(results: StudyResults) -> list[MetricChart]:
 
 
 def _chart(chart: ArmChart) -> MetricChart:
-    spec = spec_of(chart.metric)
+    spec = get_spec(chart.metric)
     shown = chart.curves[:MAX_LINES]
     lines = [curve.series(spec.unit) for curve in shown]
     texts = [[_text(spec, point) for point in curve.points] for curve in shown]

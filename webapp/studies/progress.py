@@ -104,7 +104,7 @@ def value_at(points: Sequence[curves.Point], iteration: int | None, window: int)
 
 def better_of(metric: str) -> Better:
     """Which values of a metric are better."""
-    return cast(Better, registry.spec_of(metric).better)
+    return cast(Better, registry.get_spec(metric).better)
 
 
 def arm_value(arm: StudyArm, found: curves.Curves, metric: str) -> float | None:
@@ -179,7 +179,7 @@ def _reason(study: Study, spec: GridSpec | SearchSpec, rung: int, value: float, 
     reached = [record.rungs[rung] for record in records if rung in record.rungs]
     better = better_of(spec.metric)
     rank = 1 + sum(other > value if better == "up" else other < value for other in reached)
-    title = registry.spec_of(spec.metric)
+    title = registry.get_spec(spec.metric)
     at = spec.early_stopping.min_iterations * spec.early_stopping.reduction**rung
     return (
         f"Stopped by the study {study.title}: after iteration {at}, its {title.title.lower()} of "

@@ -208,7 +208,7 @@ def _setting(name: str, place: str) -> str:
 def _require_metric(name: str) -> None:
     """Raise StudyRefused unless the metric says which arm is better."""
     try:
-        better = registry.spec_of(name).better
+        better = registry.get_spec(name).better
     except KeyError:
         raise StudyRefused("metric", f"{name} is not a metric: see docs/metrics.md") from None
     if better == "none":

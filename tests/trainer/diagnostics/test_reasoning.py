@@ -20,7 +20,7 @@ from trainer.diagnostics.reasoning import (
     turn_thoughts,
 )
 from trainer.metrics.reasoning_table import FAMILIES
-from trainer.metrics.registry import METRICS, spec_of
+from trainer.metrics.registry import METRICS, get_spec
 from trainer.rollout.trajectory import Trajectory
 
 
@@ -108,7 +108,7 @@ def test_every_value_has_a_row_in_the_table() -> None:
     for family in FAMILIES:
         found = measured(scores, lengths, family)
         assert set(found) == {name for name in METRICS if name.startswith(f"{family}/")}
-        assert all(spec_of(name).section == "exploration" for name in found)
+        assert all(get_spec(name).section == "exploration" for name in found)
 
 
 def test_impossible_scores_are_skipped_and_not_reported() -> None:

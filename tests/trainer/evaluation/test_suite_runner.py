@@ -10,7 +10,7 @@ from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import wilson
 from trainer.evaluation.suite_runner import group_plans, pass_at_ks, success_interval, summarize
 from trainer.evaluation.suites import get_suites
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
@@ -93,7 +93,7 @@ def test_several_samples_give_pass_at_k():
         assert event.pass_at[k] == values[f"eval/Sokoban/pass@{k}"] == pytest.approx(chance)
     assert event.pass_at.keys() == {1, 2, 3}
     for name in values:
-        spec_of(name)
+        get_spec(name)
 
 
 def test_a_prompt_with_too_few_samples_is_excluded_from_larger_k():

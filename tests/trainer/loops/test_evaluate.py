@@ -14,7 +14,7 @@ from trainer.journal.protocol import JOURNAL_FILE, MODEL_FOLDER
 from trainer.loops import run_factory
 from trainer.loops.evaluate import evaluate, evaluation_config, missing, results, table
 from trainer.loops.stages import checkpoints
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.policy.load import ModelError
 
 
@@ -73,7 +73,7 @@ def test_every_suite_is_played_once_and_nothing_is_learned(whole):
     assert {event.suite for event in recorded if event.type == "group_started"} == {event.suite for event in found}
     for event in events(folder, Metrics):
         for name in event.values:
-            spec_of(name)
+            get_spec(name)
     closed = [event.trajectory for event in recorded if event.type == "trajectory_finished"]
     assert len(set(closed)) == len(closed) == 3 * 3 * 2
 

@@ -30,7 +30,7 @@ from trainer.journal.events import (
 )
 from trainer.loops import run_factory
 from trainer.loops.evaluate import results
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 
 TOKENS = ["<think>", "go", "</think>", "<answer>", "Up", "</answer>", "<|end|>"]
 TEXT = "".join(TOKENS[:-1])
@@ -84,7 +84,7 @@ def test_a_hosted_model_plays_every_suite_and_the_journal_records_it(tmp_path: P
     assert {(turn.entropy, turn.logprob) for turn in turns} == {(None, -1.75)}
     for event in events(tmp_path, Metrics):
         for name in event.values:
-            spec_of(name)
+            get_spec(name)
     assert len(server.bodies) == len(turns)
     assert account(tmp_path) == {
         "requests": len(turns),

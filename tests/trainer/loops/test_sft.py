@@ -22,7 +22,7 @@ from trainer.learner.groups.imitator import Imitator
 from trainer.loops import run_factory, sft
 from trainer.loops.stages import checkpoints, imitation_stage
 from trainer.loops.stages.imitation_stage import demonstrations, epoch_order, is_usable
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.policy.load import load
 from trainer.rollout.environment_mix import interleave
 from trainer.rollout.trajectory import Trajectory, collate
@@ -72,7 +72,7 @@ def test_a_run_learns_measures_evaluates_and_ends_with_a_checkpoint(whole):
     assert [event.iteration for event in events(folder) if event.type == "evaluation"] == [0, 5]
     for event in events(folder, Metrics):
         for name, value in event.values.items():
-            spec_of(name)
+            get_spec(name)
             assert math.isfinite(value)
     assert AutoModelForCausalLM.from_pretrained(checkpoints.get_path(folder, 5))
 

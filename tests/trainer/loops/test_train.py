@@ -26,7 +26,7 @@ from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
 from trainer.learner.learner import Learner
 from trainer.loops import run_factory
 from trainer.loops.stages import checkpoints
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.policy.load import ModelError, load
 
 ROOT = Path(__file__).parents[3]
@@ -168,7 +168,7 @@ def test_metrics_have_known_names_and_finite_values(finished):
     _, folder, _ = finished
     for event in events(folder, Metrics):
         for name, value in event.values.items():
-            assert spec_of(name) is not None
+            assert get_spec(name) is not None
             assert math.isfinite(value)
     learnt = [event.values for event in events(folder, Metrics) if "reward/mean" in event.values]
     for name in (

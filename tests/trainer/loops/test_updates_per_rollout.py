@@ -14,7 +14,7 @@ from tests.trainer.random_batches import dialogues
 from trainer.algorithms.losses import truncated_weights
 from trainer.config.run import RunConfig
 from trainer.journal.events import Metrics, Notice
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 
 REWARDS = [1, 0, 0.5, 0, 2, 1]
 
@@ -133,7 +133,7 @@ def test_undersampled_tokens_are_upweighted_up_to_the_cap(pocket_folder, cap, fa
     assert metrics["mismatch/clipped_fraction"] == capped
     assert metrics["mismatch/chi2"] == pytest.approx(3, rel=1e-3), "the mismatch itself is logged uncapped"
     assert metrics["policy/clip_fraction_high"] == 0, "the ratio is the trainer's to itself"
-    assert spec_of("mismatch/clipped_fraction").unit == "share"
+    assert get_spec("mismatch/clipped_fraction").unit == "share"
 
 
 def test_correction_is_off_by_default():

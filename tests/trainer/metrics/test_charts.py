@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainer.metrics import charts
-from trainer.metrics.charts import Panel, Series, axes_of, document, round_ticks, spark, tick_labels
+from trainer.metrics.charts import Panel, Series, document, fit_axes, round_ticks, spark, tick_labels
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 
@@ -28,7 +28,7 @@ def test_round_ticks_enclose_the_data(values):
 @given(VALUES)
 def test_every_point_is_within_the_box(values):
     line = Series("a", list(enumerate(values)), band=[(0, min(values), max(values))])
-    axes = axes_of([line], box=(100, 50))
+    axes = fit_axes([line], box=(100, 50))
     for x, y in line.extent:
         assert -0.1 <= axes.x(x) <= 100.1
         assert -0.1 <= axes.y(y) <= 50.1
@@ -46,12 +46,12 @@ def test_every_point_is_within_the_box(values):
     ],
 )
 def test_labels_have_the_unit_and_the_digits_of_the_ticks(unit, value, labels):
-    axes = axes_of([Series("a", [(0, 0.0), (1, value)])], unit)
+    axes = fit_axes([Series("a", [(0, 0.0), (1, value)])], unit)
     assert tick_labels(axes.ticks, unit) == labels
 
 
 def test_values_that_are_not_finite_do_not_move_the_axes():
-    assert axes_of([Series("a", [(0, 1.0), (1, math.nan), (2, 2.0)])]).ticks == round_ticks([1.0, 2.0])
+    assert fit_axes([Series("a", [(0, 1.0), (1, math.nan), (2, 2.0)])]).ticks == round_ticks([1.0, 2.0])
     assert "nan" not in charts.plot(
         [Series("a", [(0, 1.0), (1, math.nan), (2, 2.0)])], charts.Axes(10, 10, 0, 2, [1, 2])
     )

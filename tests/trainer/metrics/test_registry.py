@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.metrics.registry import METRICS, finite, spec_of
+from trainer.metrics.registry import METRICS, finite, get_spec
 from trainer.metrics.spec import SECTIONS, MetricSpec
 
 STABLE = [
@@ -63,7 +63,7 @@ STABLE = [
 
 @pytest.mark.parametrize("name", STABLE)
 def test_every_stable_name_has_a_title_a_section_and_a_meaning(name: str) -> None:
-    spec = spec_of(name)
+    spec = get_spec(name)
     assert spec.name == name
     assert spec.title
     assert spec.meaning.endswith(".")
@@ -71,7 +71,7 @@ def test_every_stable_name_has_a_title_a_section_and_a_meaning(name: str) -> Non
 
 
 def test_every_section_has_a_metric() -> None:
-    assert {spec_of(name).section for name in (*STABLE, "sft/loss")} == set(SECTIONS)
+    assert {get_spec(name).section for name in (*STABLE, "sft/loss")} == set(SECTIONS)
 
 
 @pytest.mark.parametrize("spec", METRICS.values(), ids=list(METRICS))
@@ -82,9 +82,9 @@ def test_rows_are_one_line_and_their_ranges_are_in_order(spec: MetricSpec) -> No
 
 
 def test_metric_families_are_titled_by_their_placeholder() -> None:
-    assert spec_of("eval/fixed/success").title == "fixed: success"
-    assert spec_of("eval/large/pass@16").title == "large: pass@16"
-    assert spec_of("reward/term/format").title == "Reward: format"
+    assert get_spec("eval/fixed/success").title == "fixed: success"
+    assert get_spec("eval/large/pass@16").title == "large: pass@16"
+    assert get_spec("reward/term/format").title == "Reward: format"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_metric_families_are_titled_by_their_placeholder() -> None:
 )
 def test_an_unknown_name_is_an_error_that_names_the_table(name: str) -> None:
     with pytest.raises(KeyError, match=r"trainer/metrics/table\.py"):
-        spec_of(name)
+        get_spec(name)
 
 
 def test_non_finite_values_are_dropped() -> None:
@@ -106,15 +106,15 @@ def test_a_value_under_an_unknown_name_is_an_error() -> None:
 
 
 def test_values_are_written_with_their_unit() -> None:
-    assert spec_of("success/rate").text(0.625) == "62.5%"
-    assert spec_of("length/response").text(31.25) == "31.2 tokens"
-    assert spec_of("reward/mean").text(-1.1) == "-1.100"
-    assert spec_of("update/steps").text(4) == "4 steps"
+    assert get_spec("success/rate").text(0.625) == "62.5%"
+    assert get_spec("length/response").text(31.25) == "31.2 tokens"
+    assert get_spec("reward/mean").text(-1.1) == "-1.100"
+    assert get_spec("update/steps").text(4) == "4 steps"
 
 
 def test_readings_below_a_title_leave_its_unit_out_and_keep_small_values_apart_from_zero() -> None:
-    assert spec_of("success/rate").reading(0.625) == "62.5%"
-    assert spec_of("length/response").reading(31.25) == "31.2"
-    assert spec_of("reward/mean").reading(-1.1) == "−1.100"
-    assert spec_of("reward/mean").reading(-0.00002) == "−2.0e−05"
-    assert spec_of("success/rate").reading(0.00001) == "0.0%"
+    assert get_spec("success/rate").reading(0.625) == "62.5%"
+    assert get_spec("length/response").reading(31.25) == "31.2"
+    assert get_spec("reward/mean").reading(-1.1) == "−1.100"
+    assert get_spec("reward/mean").reading(-0.00002) == "−2.0e−05"
+    assert get_spec("success/rate").reading(0.00001) == "0.0%"

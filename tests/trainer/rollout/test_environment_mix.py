@@ -19,7 +19,7 @@ from trainer.algorithms.group_filter import FILTERS, FilterMethod, keep_groups, 
 from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
 from trainer.journal.events import Evaluation, GroupStarted, Metrics, TrajectoryFinished
-from trainer.metrics.registry import spec_of
+from trainer.metrics.registry import get_spec
 from trainer.rollout.environment_mix import (
     assign_groups,
     interleave,
@@ -185,9 +185,9 @@ def test_success_is_reported_per_environment():
     outcomes = [outcome(0, True), outcome(0, False), outcome(2, True)]
     values = success_by_environment(outcomes, shares_of(mixed()))
     assert values == {"success/Sokoban": 0.5, "success/Bandit": 1.0}
-    assert spec_of("success/Bandit").title == "Bandit: success"
-    assert spec_of("success/Bandit").unit == "share"
-    assert spec_of("success/rate").title == "Success while training"
+    assert get_spec("success/Bandit").title == "Bandit: success"
+    assert get_spec("success/Bandit").unit == "share"
+    assert get_spec("success/rate").title == "Success while training"
 
 
 def test_a_run_in_two_environments_trains_and_evaluates_in_both(pocket_folder, tmp_path):
