@@ -1,4 +1,4 @@
-"""Columns of trajectories in Parquet files: of a data set, to which the site's exports add some."""
+"""Columns of trajectories in Parquet files of a data set; the site's exports add a few."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ COLUMNS: dict[str, Feature] = {
 
 
 def arrow_schema(columns: Mapping[str, Feature], **metadata: str) -> Any:
-    """The columns as a schema of Arrow."""
+    """Return the columns as a schema of Arrow."""
     pa = import_module("pyarrow")
 
     def kind(feature: Feature) -> Any:

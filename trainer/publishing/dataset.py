@@ -40,7 +40,7 @@ MEANINGS = {
 
 
 class Size(NamedTuple):
-    """Rows of a split, and its bytes in the memory of Arrow."""
+    """Number of rows of a split, and its bytes in Arrow's memory."""
 
     rows: int
     bytes: int
@@ -54,14 +54,14 @@ def export_trajectories(run: Path, out: Path, *, splits: Sequence[Split] = SPLIT
     """Write the finished trajectories of a run as a data set.
 
     Args:
-        run: folder of the run; one that is still written is exported up to its last complete line.
+        run: folder of the run; a running one is exported up to its last complete line.
         out: folder to write; it must be empty or missing.
         splits: train, eval or both; a split without trajectories has no file.
         licence: id of the licence for the card; "" for none.
     Returns:
         The number of trajectories of each split.
     Raises:
-        ValueError: `out` is not empty, the folder is not that of a run, or it has no finished trajectory.
+        ValueError: `out` is not empty, the folder is not a run's folder, or it has no finished trajectory.
         MissingParquetError: pyarrow is not installed.
     """
     if out.exists() and any(out.iterdir()):
@@ -96,7 +96,7 @@ def export_trajectories(run: Path, out: Path, *, splits: Sequence[Split] = SPLIT
 
 
 def data_file(split: str) -> str:
-    """Path of a split within the data set."""
+    """Return the path of a split within the data set."""
     return f"data/{split}.parquet"
 
 
@@ -114,7 +114,7 @@ def _row_groups(journal: Path, splits: Sequence[str]) -> Iterator[tuple[str, lis
 
 
 def row(trajectory: RecordedTrajectory) -> dict[str, Any]:
-    """A trajectory as a row with the columns of COLUMNS."""
+    """Convert a trajectory to a row with the columns of COLUMNS."""
     group, end, score, lost = trajectory.group, trajectory.finished, trajectory.score, trajectory.finished.lost_at
     return {
         "id": trajectory.key,
@@ -147,7 +147,7 @@ def row(trajectory: RecordedTrajectory) -> dict[str, Any]:
                 "terms": [{"name": name, "value": value} for name, value in turn.terms.items()],
                 "actions": [_action(action) | ({} if turn.terms else {"reward": None}) for action in turn.actions],
             }
-            | ({} if turn.terms else {"reward": None})  # none was recorded
+            | ({} if turn.terms else {"reward": None})  # not recorded
             for turn in trajectory.turns
         ],
     }
@@ -173,7 +173,7 @@ def _dumped(value: dict[str, Any]) -> str:
 
 
 def features(columns: dict[str, Feature]) -> list[dict[str, Any]]:
-    """The columns in the form of `dataset_info` in a dataset card."""
+    """Return the columns in the format of `dataset_info` in a dataset card."""
     listed = []
     for name, feature in columns.items():
         if isinstance(feature, dict):
@@ -187,7 +187,7 @@ def features(columns: dict[str, Feature]) -> list[dict[str, Any]]:
 
 
 def metadata(origin: Origin, sizes: dict[str, Size], download: int, licence: str) -> dict[str, Any]:
-    """The card's metadata (https://huggingface.co/docs/hub/datasets-cards)."""
+    """Return the card's metadata (https://huggingface.co/docs/hub/datasets-cards)."""
     data: dict[str, Any] = {"license": licence} if licence else {}
     return data | {
         "pretty_name": f"Trajectories of {origin.title}",
@@ -212,7 +212,7 @@ def metadata(origin: Origin, sizes: dict[str, Size], download: int, licence: str
 
 
 def size_category(count: int) -> str:
-    """The Hub's category for a number of rows."""
+    """Return the Hub's category for a number of rows."""
     steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
     return next((name for limit, name in steps if count < limit), "1M<n<10M" if count < 10_000_000 else "10M<n<100M")
 

@@ -13,11 +13,11 @@ Kind = Literal["model", "dataset"]
 
 
 class PushRefused(ValueError):
-    """An upload that cannot succeed as requested. The message says what to do."""
+    """An upload cannot succeed as requested. The message suggests a remedy."""
 
 
 class PushFailed(OSError):
-    """An upload that the Hub or the network ended. The message gives the reason; the folder is complete."""
+    """The Hub or the network ended an upload. The message gives the reason; the folder is complete."""
 
 
 def check_push(repository: str) -> None:
@@ -40,13 +40,13 @@ def push(folder: Path, repository: str, kind: Kind, *, private: bool, message: s
     Args:
         folder: all files in it are uploaded.
         repository: OWNER/NAME.
-        private: only for members. An existing public repository is refused then.
-        message: of the commit.
+        private: visible to members only; an existing public repository is then refused.
+        message: commit message.
     Returns:
         The address of the repository.
     Raises:
         PushRefused: the repository exists and is public, although it should be private.
-        PushFailed: the Hub refused it, or cannot be reached.
+        PushFailed: the Hub refused the upload, or cannot be reached.
     """
     api = HfApi(library_name="echoscope")
     try:
@@ -79,7 +79,7 @@ def _failed(folder: Path, repository: str, kind: Kind, reason: str) -> str:
 
 
 def _first(error: Exception) -> str:
-    """The first line of the message that says something, as a sentence."""
+    """Return the first informative line of the message, as a sentence."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = getattr(error, "server_message", None) or (lines[0] if lines else type(error).__name__)
     return f"{str(text).rstrip('.')}."

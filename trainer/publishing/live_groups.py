@@ -10,14 +10,14 @@ _MARKERS = (b'"type":"run_started"', b'"type":"group_started"')
 
 
 def is_superseded(start: events.RunStarted, split: str, iteration: int, suite: str | None) -> bool:
-    """Whether an attempt that starts like this supersedes what earlier ones played or evaluated in that iteration."""
+    """True if an attempt with this start supersedes what earlier ones played or evaluated in that iteration."""
     if split == "train":
         return iteration > start.from_iteration
     return iteration > start.evaluated_iteration and suite not in start.evaluated_suites
 
 
 def live_groups(journal: Path) -> set[int]:
-    """The seq of each `group_started` that counts. Only these lines and those of attempts are parsed."""
+    """Return the seq of each `group_started` that counts. Only these lines and starts of attempts are parsed."""
     groups: list[events.GroupStarted] = []
     with journal.open("rb") as lines:
         for number, line in enumerate(lines, start=1):

@@ -1,4 +1,4 @@
-"""Pieces of Markdown with text of others in them: tables, code blocks, YAML front matter."""
+"""Markdown elements that contain untrusted text: tables, code blocks, YAML front matter."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import yaml
 
 
 def front_matter(data: Mapping[str, Any]) -> str:
-    """YAML metadata between two lines of dashes."""
+    """Format YAML metadata between two lines of dashes."""
     text = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=10_000)
     return f"---\n{text}---\n\n"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; bars and line breaks in its cells are escaped."""
+    """Format a table; bars and line breaks in its cells are escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
 
@@ -26,12 +26,12 @@ def _cell(text: str) -> str:
 
 
 def link_text(text: str) -> str:
-    """Text in one line in which nothing is markup."""
+    """Escape markup, and put the text in one line."""
     return re.sub(r"([\\`*_\[\]<>])", r"\\\1", " ".join(text.split()))
 
 
 def fenced(text: str, language: str) -> str:
-    """A code block whose fence is longer than any in the text."""
+    """Format a code block with a fence that is longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

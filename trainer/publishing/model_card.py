@@ -30,9 +30,9 @@ def write_card(
 
     Args:
         folder: the export; a card that is already there, such as peft's, is replaced.
-        facts: of the run, up to the exported checkpoint.
-        sample: the trajectory that the card shows; None for none.
-        licence: an SPDX-like id of the Hub, as in apache-2.0; "" for none.
+        facts: facts of the run, up to the exported checkpoint.
+        sample: the trajectory for the card; None for none.
+        licence: an SPDX-like id of the Hub, such as apache-2.0; "" for none.
         adapter: whether the folder has an adapter instead of the whole policy.
     """
     settings = ordered_dump(public_settings(facts.config))
@@ -45,7 +45,7 @@ def write_card(
 
 
 def metadata(facts: RunFacts, *, licence: str = "", adapter: bool = False) -> dict[str, Any]:
-    """The card's metadata (https://huggingface.co/docs/hub/model-cards#model-card-metadata)."""
+    """Return the card's metadata (https://huggingface.co/docs/hub/model-cards#model-card-metadata)."""
     config, base = facts.config, base_model(facts.config)
     data: dict[str, Any] = {"license": licence} if licence else {}
     if base:
@@ -63,13 +63,13 @@ def metadata(facts: RunFacts, *, licence: str = "", adapter: bool = False) -> di
 
 
 def _suite_label(facts: RunFacts, suite: str) -> str:
-    """Display name of a suite: that of the run's own environment with its variant, as a benchmark of its own."""
+    """Return the display name of a suite, with the variant for the run's own environment, as a separate benchmark."""
     environment = facts.config.environment
     return environment_labels(facts.config)[0] if suite == environment.name else suite
 
 
 def _result(facts: RunFacts, evaluation: events.Evaluation) -> dict[str, Any]:
-    """A result of the model index; the interval and the counts are arguments of the metric."""
+    """Return a result of the model index; the interval and the counts are arguments of the metric."""
     suite = _suite_label(facts, evaluation.suite)
     measured = {
         "confidence": 0.95,
@@ -100,7 +100,7 @@ def _rounded(value: float) -> float:
 
 
 def body(facts: RunFacts, sample: RecordedTrajectory | None, *, curve: bool) -> str:
-    """The card's text."""
+    """Return the card's text."""
     config, base = facts.config, base_model(facts.config)
     start = f"[{base}](https://huggingface.co/{base})" if base else _own_start(config.policy.model)
     trained_on = environment_labels(config)[0]
@@ -131,7 +131,7 @@ def _own_start(model: str) -> str:
 
 
 def evaluation_table(facts: RunFacts) -> str:
-    """The latest result of each suite with its 95% interval, and which weights it is of; a sentence without any."""
+    """Format each suite's latest result with its 95% interval and its weights; a sentence if there is none."""
     if not facts.latest:
         return "No evaluation was recorded."
     ks = sorted({k for evaluation in facts.latest for k in evaluation.pass_at if k > 1})
@@ -158,7 +158,7 @@ def evaluation_table(facts: RunFacts) -> str:
 
 
 def success_curve(facts: RunFacts) -> str:
-    """SVG of success by iteration, of the evaluations with their intervals and of the rollouts; "" without any."""
+    """Draw success by iteration as SVG, of evaluations with intervals and of rollouts; "" without any."""
     suites = list(dict.fromkeys(evaluation.suite for evaluation in facts.evaluations))
     series = [Series("rollouts", sorted(facts.success.items()))] if facts.success else []
     for number, suite in enumerate(suites, start=1):
@@ -207,11 +207,11 @@ def _duration(seconds: float) -> str:
 
 
 def choose_sample(run: Path, iteration: int) -> RecordedTrajectory | None:
-    """The trajectory of the newest iteration that shows most: a solved one, of an evaluation, in many turns.
+    """Return the most instructive trajectory of the newest iteration: solved, from an evaluation, with many turns.
 
     Args:
         run: folder of the run.
-        iteration: the newest that counts.
+        iteration: the newest iteration to consider.
     """
     best: tuple[tuple[int, bool, bool, int], RecordedTrajectory] | None = None
     for trajectory in read_trajectories(run / JOURNAL_FILE):
@@ -235,7 +235,7 @@ def _sample_caption(sample: RecordedTrajectory) -> str:
 
 
 def transcript(sample: RecordedTrajectory) -> str:
-    """Prompt, states, responses and rewards as text, cut after some thousand characters."""
+    """Format prompt, states, responses and rewards as text, cut after some thousand characters."""
     parts = [sample.group.prompt.strip()]
     for turn in sample.turns:
         parts += [f"── turn {turn.turn + 1}: state", turn.state.strip(), "── response", turn.response.strip()]

@@ -1,4 +1,4 @@
-"""Where the trajectories of a data set come from: what its card says of the run."""
+"""Origin of the trajectories in a data set: facts about the run for its card."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from trainer.publishing.run_facts import base_model, environment_labels, read_fa
 
 @dataclass(frozen=True)
 class Origin:
-    """A run of our own trainer or of another one.
+    """A run of our trainer or of another one.
 
     Attributes:
-        title: of the run.
-        iterations: finished ones; of another trainer's run, those with metrics or trajectories.
-        environments: their names, the run's main one first.
-        policy: the hub id, or the name of the folder, that training began with; "" where another trainer did not say.
+        title: title of the run.
+        iterations: number of finished iterations; for another trainer's run, iterations with metrics or trajectories.
+        environments: names of the environments, the run's main one first.
+        policy: hub id, or name of the folder, of the initial policy; "" if another trainer did not record it.
     """
 
     title: str
@@ -31,7 +31,7 @@ def read_origin(run: Path) -> Origin:
     """Read the journal of a run folder.
 
     Raises:
-        ValueError: the folder has no journal, it never started, or a line is no event.
+        ValueError: the folder has no journal, the run never started, or a line is not an event.
     """
     if started_elsewhere(run):
         return _of_another_trainer(run)
@@ -41,7 +41,7 @@ def read_origin(run: Path) -> Origin:
 
 
 def _of_another_trainer(run: Path) -> Origin:
-    """What such a run recorded: its settings have no form of ours."""
+    """Read the origin of a run of another trainer, which has no settings in our format."""
     title, iterations, names = "", 0, dict[str, None]()
     for event in reader.read(run / JOURNAL_FILE):
         match event:

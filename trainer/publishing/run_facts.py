@@ -1,4 +1,4 @@
-"""Facts of a run up to a checkpoint that its model card states, read from its journal."""
+"""Facts about a run up to a checkpoint, for its model card, read from its journal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunFacts:
 
     @property
     def title(self) -> str:
-        """Title of the run, with its environments as they are published: a default title names their variants."""
+        """Title of the run with its environments in their public form: a default title names their variants."""
         title = self.start.title
         labels = self.config.environment.labels.values()
         for label, published in zip(labels, environment_labels(self.config), strict=True):
@@ -71,9 +71,10 @@ def read_facts(run: Path, iteration: int | None = None) -> RunFacts:
     """Read the journal of a run folder.
 
     Args:
-        iteration: of the checkpoint; what came later is left out. None: everything.
+        iteration: iteration of the checkpoint; later events are omitted. None: everything.
     Raises:
-        ValueError: the folder has no journal, it never started, another trainer recorded it, or a line is no event.
+        ValueError: the folder has no journal, the run never started, another trainer recorded it, or a line is not an
+            event.
     """
     if started_elsewhere(run):
         raise ValueError(f"another trainer recorded the run in {run}: only its trajectories can be exported")
@@ -92,10 +93,10 @@ def read_facts(run: Path, iteration: int | None = None) -> RunFacts:
 
 
 def started_elsewhere(run: Path) -> bool:
-    """Whether the run was recorded in the loop of another trainer, whose settings are not ours.
+    """True if another trainer's loop recorded the run, so that its settings are not ours.
 
     Raises:
-        ValueError: the folder has no journal, or a line is no event.
+        ValueError: the folder has no journal, or a line is not an event.
     """
     journal = run / JOURNAL_FILE
     if not journal.is_file():
@@ -127,22 +128,22 @@ def _add(facts: RunFacts, event: events.Event) -> None:
 
 
 def public_settings(config: RunConfig) -> dict[str, Any]:
-    """The settings without addresses, folders and variables of the machine; a policy's folder by its name alone."""
+    """Return the settings without addresses, folders and variables of the machine; keep only a policy's folder name."""
     data = config.model_dump(mode="json")
     for name in _UNPUBLISHED:
         section, last = holder(data, name)
         section.pop(last, None)
     if base_model(config) is None:
         data["policy"]["model"] = Path(config.policy.model).name
-    for each in (data["environment"], *data["environment"]["mix"]):
-        each["settings"] = {name: _published(value) for name, value in each["settings"].items()}
+    for entry in (data["environment"], *data["environment"]["mix"]):
+        entry["settings"] = {name: _published(value) for name, value in entry["settings"].items()}
     return data
 
 
 def environment_labels(config: RunConfig) -> tuple[str, ...]:
-    """Display names of the run's environments, the main one first, with variants: "Gymnasium Taxi-v4"."""
+    """Return the display names of the run's environments, the main one first, with variants: "Gymnasium Taxi-v4"."""
     settings = public_settings(config)["environment"]
-    return tuple(_label(each["name"], each["settings"]) for each in (settings, *settings["mix"]))
+    return tuple(_label(entry["name"], entry["settings"]) for entry in (settings, *settings["mix"]))
 
 
 def _label(name: str, settings: Mapping[str, Any]) -> str:
@@ -150,7 +151,7 @@ def _label(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def _published(value: Any) -> Any:
-    """An environment's setting: of files and commands the names, of addresses those that anyone can reach."""
+    """Return an environment's setting with only the names of files and commands, and only public addresses."""
     if not isinstance(value, str):
         return value
     if value.startswith(("http://", "https://")):
@@ -162,7 +163,7 @@ def _published(value: Any) -> Any:
 
 
 def _published_address(address: str) -> str:
-    """Without credentials and query; ADDRESS for a host that may be a private one."""
+    """Remove credentials and query; ADDRESS for a possibly private host."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
@@ -176,7 +177,7 @@ def _published_address(address: str) -> str:
 
 
 def base_model(config: RunConfig) -> str | None:
-    """The hub id that training began with; None for the pocket policy, a folder, or a run of a site."""
+    """Return the hub id of the initial policy; None for the pocket policy, a folder, or a run of a site."""
     model = config.policy.model
     if model in catalogue():
         return catalogue()[model].hub_id
@@ -184,7 +185,7 @@ def base_model(config: RunConfig) -> str | None:
 
 
 def nearest_preset(config: RunConfig) -> tuple[str, dict[str, Any]]:
-    """The preset with the fewest settings that differ, and these settings by dotted name, without unpublished ones."""
+    """Find the preset with the fewest different settings; returns it with these settings, without unpublished ones."""
     settings = _flat(public_settings(config))
     best: tuple[str, dict[str, Any]] | None = None
     for name in preset_names():
@@ -199,7 +200,7 @@ def nearest_preset(config: RunConfig) -> tuple[str, dict[str, Any]]:
 
 
 def command(config: RunConfig) -> str:
-    """The command line that trains with these settings."""
+    """Return the command line that trains with these settings."""
     preset, changes = nearest_preset(config)
     parts = [f"python -m trainer {'sft' if config.kind == 'sft' else 'train'} --preset {preset} --out DIR"]
     for name, value in changes.items():
@@ -210,7 +211,7 @@ def command(config: RunConfig) -> str:
 
 
 def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by dotted name; those whose values are mappings themselves stay whole."""
+    """Flatten settings to dotted names; values that are mappings themselves stay whole."""
     flat: dict[str, Any] = {}
     for name, value in data.items():
         section = RunConfig.model_fields[name].annotation

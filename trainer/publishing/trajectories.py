@@ -12,7 +12,7 @@ from trainer.publishing.live_groups import live_groups
 
 @dataclass
 class RecordedTrajectory:
-    """A trajectory with its turns. `score` is that of its group, None in evaluations and before the update."""
+    """A trajectory with its turns. `score` is its group's score, None in evaluations and before the update."""
 
     key: str
     attempt: int
@@ -24,16 +24,16 @@ class RecordedTrajectory:
 
     @property
     def finished(self) -> events.TrajectoryFinished:
-        """Its end. Trajectories that are yielded have one."""
+        """The trajectory's end. Yielded trajectories have one."""
         assert self.end is not None
         return self.end
 
 
 def read_trajectories(journal: Path) -> Iterator[RecordedTrajectory]:
-    """Finished trajectories that no later attempt superseded; in memory are those of unfinished iterations.
+    """Yield finished trajectories that no later attempt superseded; memory contains only unfinished iterations.
 
     Raises:
-        JournalError: a line is no event.
+        JournalError: a line is not an event.
     """
     live = live_groups(journal)
     playing: dict[str, RecordedTrajectory] = {}
