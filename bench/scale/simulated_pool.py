@@ -19,7 +19,7 @@ from trainer.config.run import RunConfig
 from trainer.journal.writer import Journal
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.policy.load import load
-from trainer.rollout.environment_mix import shares_of, train_plans
+from trainer.rollout.environment_mix import get_shares, train_plans
 from trainer.rollout.runner import RolloutRequest
 from trainer.rollout.token_stream import TokenStream
 
@@ -67,7 +67,7 @@ def config(actors: int, turns: int, staleness: int = 1, iterations: int = 100) -
 
 def request(settings: RunConfig, iteration: int, groups: int) -> RolloutRequest:
     """An iteration's first groups."""
-    plans = train_plans(settings, shares_of(settings), iteration)[:groups]
+    plans = train_plans(settings, get_shares(settings), iteration)[:groups]
     return RolloutRequest(plans, iteration, split="train", temperature=1.0)
 
 

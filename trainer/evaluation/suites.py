@@ -9,7 +9,7 @@ import envs
 from trainer.config.environment import BUDGETS
 from trainer.config.evaluation import parse_suite
 from trainer.config.run import RunConfig
-from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.environment_mix import get_shares
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Suite:
 
 def get_suites(config: RunConfig) -> list[Suite]:
     """Return the suites of a run: its own environments as in training, then `evaluation.suites`."""
-    trained = [(task.name, task.config) for task in shares_of(config)]
+    trained = [(task.name, task.config) for task in get_shares(config)]
     others = [(text, config_for_suite(config, text)) for text in config.evaluation.suites]
     return [Suite(name, number, config) for number, (name, config) in enumerate([*trained, *others])]
 

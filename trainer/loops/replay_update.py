@@ -23,7 +23,7 @@ from trainer.loops.train import make_batch
 from trainer.paths import default_cache
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import load
-from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.environment_mix import get_shares
 from trainer.rollout.tool_turns import message_role
 from trainer.rollout.trajectory import Trajectory
 
@@ -168,7 +168,7 @@ def _base(folder: Path, config: RunConfig) -> Path | str:
 
 def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[Trajectory]:
     """Return the iteration's trajectories ordered by group, with token ids if the journal contains them."""
-    numbers = {share.name: share.number for share in shares_of(config)}
+    numbers = {share.name: share.number for share in get_shares(config)}
     played = []
     for group in sorted(record.groups, key=lambda event: event.group):
         environment = numbers[group.environment]
@@ -177,7 +177,7 @@ def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[
             error = record.ends[name].error if name in record.ends else "no end was recorded"
             trajectory.failed = error is not None and _CONTEXT_FULL not in error
             if name in record.tokens:
-                context_turns = shares_of(config)[environment].config.rollout.context_turns
+                context_turns = get_shares(config)[environment].config.rollout.context_turns
                 bound = chat.with_tools(group.tools or ())
                 _restore_tokens(trajectory, record.tokens[name], group.prompt, bound, context_turns)
             played.append(trajectory)

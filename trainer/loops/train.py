@@ -24,7 +24,7 @@ from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.rollouts_ahead import staleness
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.metrics.reasoning_table import ANY_TURN, FIRST_TURN
-from trainer.rollout.environment_mix import shares_of, success_by_environment
+from trainer.rollout.environment_mix import get_shares, success_by_environment
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 from trainer.seeds import Purpose, derive
 
@@ -175,7 +175,7 @@ def _rollout_metrics(
     """Return the metrics of an iteration that are known before its update."""
     metrics = rollout_metrics(complete) | filter_metrics(selection.filtered)
     metrics |= _reasoning_metrics(session, complete, learners)
-    metrics |= success_by_environment(complete, shares_of(session.config))
+    metrics |= success_by_environment(complete, get_shares(session.config))
     return metrics | {"rollout/failed_environments": float(len(trajectories) - len(complete))}
 
 

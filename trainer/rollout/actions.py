@@ -13,15 +13,15 @@ from trainer.rollout.trajectory import Trajectory
 class ActionExecutor:
     """Executes actions within the action budget of one episode, and records the outcome in its trajectory.
 
-    An environment that raises ends the trajectory with the error recorded.
+    If the environment raises, the trajectory ends with the error recorded.
 
     Args:
-        env: after its reset.
+        env: the environment after its reset.
         budget: maximum number of executed actions.
-        trajectory: of the episode.
+        trajectory: trajectory of the episode.
     Attributes:
         remaining: actions left in the budget.
-        board, hint: of the current state.
+        board, hint: board and hint of the current state.
     """
 
     def __init__(self, env: TextEnv, budget: int, trajectory: Trajectory) -> None:
@@ -30,7 +30,7 @@ class ActionExecutor:
         self._names = {name.lower(): name for name in env.env_spec.actions}
 
     def execute(self, text: str, turn: int, number: int) -> ActionRecord:
-        """Execute action `number` of a turn, as written by the policy. Never raises."""
+        """Execute action `number` of a turn, in the policy's wording. Never raises."""
         name = self._names.get(text.lower()) if self._names else text
         if name is None:
             return ActionRecord(text=text, status="illegal")

@@ -24,10 +24,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class EnvironmentShare:
-    """One environment of a run.
+    """An environment of a run, with its share.
 
     Attributes:
-        number: from 0, the run's first environment.
+        number: number of the environment, from 0.
         share: fraction of all groups played in it.
         config: the run's settings as if this were its only environment.
     """
@@ -41,11 +41,11 @@ class EnvironmentShare:
         return self.config.environment.name
 
 
-def shares_of(config: RunConfig) -> list[EnvironmentShare]:
-    """The run's environments in order.
+def get_shares(config: RunConfig) -> list[EnvironmentShare]:
+    """Return the run's environments in order.
 
-    The rollout's budgets apply to the first environment. The others use their own recommended budgets, overridden by
-    those of their entry in `environment.mix`.
+    The rollout's budgets apply to the first environment. The others use their recommended budgets, overridden by the
+    budgets of their entry in `environment.mix`.
     """
     environment = config.environment
     shares = [
@@ -56,9 +56,9 @@ def shares_of(config: RunConfig) -> list[EnvironmentShare]:
         )
     ]
     for number, entry in enumerate(environment.mix, start=1):
-        own: dict[str, Any] = {"name": entry.name, "settings": entry.settings, "instruction": None, "mix": []}
+        task: dict[str, Any] = {"name": entry.name, "settings": entry.settings, "instruction": None, "mix": []}
         changes = {
-            "environment": environment.model_copy(update=own),
+            "environment": environment.model_copy(update=task),
             "rollout": config.rollout.model_copy(update=entry.budgets),
         }
         shares.append(EnvironmentShare(number, entry.share, config.model_copy(update=changes)))
@@ -66,13 +66,14 @@ def shares_of(config: RunConfig) -> list[EnvironmentShare]:
 
 
 def assign_groups(shares: Sequence[float], groups: int, iteration: int) -> list[int]:
-    """The environment number of each group of an iteration, ascending.
+    """Return the environment number of each group of an iteration, ascending.
 
-    An environment's number of groups in one iteration is its share of all, rounded down or up. The rounding offset
-    advances by the golden section each iteration, so that the shares hold over many iterations without any state.
+    An environment's number of groups in one iteration is its share of all groups, rounded down or up. The rounding
+    offset advances by the golden section each iteration, so that the shares are exact over many iterations without any
+    state.
 
     Args:
-        shares: of the environments, all above 0, with sum 1.
+        shares: shares of the environments, all above 0, with sum 1.
         groups: number of groups of the iteration.
         iteration: counted from 1.
     """
@@ -85,27 +86,27 @@ def assign_groups(shares: Sequence[float], groups: int, iteration: int) -> list[
 
 
 def interleave(shares: Sequence[float]) -> Iterator[int]:
-    """An endless sequence of environment numbers in which every environment keeps its share from the start.
+    """Yield environment numbers endlessly, so that every environment has its share from the start.
 
     Of the first n numbers, an environment has its share rounded down or up; two equal shares alternate.
 
     Args:
-        shares: of the environments, all above 0, with sum 1.
+        shares: shares of the environments, all above 0, with sum 1.
     Source: R. Tijdeman, The chairman assignment problem, Discrete Mathematics 32 (1980).
     """
     margin = 1 / (2 * len(shares) - 2) if len(shares) > 1 else 1.0
     taken = [0] * len(shares)
     for number in count(1):
-        due = [share * number - before for share, before in zip(shares, taken, strict=True)]
-        # Of the environments that may come next, the one that must come soonest. At least one may, up to rounding.
-        ready = [place for place, owed in enumerate(due) if owed >= margin - _ROUNDING]
-        chosen = min(ready, key=lambda place: (1 - margin - due[place]) / shares[place])
+        due = [share * number - played for share, played in zip(shares, taken, strict=True)]
+        # Among the environments that may come next, take the most urgent one. At least one may, up to rounding.
+        ready = [candidate for candidate, owed in enumerate(due) if owed >= margin - _ROUNDING]
+        chosen = min(ready, key=lambda candidate: (1 - margin - due[candidate]) / shares[candidate])
         taken[chosen] += 1
         yield chosen
 
 
 def train_plans(config: RunConfig, shares: Sequence[EnvironmentShare], iteration: int) -> list[GroupPlan]:
-    """The groups of an iteration; all seeds derive from the run's seed, the iteration and the group's number."""
+    """Plan the groups of an iteration; all seeds derive from the run's seed, the iteration and the group's number."""
     numbers = assign_groups([share.share for share in shares], config.rollout.groups, iteration)
     return plan_groups(config, shares, iteration, numbers)
 
@@ -113,22 +114,22 @@ def train_plans(config: RunConfig, shares: Sequence[EnvironmentShare], iteration
 def plan_groups(
     config: RunConfig, shares: Sequence[EnvironmentShare], iteration: int, numbers: Sequence[int], first: int = 0
 ) -> list[GroupPlan]:
-    """Groups of an iteration in the environments of these numbers.
+    """Plan groups of an iteration in the environments with these numbers.
 
     Args:
-        first: number of the first group; that of each group is part of its seeds.
+        first: number of the first group; each group's number is part of its seeds.
     """
     seed = config.seed
     plans = []
     for group, number in enumerate(numbers, start=first):
-        place, members = (iteration, group), range(config.rollout.group_size)
+        seed_path, members = (iteration, group), range(config.rollout.group_size)
         plans.append(
             GroupPlan(
                 group=group,
-                seed=derive(seed, Purpose.INITIAL_STATE, *place),
+                seed=derive(seed, Purpose.INITIAL_STATE, *seed_path),
                 members=_names(iteration, group, len(members)),
-                dynamics_seeds=tuple(derive(seed, Purpose.DYNAMICS, *place, member) for member in members),
-                sampling_seeds=tuple(derive(seed, Purpose.SAMPLING, *place, member) for member in members),
+                dynamics_seeds=tuple(derive(seed, Purpose.DYNAMICS, *seed_path, member) for member in members),
+                sampling_seeds=tuple(derive(seed, Purpose.SAMPLING, *seed_path, member) for member in members),
                 environment=number,
                 config=shares[number].config,
             )
@@ -137,17 +138,17 @@ def plan_groups(
 
 
 def renumbered(plan: GroupPlan, iteration: int, group: int) -> GroupPlan:
-    """The same group, with the same seeds, under another number: its journal records are those of a new group."""
+    """Return the same group, with the same seeds, under another number: its journal records belong to a new group."""
     return replace(plan, group=group, members=_names(iteration, group, len(plan.members)))
 
 
 def _names(iteration: int, group: int, size: int) -> tuple[str, ...]:
-    """Ids of a training group's trajectories."""
+    """Return the ids of a training group's trajectories."""
     return tuple(f"{iteration:05d}-g{group:02d}-n{member:02d}" for member in range(size))
 
 
 def success_by_environment(trajectories: Iterable[Trajectory], shares: Sequence[EnvironmentShare]) -> dict[str, float]:
-    """success/<Environment> metrics of an iteration; empty for a run with one environment."""
+    """Compute the success/<Environment> metrics of an iteration; empty for a run with one environment."""
     if len(shares) < 2:
         return {}
     outcomes: dict[int, list[bool]] = {}

@@ -25,7 +25,7 @@ from trainer.rollout.trajectory import Trajectory
 
 
 class ContextError(ValueError):
-    """The first prompt and a response do not fit into the policy's context. The message says by how much."""
+    """The first prompt and a response do not fit into the policy's context. The message gives the excess."""
 
 
 class Episode:
@@ -34,13 +34,13 @@ class Episode:
         while not episode.ended:
             turn = episode.receive(sample(episode.prompt()))
 
-    An environment that raises ends its own trajectory with the error recorded.
+    If the environment raises, its trajectory ends with the error recorded.
 
     Args:
-        env: after its reset.
+        env: the environment after its reset.
         config: the run's settings for this environment.
         chat: formats prompts and decodes responses; bound to the environment's tools.
-        trajectory: empty; filled turn by turn.
+        trajectory: an empty trajectory, filled turn by turn.
         context: context length in tokens.
     Raises:
         EnvironmentFailure: the environment cannot show its first state.
@@ -62,7 +62,7 @@ class Episode:
             raise EnvironmentFailure(failure_message(error)) from error
         self.task = opening_message(env.env_spec, self.rollout, config.environment, chat)
         self._next_tokens = chat.opening(self.task + self.state)  # next tokens of the dialogue
-        self._window: list[int] | None = None  # the whole next prompt, where it shows only a part of the dialogue
+        self._window: list[int] | None = None  # the whole next prompt, if it contains only a part of the dialogue
         if len(self._next_tokens) + self.rollout.max_response_tokens > context:
             raise ContextError(
                 f"the first prompt of {env.env_spec.name} has {len(self._next_tokens)} tokens and "
@@ -88,7 +88,7 @@ class Episode:
 
     @property
     def resets_prompt(self) -> bool:
-        """Whether the next prompt replaces the whole dialogue instead of being appended."""
+        """True if the next prompt replaces the whole dialogue instead of being appended."""
         return self._window is not None
 
     def prompt(self) -> list[int]:
@@ -141,14 +141,14 @@ class Episode:
             claims=registry.read_claims(self._environment, parsed.thought, board),
         )
         self.trajectory.turns.append(turn)
-        self.last_reward = turn.terms["environment"]  # as RAGEN: without format penalty and reward terms
+        self.last_reward = turn.terms["environment"]  # like RAGEN: without format penalty and reward terms
         self._check_budgets()
         if not self.ended:
             self._prepare_prompt()
         return turn
 
     def interrupt(self) -> TrajectoryFinished:
-        """End the trajectory because the run was asked to stop. Returns its closing event."""
+        """End the trajectory because a stop was requested. Returns its closing event."""
         self.trajectory.end = "interrupted"
         return self.trajectory.finished()
 
@@ -177,13 +177,13 @@ class Episode:
         return parsed, text
 
     def _new_frame(self, number: int) -> tuple[str, str] | None:
-        """The template's text around the message of a turn; None if the turn before had the same."""
+        """Return the template's text around the message of a turn; None if it equals the previous turn's."""
         roles = [None, *map(message_role, self.trajectory.turns)][: number + 1]
         frames = [self.chat.frame(role) for role in roles[-2:]]
         return None if len(frames) > 1 and frames[0] == frames[1] else frames[-1]
 
     def _thought_tokens(self, ids: list[int], text: str) -> int:
-        """Number of sampled tokens before `</think>` (all, if the thought is never closed)."""
+        """Count the sampled tokens before `</think>` (all, if the thought is never closed)."""
         if not self.rollout.think:
             return 0
         if THINK_END not in text:
@@ -194,7 +194,7 @@ class Episode:
     def _reward_terms(
         self, parsed: ParsedResponse, actions: Sequence[ActionRecord], board: Board, *, format_valid: bool
     ) -> dict[str, float]:
-        """The turn's reward terms by name. A thought reward that fails ends the trajectory with the error recorded."""
+        """Return the turn's reward terms by name. A failing thought reward ends the trajectory and is recorded."""
         terms = {"environment": sum(action.reward for action in actions)}
         if not format_valid:
             terms["format"] = self.rewards.format_penalty
@@ -222,7 +222,7 @@ class Episode:
             self.trajectory.end = "turns"
 
     def _prepare_prompt(self) -> None:
-        """Make the next prompt, or end the trajectory if it and a response exceed the context."""
+        """Prepare the next prompt, or end the trajectory if the prompt and a response exceed the context."""
         try:
             self.state = self._state_message()
         except Exception as error:  # noqa: BLE001 environments are third-party code; what they raise is recorded
@@ -254,7 +254,7 @@ class Episode:
         return spec.spaced(text) if self._cells == "spaced" else text
 
     def _window_from(self, first: int) -> list[int]:
-        """The task and the dialogue from the state of turn `first` on, with responses as sampled."""
+        """Return the task and the dialogue from the state of turn `first` on, with responses as sampled."""
         turns = self.trajectory.turns[first:]
         states = [*(turn.state for turn in turns), self.state]
         ids = self.chat.opening(self.task + states[0])
@@ -264,7 +264,7 @@ class Episode:
         return ids
 
     def _between(self, turn: Turn, state: str) -> list[int]:
-        """The tokens between the response of a turn and the next one, with the state that it led to."""
+        """Return the tokens between the response of a turn and the next response, with the resulting state."""
         earlier = earlier_results(turn) if self.chat.separate_results else []
         role = message_role(turn)
         ended = self.chat.is_ended(self.trajectory.response(turn.turn), role)
@@ -276,7 +276,7 @@ class Episode:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """Mean; None if there are no values or one is NaN."""
+    """Return the mean; None if there are no values or one is NaN."""
     mean = fmean(values) if values else math.nan
     return None if math.isnan(mean) else mean
 

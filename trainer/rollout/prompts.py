@@ -18,9 +18,9 @@ _THOUGHT = re.compile(f"{THINK}.*?{THINK_END}", re.DOTALL)
 
 
 def instruction(spec: EnvSpec, environment: EnvironmentConfig, *, think: bool) -> str:
-    """The wording of the task: the run's own, the paper's where the run takes that and has it, or the environment's.
+    """Return the wording of the task: the run's own, the paper's if selected and available, or the environment's.
 
-    Without thoughts, the paper's example of an answer has none either.
+    Without thoughts, the paper's example of an answer has no thought either.
     """
     if environment.instruction:
         return environment.instruction
@@ -35,11 +35,10 @@ def opening_message(
     environment: EnvironmentConfig | None = None,
     chat: ChatFormat | None = None,
 ) -> str:
-    """The task: the part of the first user message before the first state, in the environment's own wording unless
-    `environment` has another.
+    """Return the task: the first user message up to the first state.
 
-    `chat`, with the environment's tools, says how these are called; without one, calls are answers. Tools that the chat
-    template describes are left out.
+    The wording is the environment's unless `environment` has another. `chat`, with the environment's tools, describes
+    their calls; without one, calls are answers. Tools that the chat template describes are omitted.
     """
     lines = [spec.instruction if environment is None else instruction(spec, environment, think=rollout.think)]
     if spec.vocabulary:
@@ -57,33 +56,33 @@ def opening_message(
 def format_line(
     spec: EnvSpec, rollout: RolloutConfig, environment: EnvironmentConfig | None = None, *, native: bool = False
 ) -> str:
-    """The last line of the task, which explains the format of an answer as `rollout.format_line` says.
+    """Return the last line of the task, which explains the format of an answer as configured in `rollout.format_line`.
 
-    While that is `auto`, the policy is not known yet: the line is then the pocket policy's.
+    With `auto`, while the policy is not known yet, the line is the pocket policy's.
 
     Args:
-        native: whether calls of tools are written as the model's family does, so that only answers have tags.
+        native: whether tool calls use the model family's format, so that only answers have tags.
     """
     match rollout.format_line:
         case "words":
-            return _words(spec, rollout, native=native)
+            return _format_text(spec, rollout, native=native)
         case "example":
             examples = [] if environment is None or spec.tools else _examples(environment, rollout)
-            return _by_example(spec, rollout, examples) if examples else _words(spec, rollout, native=native)
+            return _by_example(spec, rollout, examples) if examples else _format_text(spec, rollout, native=native)
         case "paper":  # the format itself is repeated at each turn
             return _separator(spec, rollout, native=native)
     return _placeholders(spec, rollout, native=native)
 
 
 def described_format(config: RunConfig) -> str:
-    """All text of a run's prompts that describes the format of an answer, in its first environment."""
+    """Return all text of a run's prompts that describes the format of an answer, in its first environment."""
     environment, rollout = config.environment, config.rollout
     spec = envs.spec(environment.name, environment.settings)
     return f"{format_line(spec, rollout, environment)}\n{repeated_line(rollout)}"
 
 
 def repeated_line(rollout: RolloutConfig, *, native: bool = False) -> str:
-    """The format at the end of every state, as in the code published with the paper; empty with other formats."""
+    """Return the format line of every state, as in the code published with the paper; empty with other formats."""
     if rollout.format_line != "paper":
         return ""
     thought = f"{THINK} [Your thoughts] {THINK_END} " if rollout.think else ""
@@ -93,8 +92,7 @@ def repeated_line(rollout: RolloutConfig, *, native: bool = False) -> str:
 
 
 def state_message(state: str, *, turn: int, actions_left: int, last_reward: float | None, format_line: str = "") -> str:
-    """The user message of one turn: the environment's reward of the previous turn, state, remaining actions, and the
-    format where it is repeated."""
+    """Return the user message of a turn: previous reward, state, remaining actions, and the format if repeated."""
     reward = "" if last_reward is None else f"Reward: {last_reward:g}\n"
     line = f"\n{format_line}" if format_line else ""
     return f"{reward}Turn {turn + 1}:\n{state}\nActions left: {actions_left}{line}"
@@ -115,7 +113,7 @@ def _placeholders(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str
     return f"Answer: {thought}{ANSWER}{example}{ANSWER_END}, {limit}{rollout.max_response_tokens} tokens."
 
 
-def _words(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str:
+def _format_text(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str:
     many = rollout.max_actions_per_turn
     separated = f", separated by {ACTION_SEPARATOR}," if many > 1 else ""
     if native:
@@ -135,23 +133,24 @@ def _words(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str:
 
 
 def _by_example(spec: EnvSpec, rollout: RolloutConfig, examples: list[TurnPlan]) -> str:
-    """Examples, then the format in words.
+    """Return examples, followed by the format as a sentence.
 
-    With examples only, models leave out the answer or its tags; words before the examples helped the smallest less.
+    With examples only, models omit the answer or its tags; the sentence before the examples helped the smallest models
+    less.
     """
     title = "Examples of an answer" if len(examples) > 1 else "Example of an answer, in another state"
     shown = " or ".join(example_text(example, think=rollout.think) for example in examples)
-    return f"{title}: {shown}\n{_words(spec, rollout, native=False)}"
+    return f"{title}: {shown}\n{_format_text(spec, rollout, native=False)}"
 
 
 def example_text(example: TurnPlan, *, think: bool) -> str:
-    """A demonstrated turn in the format of a response."""
+    """Format a demonstrated turn as a response."""
     thought = f"{THINK}{example.thought}{THINK_END}" if think else ""
     return f"{thought}{ANSWER}{f' {ACTION_SEPARATOR} '.join(example.actions)}{ANSWER_END}"
 
 
 def _separator(spec: EnvSpec, rollout: RolloutConfig, *, native: bool) -> str:
-    """How several actions are written, and their limit; empty where there is only one."""
+    """Explain how to write several actions, and their limit; empty if only one is allowed."""
     many = rollout.max_actions_per_turn
     if many == 1:
         return ""

@@ -19,9 +19,9 @@ class ParsedResponse:
 
     Attributes:
         text: the response in canonical form, with at most `max_actions` actions.
-        actions: the first `max_actions` actions as written, whether or not they exist.
+        actions: the first `max_actions` actions in the original wording, whether or not they exist.
         structured: whether all tags are present.
-        problem: message that says why the response has no actions; None if it has some.
+        problem: reason why the response has no actions; None if it has some.
     """
 
     text: str
@@ -37,8 +37,8 @@ def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedRes
 
     Args:
         response: the decoded sampled tokens, without the forced opening tag.
-        think: whether the prompt ended with `<think>` (else `<answer>`).
-        max_actions: actions beyond this many are dropped first.
+        think: whether the prompt ended with `<think>` (otherwise `<answer>`).
+        max_actions: further actions are dropped first.
     """
     full = (THINK if think else ANSWER) + response
     parts = _split(response, think)
@@ -68,7 +68,7 @@ def parse_response(response: str, *, think: bool, max_actions: int) -> ParsedRes
 
 
 def _split(response: str, think: bool) -> tuple[str, str] | None:
-    """Thought and answer as written; None where tags are missing. One pass, however often tags are repeated."""
+    """Return thought and answer verbatim; None if tags are missing. One pass, however often tags are repeated."""
     thought, start = "", 0
     if think:
         border = _THOUGHT_TO_ANSWER.search(response)
@@ -80,7 +80,7 @@ def _split(response: str, think: bool) -> tuple[str, str] | None:
 
 
 def clean(text: str) -> str:
-    """The text without tags and surrounding whitespace."""
+    """Remove tags and surrounding whitespace."""
     for token in _REMOVED:
         text = text.replace(token, "")
     if any(token in text for token in _REMOVED):
@@ -89,7 +89,7 @@ def clean(text: str) -> str:
 
 
 def _without_composed_tags(text: str) -> str:
-    """Remove tags repeatedly, also those that arise when removing one joins the pieces of another: <thi<x>nk>."""
+    """Remove tags repeatedly, since a removal can join the pieces of another tag: <thi<x>nk>."""
     characters: list[str] = []
     for character in text:
         characters.append(character)

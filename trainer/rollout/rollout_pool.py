@@ -1,4 +1,4 @@
-"""Rollout pool: what plays for a run, behind one interface, and the pool of this process."""
+"""Rollout pool: the interface to the players of a run, and the pool of the main process."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ Progress = Callable[[int, int], None]
 
 
 class WeightSource(Protocol):
-    """What holds the newest weights: the learners of a run."""
+    """Source of the newest weights: the learners of a run."""
 
     def weights(self) -> VersionedWeights:
-        """A copy of the policy's present weights."""
+        """Return a copy of the policy's current weights."""
 
 
 class RolloutPool(Protocol):
     """Engines and environments that play the groups of a run.
 
-    The driver decides what is played, with all seeds, and receives every event in an order in which those of one
-    trajectory are in sequence. Trajectories depend on plans and weights alone; only the last bits of their
-    log-probabilities depend on which groups an engine samples together (`rollout.groups_per_session`).
+    The driver decides what is played, with all seeds, and receives every event; events of one trajectory are in
+    sequence. Trajectories depend only on plans and weights, but the last bits of their log-probabilities depend on
+    which groups an engine samples together (`rollout.groups_per_session`).
 
     Attributes:
-        device: description of the devices that sample.
+        device: description of the sampling devices.
     """
 
     device: str
@@ -46,8 +46,8 @@ class RolloutPool(Protocol):
         """Play all groups. Returns their trajectories in the order of the plans.
 
         Raises:
-            Interrupted: the run was asked to stop.
-            EnvironmentsFailedError: the environment failed in all of them.
+            Interrupted: a stop was requested.
+            EnvironmentsFailedError: the environment failed in every trajectory.
         """
 
     def update_weights(self, learners: WeightSource) -> None:
@@ -59,22 +59,22 @@ class RolloutPool(Protocol):
 
 @runtime_checkable
 class RolloutsAheadPool(RolloutPool, Protocol):
-    """A pool that plays on while its driver does something else, and takes new weights while it plays."""
+    """A pool that plays while its driver is busy, and takes new weights meanwhile."""
 
     def submit(self, request: RolloutRequest) -> None:
-        """Begin to play the request of an iteration, after those submitted before."""
+        """Begin to play the request of an iteration, after previously submitted requests."""
 
     def collect(self, iteration: int, progress: Progress) -> list[Trajectory]:
-        """Wait for the submitted request of an iteration. Returns and raises as `play`."""
+        """Wait for the submitted request of an iteration. Returns and raises like `play`."""
 
     def pump(self) -> None:
-        """Pass on what has happened meanwhile, without waiting: to be called often while the driver is busy."""
+        """Pass on events without waiting: to be called often while the driver is busy."""
 
     def abandon(self) -> None:
         """Interrupt all requests between turns; the journal gets the ends of their trajectories."""
 
     def usage(self) -> dict[str, float]:
-        """cluster/*: metrics of the actors since the last call."""
+        """Return cluster/*: metrics of the actors since the last call."""
 
 
 class LocalRolloutPool:
@@ -83,12 +83,12 @@ class LocalRolloutPool:
     It samples from the learner's own model, so that no weights are copied, or from a copy of it.
 
     Args:
-        runner: plays.
-        listener: makes the listener of partial responses; None: nothing listens.
-        groups_per_session: groups that are sampled together; 0: all.
+        runner: plays the groups.
+        listener: creates the listener of partial responses; None: no listener.
+        groups_per_session: number of groups that are sampled together; 0: all.
         device: description of the engine's device.
     Attributes:
-        copy: the model that samples, where learners elsewhere have another; None: it is the learner's own.
+        copy: the sampling model, if learners elsewhere have another one; None: it is the learner's model.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LocalRolloutPool:
         for session in split_sessions(request, self.groups_per_session):
             try:
                 parts.append(self.runner.play(session, self.listener))
-            except EnvironmentsFailedError as error:  # those of other sessions may not have failed
+            except EnvironmentsFailedError as error:  # environments of other sessions may not have failed
                 parts.append(error.trajectories)
             done += len(parts[-1])
             tokens += sum(trajectory.tokens for trajectory in parts[-1])

@@ -1,4 +1,4 @@
-"""Rollout runner: plays groups of episodes with a sampler and emits events in the order in which things happen."""
+"""Rollout runner: plays groups of episodes with a sampler and emits events as they occur."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ListenerFactory = Callable[[Sequence[str], Callable[[int], int]], TokenListener]
 
 
 class Interrupted(Exception):
-    """The run was asked to stop; raised between turns."""
+    """A stop was requested; raised between turns."""
 
 
 class EnvironmentsFailedError(RuntimeError):
@@ -36,7 +36,7 @@ class EnvironmentsFailedError(RuntimeError):
 
 
 def check_played(trajectories: Sequence[Trajectory]) -> None:
-    """Raises EnvironmentsFailedError where the environment failed in all of the trajectories."""
+    """Raise EnvironmentsFailedError if the environment failed in all of the trajectories."""
     if trajectories and all(trajectory.failed for trajectory in trajectories):
         reasons = Counter(trajectory.error for trajectory in trajectories)
         (reason, times), total = reasons.most_common(1)[0], len(trajectories)
@@ -50,11 +50,11 @@ class GroupPlan:
 
     Attributes:
         group: number of the group.
-        seed: of the initial state.
+        seed: seed of the initial state.
         members: ids of the trajectories.
-        dynamics_seeds, sampling_seeds: by member.
+        dynamics_seeds, sampling_seeds: seeds by member.
         environment: number of the environment, recorded in its trajectories.
-        config: settings of the group's environment, where they differ from the runner's.
+        config: settings of the group's environment, if they differ from the runner's.
     """
 
     group: int
@@ -68,7 +68,7 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """Groups to play, and how. `suite` names the evaluation suite, if any."""
+    """Groups to play, and their context. `suite` names the evaluation suite, if any."""
 
     plans: Sequence[GroupPlan]
     iteration: int
@@ -86,7 +86,7 @@ class RolloutRunner:
         chat: formats prompts and decodes responses.
         sampler: samples responses.
         context: context length in tokens.
-        emit: receives events in the order in which things happen.
+        emit: receives events as they occur.
         stop: polled between turns; True interrupts the rollout.
         progress: receives the numbers of finished trajectories and of sampled tokens.
     """
@@ -113,8 +113,8 @@ class RolloutRunner:
         """Play all groups. Returns their trajectories in the order of the plans.
 
         Raises:
-            Interrupted: the run was asked to stop.
-            EnvironmentsFailedError: the environment failed in all of them.
+            Interrupted: a stop was requested.
+            EnvironmentsFailedError: the environment failed in every trajectory.
         """
         rows = _Rows()
         try:
@@ -130,7 +130,7 @@ class RolloutRunner:
         return rows.trajectories
 
     def _sampling_params(self, request: RolloutRequest) -> SamplingParams:
-        """Filters apply to training rollouts only."""
+        """Return sampling parameters; filters apply only to training rollouts."""
         rollout, train = self.config.rollout, request.split == "train"
         return SamplingParams(
             temperature=request.temperature,
@@ -142,7 +142,7 @@ class RolloutRunner:
         )
 
     def _open(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:
-        """Each plan with an iterator over its members' environments; those of one kind are started together."""
+        """Yield each plan with an iterator over its members' environments; environments of one kind start together."""
         starts: dict[str, list[Start]] = {}
         for plan in plans:
             starts.setdefault(self._pool_key(plan), []).extend((plan.seed, seed) for seed in plan.dynamics_seeds)
@@ -151,7 +151,7 @@ class RolloutRunner:
             yield plan, environments[self._pool_key(plan)]
 
     def _pool_key(self, plan: GroupPlan) -> str:
-        """Key of the plan's environment pool, which is created if missing."""
+        """Return the key of the plan's environment pool, which is created if missing."""
         environment = (plan.config or self.config).environment
         key = environment.model_dump_json(include={"name", "settings"})
         if key not in self._pools:
@@ -186,7 +186,7 @@ class RolloutRunner:
                 if episode.resets_prompt:
                     session.reset_row(row)
                 session.append(row, episode.prompt())
-        if not all(episode.ended for episode in episodes):  # the sampler noticed the stop request first
+        if not all(episode.ended for episode in episodes):  # the sampler detected the stop request first
             self._interrupt(episodes)
 
     def _check_stop(self, episodes: Sequence[Episode]) -> None:
@@ -204,7 +204,7 @@ class RolloutRunner:
         environments: Iterator[TextEnv | Exception],
         rows: _Rows,
     ) -> list[Event]:
-        """Add the group's trajectories to the rows. Returns group_started and the ends of those that cannot start."""
+        """Add the group's trajectories to the rows. Returns group_started and the ends of failed starts."""
         config = plan.config or self.config
         episodes: list[Episode] = []
         ends: list[Event] = []
@@ -243,7 +243,7 @@ class RolloutRunner:
 
 
 class _Rows:
-    """All trajectories of a rollout; episode and sampling seed of those whose environment has a first state."""
+    """All trajectories of a rollout; episodes and sampling seeds only if the environment has a first state."""
 
     def __init__(self) -> None:
         self.trajectories: list[Trajectory] = []

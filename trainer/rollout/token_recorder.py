@@ -1,4 +1,4 @@
-"""Token recorder: selects the trajectories whose tokens the journal keeps, and finds each token's text."""
+"""Token recorder: selects trajectories for token records in the journal, and finds each token's text."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from trainer.policy.byte_alphabet import BYTE_OF
 from trainer.policy.chat_format import ChatFormat
 from trainer.rollout.trajectory import Batch, Trajectory
 
-_WINDOW = 6  # tokens that are decoded together with a token of a tokenizer that is not byte-level
+_WINDOW = 6  # tokens decoded together with a token, unless the tokenizer is byte-level
 
 
 class TokenRecorder:
-    """Makes the `trajectory_tokens` events of one run."""
+    """Creates the `trajectory_tokens` events of one run."""
 
     def __init__(self, config: JournalConfig, chat: ChatFormat) -> None:
         self.keep = config.tokens
         self.texts = TokenTexts(chat)
 
     def evaluated(self, trajectories: Sequence[Trajectory]) -> Iterator[TrajectoryTokens]:
-        """Events of an evaluation."""
+        """Yield the events of an evaluation."""
         if self.keep != "none":
             for trajectory in trajectories:
                 yield from self._event(trajectory, "evaluation")
@@ -40,12 +40,12 @@ class TokenRecorder:
         batch: Batch | None,
         advantages: Tensor | None,
     ) -> Iterator[TrajectoryTokens]:
-        """Events of a training rollout, after its update.
+        """Yield the events of a training rollout, after its update.
 
         Args:
-            trajectories: all of the rollout.
-            kept: those in the batch, in its order.
-            batch: of the update; None if it was skipped.
+            trajectories: all trajectories of the rollout.
+            kept: trajectories in the batch, in its order.
+            batch: batch of the update; None if it was skipped.
             advantages: (B, T) of the batch; None if the update was skipped.
         """
         if self.keep == "none":
@@ -63,7 +63,7 @@ class TokenRecorder:
     def _event(
         self, trajectory: Trajectory, unlearned: Unlearned, advantages: Any | None = None
     ) -> Iterator[TrajectoryTokens]:
-        """The event of a trajectory; none without sampled tokens, or where the engine did not report them."""
+        """Return the event of a trajectory; None without sampled tokens, or if the engine did not report them."""
         turn_of = np.asarray(trajectory.turn_of)
         sampled = turn_of >= 0
         logprobs, entropies = np.asarray(trajectory.logprobs)[sampled], np.asarray(trajectory.entropies)[sampled]
@@ -92,17 +92,17 @@ class TokenRecorder:
 
 
 def by_trajectory(kept: Sequence[Trajectory], batch: Batch, advantages: Tensor) -> Mapping[str, Any]:
-    """Each trajectory's advantages in sampling order, which is the order of the batch's rows."""
+    """Map each trajectory to its advantages in sampling order, which is the order of the batch's rows."""
     flat = advantages[batch.mask].float().cpu().numpy()
     ends = np.cumsum([trajectory.tokens for trajectory in kept])[:-1]
     return {trajectory.id: part for trajectory, part in zip(kept, np.split(flat, ends), strict=True)}
 
 
 class TokenTexts:
-    """Number of characters of a response that each of its tokens completes.
+    """Counts the characters of a response that each of its tokens completes.
 
-    Byte-level tokenizers, nearly all of today's, write a token as characters that stand for bytes; a character of the
-    text may need several tokens. With other tokenizers the text is decoded a few tokens at a time.
+    Byte-level tokenizers, nearly all of today's, represent the bytes of a token as characters; a character of the text
+    may need several tokens. With other tokenizers the text is decoded a few tokens at a time.
     """
 
     def __init__(self, chat: ChatFormat) -> None:
@@ -111,9 +111,9 @@ class TokenTexts:
         self._added = {number: token.content for number, token in chat.tokenizer.added_tokens_decoder.items()}
 
     def lengths(self, ids: Sequence[int], text: str) -> list[int]:
-        """By token; the sum is the text's length in code points."""
+        """Return the count of each token; the sum is the text's length in code points."""
         content = ids[:-1] if ids and ids[-1] in self.chat.end_ids else ids
-        tokens = [self._bytes_of(token) for token in content]
+        tokens = [self._get_bytes(token) for token in content]
         if all(map(bytes.isascii, tokens)):
             lengths, decoded = [len(token) for token in tokens], b"".join(tokens).decode()
         else:
@@ -122,7 +122,7 @@ class TokenTexts:
             lengths = self._lengths_by_decoding(content, len(text))
         return lengths + [0] * (len(ids) - len(content))
 
-    def _bytes_of(self, token: int) -> bytes:
+    def _get_bytes(self, token: int) -> bytes:
         cached = self._bytes.get(token)
         if cached is None:
             cached = self._bytes[token] = self._encode(token)
@@ -138,16 +138,16 @@ class TokenTexts:
             return text.encode()
 
     def _lengths_by_decoding(self, ids: Sequence[int], total: int) -> list[int]:
-        """For tokenizers that are not byte-level: decode a short window with and without each token."""
-        lengths, before = [], 0
+        """Decode a short window with and without each token, for tokenizers that are not byte-level."""
+        lengths, assigned = [], 0
         for index in range(len(ids)):
             start = max(0, index - _WINDOW)
             longer = len(self._decode(ids[start : index + 1])) - len(self._decode(ids[start:index]))
-            length = max(0, min(longer, total - before))
+            length = max(0, min(longer, total - assigned))
             lengths.append(length)
-            before += length
+            assigned += length
         if lengths:
-            lengths[-1] += total - before
+            lengths[-1] += total - assigned
         return lengths
 
     def _decode(self, ids: Sequence[int]) -> str:
@@ -156,7 +156,7 @@ class TokenTexts:
 
 
 def _characters(tokens: Sequence[bytes]) -> tuple[list[int], str]:
-    """Number of characters that each token completes, and the text; invalid UTF-8 becomes replacement characters."""
+    """Count the characters that each token completes, and decode the text with replacements for invalid UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     parts = [decoder.decode(token, index == len(tokens) - 1) for index, token in enumerate(tokens)]
     return [len(part) for part in parts], "".join(parts)

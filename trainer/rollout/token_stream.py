@@ -1,4 +1,4 @@
-"""Streams partial responses over a pipe without slowing the rollout; lines may be dropped."""
+"""Streaming of partial responses over a pipe without slowing the rollout; lines may be dropped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_TEXT_LENGTH = 600
 
 
 class PartialResponses(Protocol):
-    """Takes the partial responses of watched trajectories.
+    """Receiver of the partial responses of watched trajectories.
 
     Attributes:
         watched: ids of trajectories, or ANY_TRAJECTORY.
@@ -27,10 +27,10 @@ class PartialResponses(Protocol):
     watched: frozenset[str]
 
     def due(self) -> bool:
-        """Whether any trajectory is watched and the next line may be sent."""
+        """True if any trajectory is watched and the next line may be sent."""
 
     def send(self, trajectory: str, turn: int, text: str) -> None:
-        """Send what a turn's response has so far."""
+        """Send the response of a turn so far."""
 
 
 class TokenStream:
@@ -44,11 +44,11 @@ class TokenStream:
         self._next_write = 0.0
 
     def due(self) -> bool:
-        """Whether any trajectory is watched and the next line may be written."""
+        """True if any trajectory is watched and the next line may be written."""
         return bool(self.refresh()) and time.monotonic() >= self._next_write
 
     def refresh(self) -> frozenset[str]:
-        """The watched trajectories, read again after an interval; none where the pipe has no reader."""
+        """Return the watched trajectories, re-read after an interval; none if the pipe has no reader."""
         if self.pipe.descriptor is None:
             return frozenset()
         now = time.monotonic()

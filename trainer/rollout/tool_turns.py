@@ -1,4 +1,4 @@
-"""Turns with calls of tools in a model family's own format: parsing of responses, and the message with the results."""
+"""Turns with tool calls in a model family's own format: parsing of responses, and the message with the results."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def parse_tool_response(
 ) -> ParsedResponse:
     """Parse thought and calls, or the answer, of a sampled response. Never raises.
 
-    After the thought, calls in the family's format are the actions; without any, `<answer>` has the only one. An answer
-    beside calls is ignored: their results are not known yet.
+    After the thought, calls in the family's format are the actions; without calls, `<answer>` contains the only action.
+    An answer next to calls is ignored: their results are not known yet.
 
-    Calls that an endpoint reports apart from the text need no tags: models that write them this way often think in
-    secret, and what text there is counts as the thought.
+    Calls that an endpoint reports separately from the text need no tags: models with such calls often hide their
+    thoughts, and any text counts as the thought.
 
     Args:
         response: the decoded sampled tokens, without the forced opening tag.
         think: whether the prompt ended with `<think>`.
-        max_actions: calls beyond this many are dropped first.
-        call_format: of the model's family.
-        tools: of the environment.
-        reported: calls reported apart from the text, as actions.
+        max_actions: further calls are dropped first.
+        call_format: format of the model's family.
+        tools: tools of the environment.
+        reported: calls reported separately from the text, as actions.
     """
     thought, closed, rest = response.partition(THINK_END) if think else ("", THINK_END, response)
     full = (THINK if think else "") + response
@@ -62,19 +62,19 @@ def _without_actions(full: str, thought: str, problem: str) -> ParsedResponse:
 
 
 def message_role(turn: Turn) -> Role:
-    """The role of the message after a turn: that of results if the turn called a tool."""
+    """Return the role of the message after a turn: the role of results if the turn called a tool."""
     return "tool" if any(action.call for action in turn.actions) else "user"
 
 
 def earlier_results(turn: Turn) -> list[str]:
-    """The results of a turn's calls before the last one, whose result is the state; empty if it called no tool."""
+    """Return the results of a turn's calls except the last, which is the state; empty if it called no tool."""
     if message_role(turn) == "user":
         return []
     return [action.call.result if action.call else NOT_EXECUTED for action in turn.actions[:-1]]
 
 
 def call_results(turn: Turn) -> str:
-    """The results of a turn with several calls, numbered; empty with fewer, where the state is the result."""
+    """Return the numbered results of a turn with several calls; empty with fewer calls: the state is the result."""
     calls = [action.call for action in turn.actions if action.call]
     if len(calls) < 2:
         return ""

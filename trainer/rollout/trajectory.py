@@ -14,9 +14,7 @@ from trainer.policy.packing.host_transfer import to_device
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """One training sequence: tokens in the order in which the policy read them, with parallel lists as in
-    `Trajectory`.
-    """
+    """A training sequence: tokens in the policy's reading order, with parallel lists as in `Trajectory`."""
 
     ids: list[int]
     sampled: list[bool]
@@ -37,15 +35,15 @@ class Trajectory:
         sampled: parallel to `ids`: True exactly on tokens sampled by the policy.
         logprobs, entropies: parallel to `ids`: the sampler's values; 0 on other tokens.
         turn_of: parallel to `ids`: the turn of a sampled token; −1 on other tokens.
-        prompts: by turn, the whole prompt where it is not the dialogue so far (context windows). The turn's response
-            was sampled after this prompt, and is trained on with it (`sequences`).
-        versions: by turn, the version of the weights that sampled its response (`SampledResponse.version`).
+        prompts: the whole prompt by turn, if it is not the dialogue so far (context windows). The turn's response was
+            sampled after this prompt, and is trained on with it (`sequences`).
+        versions: version of the weights that sampled a response (`SampledResponse.version`), by turn.
         turns: journal records of the turns.
-        thought_spans: by turn, start and end of the thought in `ids`.
+        thought_spans: start and end of the thought in `ids`, by turn.
         success: whether the episode was solved.
-        end: why the episode ended; empty while it is played.
+        end: reason for the end of the episode; empty while it is played.
         lost_at: the first action after which success was impossible.
-        error: message of what broke the episode off.
+        error: message of the error that ended the episode.
         failed: the environment failed; the trajectory is excluded from metrics and training.
     """
 
@@ -92,7 +90,7 @@ class Trajectory:
         self.end, self.error, self.failed = "truncated", reason, True
 
     def finished(self) -> TrajectoryFinished:
-        """The closing event."""
+        """Return the closing event."""
         return TrajectoryFinished(
             trajectory=self.id,
             success=self.success,
@@ -124,15 +122,15 @@ class Trajectory:
         self.turn_of += [turn] * len(ids)
 
     def response(self, turn: int) -> list[int]:
-        """Ids sampled in this turn."""
+        """Return the ids sampled in this turn."""
         return [token for token, number in zip(self.ids, self.turn_of, strict=True) if number == turn]
 
     def sequences(self) -> list[TokenSequence]:
-        """Training sequences in order: every sampled token exactly once, after the prompt it was sampled from.
+        """Return training sequences in order: every sampled token exactly once, after its prompt.
 
-        One sequence, the dialogue itself, unless `prompts` has entries: each of those turns starts another one.
+        There is one sequence, the dialogue itself, unless `prompts` has entries: each such turn starts another one.
         """
-        first: dict[int, int] = {}  # by turn: first column of its response
+        first: dict[int, int] = {}  # first column of the response, by turn
         last: dict[int, int] = {}
         for column, turn in enumerate(self.turn_of):
             if turn >= 0:
@@ -149,7 +147,7 @@ class Trajectory:
         return sequences
 
     def _sequence(self, prompt: list[int], start: int, end: int) -> TokenSequence:
-        """A prompt followed by the dialogue's tokens from `start` to before `end`."""
+        """Return a prompt, followed by the dialogue's tokens from `start` to before `end`."""
         return TokenSequence(
             ids=prompt + self.ids[start:end],
             sampled=[False] * len(prompt) + self.sampled[start:end],
@@ -173,7 +171,7 @@ class Batch:
         tokens: (B,) number of the trajectory's sampled tokens.
         total_rewards: (B,) R(τ) of the trajectory.
         anchors: (B, K) id of the state in which each turn of the trajectory began, equal for equal states of the same
-            group; −1 where it has no such turn.
+            group; −1 if it has no such turn.
     """
 
     ids: Tensor
@@ -194,7 +192,7 @@ class Batch:
         return self.ids.shape[0]
 
     def select(self, rows: Tensor) -> Batch:
-        """The given rows, cut to the length of the longest one."""
+        """Select the given rows, cut to the length of the longest one."""
         width = int(self.attention[rows].sum(1).max())
         return Batch(
             ids=self.ids[rows, :width],
@@ -213,7 +211,7 @@ class Batch:
         )
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on a device."""
+        """Move the batch to a device."""
         return Batch(**{field.name: to_device(getattr(self, field.name), device) for field in fields(self)})
 
 
@@ -224,7 +222,7 @@ def collate(
     outcome: bool = False,
     weights: Sequence[float] | None = None,
 ) -> Batch:
-    """Tensors of a list of trajectories.
+    """Convert a list of trajectories to tensors.
 
     Args:
         trajectories: at least one, each with at least one sampled token.
@@ -272,7 +270,7 @@ def collate(
 
 
 def _anchors(trajectories: Sequence[Trajectory]) -> Tensor:
-    """(trajectories, K) ids of the states in which turns began, compared by board; K is the maximum number of turns."""
+    """Return (trajectories, K) ids of the states in which turns began, compared by board; K: most turns."""
     ids: dict[tuple[int, str], int] = {}
     table = torch.full((len(trajectories), max(1, *(len(t.turns) for t in trajectories))), -1, dtype=torch.long)
     for row, trajectory in enumerate(trajectories):

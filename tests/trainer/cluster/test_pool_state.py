@@ -5,7 +5,7 @@ from trainer.cluster.pool_state import OpenRequest, PoolUsage
 from trainer.cluster.rollout_actor import PlayReport
 from trainer.config.run import RunConfig
 from trainer.journal.events import GroupStarted, TrajectoryFinished
-from trainer.rollout.environment_mix import shares_of, train_plans
+from trainer.rollout.environment_mix import get_shares, train_plans
 from trainer.rollout.runner import RolloutRequest
 from trainer.rollout.sessions import split_sessions
 from trainer.rollout.trajectory import Trajectory
@@ -13,7 +13,7 @@ from trainer.rollout.trajectory import Trajectory
 
 def opened(groups=4, groups_per_session=2):
     config = RunConfig.model_validate({"rollout": {"groups": groups, "group_size": 2}})
-    request = RolloutRequest(train_plans(config, shares_of(config), 1), 1, split="train", temperature=1.0)
+    request = RolloutRequest(train_plans(config, get_shares(config), 1), 1, split="train", temperature=1.0)
     passed = []
     ledger = EventLedger(lambda *events: passed.extend(events), lambda message: None)
     sessions = split_sessions(request, groups_per_session)

@@ -22,8 +22,8 @@ from trainer.journal.events import Evaluation, GroupStarted, Metrics, Trajectory
 from trainer.metrics.registry import get_spec
 from trainer.rollout.environment_mix import (
     assign_groups,
+    get_shares,
     interleave,
-    shares_of,
     success_by_environment,
     train_plans,
 )
@@ -47,10 +47,10 @@ def mixed(**environment):
 
 def test_each_environment_has_its_share_settings_and_budgets():
     config = RunConfig.model_validate({"environment": MIXED, "rollout": {"max_turns": 8, "max_actions": 20}})
-    sokoban, lake, bandit = shares_of(config)
-    assert [task.name for task in shares_of(config)] == ["Sokoban", "FrozenLake", "Bandit"]
-    assert [task.number for task in shares_of(config)] == [0, 1, 2]
-    assert [task.share for task in shares_of(config)] == pytest.approx([0.5, 0.25, 0.25])
+    sokoban, lake, bandit = get_shares(config)
+    assert [task.name for task in get_shares(config)] == ["Sokoban", "FrozenLake", "Bandit"]
+    assert [task.number for task in get_shares(config)] == [0, 1, 2]
+    assert [task.share for task in get_shares(config)] == pytest.approx([0.5, 0.25, 0.25])
     assert sokoban.config.environment.settings == {"size": 7}
     assert sokoban.config.environment.instruction == "Push."
     assert sokoban.config.rollout == config.rollout
@@ -58,7 +58,7 @@ def test_each_environment_has_its_share_settings_and_budgets():
     assert lake.config.environment.instruction is None
     assert (lake.config.rollout.max_turns, lake.config.rollout.max_actions) == (3, 10)
     assert (bandit.config.rollout.max_turns, bandit.config.rollout.max_actions) == (1, 1)
-    for task in shares_of(config):
+    for task in get_shares(config):
         assert task.config.environment.mix == []
         assert task.config.rollout.groups == config.rollout.groups
         again = RunConfig.model_validate(task.config.model_dump())
@@ -67,7 +67,7 @@ def test_each_environment_has_its_share_settings_and_budgets():
 
 def test_a_run_in_one_environment_has_one_share_with_its_own_settings():
     config = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "rollout": {"max_turns": 7}})
-    (only,) = shares_of(config)
+    (only,) = get_shares(config)
     assert (only.number, only.share, only.config) == (0, 1, config)
     assert success_by_environment([Trajectory(id="t", group=0, member=0)], [only]) == {}
 
@@ -160,7 +160,7 @@ def test_trajectories_have_the_index_and_budgets_of_their_environment(chat):
     mix = [{"name": "FrozenLake", "share": 0.25}, {"name": "Bandit", "share": 0.25}]
     config = mixed(mix=mix, settings={}, instruction=None)
     config = config.model_copy(update={"rollout": config.rollout.model_copy(update={"groups": 4, "group_size": 2})})
-    planned = train_plans(config, shares_of(config), iteration=3)
+    planned = train_plans(config, get_shares(config), iteration=3)
     names = ["Sokoban", "Sokoban", "FrozenLake", "Bandit"]
     script = [[tiny.sampled(chat, tiny.answer("Left", "Left"))] * 5 for _ in range(8)]
     recorded = []
@@ -183,7 +183,7 @@ def test_success_is_reported_per_environment():
         return Trajectory(id="t", group=0, member=0, environment=environment, success=success)
 
     outcomes = [outcome(0, True), outcome(0, False), outcome(2, True)]
-    values = success_by_environment(outcomes, shares_of(mixed()))
+    values = success_by_environment(outcomes, get_shares(mixed()))
     assert values == {"success/Sokoban": 0.5, "success/Bandit": 1.0}
     assert get_spec("success/Bandit").title == "Bandit: success"
     assert get_spec("success/Bandit").unit == "share"

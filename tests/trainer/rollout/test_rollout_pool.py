@@ -9,7 +9,7 @@ from trainer.engines.transformers.transformers_sampler import TransformersSample
 from trainer.journal.events import GroupStarted, Turn
 from trainer.learner.learner import Learner
 from trainer.policy.load import load
-from trainer.rollout.environment_mix import shares_of, train_plans
+from trainer.rollout.environment_mix import get_shares, train_plans
 from trainer.rollout.rollout_pool import LocalRolloutPool
 from trainer.rollout.runner import EnvironmentsFailedError, RolloutRequest, RolloutRunner
 from trainer.rollout.sessions import join, split_evenly, split_sessions
@@ -22,7 +22,7 @@ def settings(folder, **sections):
 
 
 def request_of(config):
-    return RolloutRequest(train_plans(config, shares_of(config), iteration=1), 1, split="train", temperature=1.0)
+    return RolloutRequest(train_plans(config, get_shares(config), iteration=1), 1, split="train", temperature=1.0)
 
 
 def play(config, policy, chat, groups_per_session):
@@ -74,7 +74,7 @@ def test_sessions_fail_only_if_the_environment_failed_in_all_of_them(pocket_fold
 
 def play_with_failing(config, policy, chat, failing):
     """As `play` with sessions of one group; environments of some groups do not start."""
-    plans = train_plans(config, shares_of(config), iteration=1)
+    plans = train_plans(config, get_shares(config), iteration=1)
     seeds = {plans[group].seed for group in failing}
     reset = Sokoban.reset
 

@@ -21,7 +21,7 @@ from trainer.loops.stages.policy_setup import PolicySetup
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 from trainer.policy.chat_format import ChatFormat
-from trainer.rollout.environment_mix import interleave, shares_of
+from trainer.rollout.environment_mix import get_shares, interleave
 from trainer.rollout.trajectory import Trajectory, collate
 from trainer.seeds import Purpose, derive
 
@@ -123,7 +123,7 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
     Raises:
         NoSolverError: too many initial states of an environment have no usable demonstration.
     """
-    tasks = shares_of(config.for_demonstrations())
+    tasks = get_shares(config.for_demonstrations())
     starts, used = [0] * len(tasks), [0] * len(tasks)
     seeds = (derive(config.seed, Purpose.DEMONSTRATION, number) for number in count())
     for index in interleave([task.share for task in tasks]):

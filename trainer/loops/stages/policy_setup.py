@@ -32,7 +32,7 @@ from trainer.memory.preflight import PreflightResult
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import ModelError, Policy, load, pick_device, slow_precision_notice
 from trainer.policy.pocket import is_pocket
-from trainer.rollout.environment_mix import shares_of
+from trainer.rollout.environment_mix import get_shares
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _set_threads(progress: Progress, policy: Policy) -> None:
 
 def _offers_tools(config: RunConfig) -> bool:
     """True if an environment of the run has tools; environments with servers name them only when played."""
-    shares = [(share.name, share.config.environment.settings) for share in shares_of(config)]
+    shares = [(share.name, share.config.environment.settings) for share in get_shares(config)]
     return any(issubclass(environment_class(name), ToolEnv) or spec(name, settings).tools for name, settings in shares)
 
 

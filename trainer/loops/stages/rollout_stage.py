@@ -14,7 +14,7 @@ from trainer.loops.session import RunSession
 from trainer.loops.stages.rollouts_ahead import RolloutsAhead
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.pocket import is_pocket
-from trainer.rollout.environment_mix import plan_groups, shares_of, train_plans
+from trainer.rollout.environment_mix import get_shares, plan_groups, train_plans
 from trainer.rollout.prompts import described_format
 from trainer.rollout.rollout_pool import RolloutPool, RolloutsAheadPool, WeightSource
 from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest
@@ -62,7 +62,7 @@ class RolloutStage:
 
         Source: DAPO, arXiv 2503.14476, section 3.2; its published code draws whole batches and drops the surplus.
         """
-        config, shares = self.session.config, shares_of(self.session.config)
+        config, shares = self.session.config, get_shares(self.session.config)
         if self.ahead is not None:
             self.rounds, total = 1, config.rollout.trajectories
             played = self.ahead.take(iteration, self.session.reporter.watch("rollout", iteration, total))

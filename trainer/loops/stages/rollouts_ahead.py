@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from trainer.cluster.errors import LearnerLostError
 from trainer.learner.update_meter import UpdateReport
 from trainer.loops.session import RunSession
-from trainer.rollout.environment_mix import shares_of, train_plans
+from trainer.rollout.environment_mix import get_shares, train_plans
 from trainer.rollout.rollout_pool import Progress, RolloutsAheadPool
 from trainer.rollout.runner import Interrupted, RolloutRequest
 from trainer.rollout.trajectory import Trajectory
@@ -43,7 +43,7 @@ class RolloutsAhead:
         config = self.session.config
         first = max(self._submitted, self.session.progress.iteration) + 1
         for iteration in range(first, min(last, config.iterations) + 1):
-            plans = train_plans(config, shares_of(config), iteration)
+            plans = train_plans(config, get_shares(config), iteration)
             self.pool.submit(RolloutRequest(plans, iteration, split="train", temperature=config.rollout.temperature))
             self._submitted = iteration
 

@@ -8,7 +8,7 @@ from trainer.cluster.errors import LearnerLostError
 from trainer.config.files import validation_errors
 from trainer.config.run import RunConfig
 from trainer.loops.stages.rollouts_ahead import RolloutsAhead, staleness
-from trainer.rollout.environment_mix import renumbered, shares_of, train_plans
+from trainer.rollout.environment_mix import get_shares, renumbered, train_plans
 from trainer.rollout.runner import Interrupted
 from trainer.rollout.trajectory import Trajectory
 
@@ -114,7 +114,7 @@ def test_staleness_counts_tokens():
 
 def test_a_group_under_another_number_begins_in_the_same_state_with_the_same_seeds():
     config = settings()
-    plan = train_plans(config, shares_of(config), 3)[1]
+    plan = train_plans(config, get_shares(config), 3)[1]
     again = renumbered(plan, 3, 40)
     assert again.members[0] == "00003-g40-n00"
     assert len(again.members) == len(plan.members)
