@@ -20,7 +20,7 @@ from trainer.config.run import RunConfig
 from trainer.loops import evaluate, sft, train  # noqa: F401 imported once, before the first fork
 from trainer.memory.available import resident_memory
 from trainer.memory.estimate import GB, estimate_memory
-from trainer.policy.shapes import shape_of
+from trainer.policy.shapes import find_shape
 
 _COMMON = (
     "policy.device=cpu",
@@ -81,7 +81,7 @@ def measure(folder: Path, name: str, changes: Sequence[str] = ()) -> MeasuredRun
     kind, settings = KINDS[name]
     config = RunConfig.model_validate({"kind": kind, "policy": {"model": str(folder)}})
     config = with_overrides(config, (*_COMMON, *settings, *changes))
-    shape = shape_of(str(folder))
+    shape = find_shape(str(folder))
     if shape is None:
         raise RuntimeError(f"{folder} has no config.json that can be read")
     with tempfile.TemporaryDirectory() as out:

@@ -11,7 +11,7 @@ from trainer.config.files import preset_names
 from trainer.config.run import RunConfig
 from trainer.memory.advice import gigabytes, suggested_settings, table
 from trainer.memory.estimate import GB, STAGES, MemoryEstimate, estimate_memory, played_at_once, rows_that_fit
-from trainer.policy.shapes import ModelShape, hub_shape, shape_of
+from trainer.policy.shapes import ModelShape, find_shape, hub_shape
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def report(config: RunConfig, options: argparse.Namespace) -> str:
         raise ValueError(f"--processes must be at least 1, not {options.processes}")
     if config.hosted.url:
         raise ValueError("hosted.url names a model that runs elsewhere: it needs no memory here")
-    shape = shape_of(config.policy.model)
+    shape = find_shape(config.policy.model)
     if shape is None:
         sys.stderr.write(f"Reading the config.json of {config.policy.model} from the Hugging Face Hub …\n")
         shape = hub_shape(config.policy.model, config.policy.revision)

@@ -13,8 +13,8 @@ from trainer.memory import available
 from trainer.memory.advice import advice, gigabytes, parts_as_text, suggested_settings
 from trainer.memory.estimate import MAX_SHARE, Role, estimate_memory, played_at_once, rows_that_fit
 from trainer.memory.oom import OutOfMemoryError
-from trainer.policy.load import is_hub_id, revision_of
-from trainer.policy.shapes import ModelShape, read, shape_of
+from trainer.policy.load import get_revision, is_hub_id
+from trainer.policy.shapes import ModelShape, find_shape, read
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,12 @@ def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
 
 def _shape(source: str, config: RunConfig) -> ModelShape | None:
     """The model's shape; None if unknown or if the model cannot be loaded, which its loading reports."""
-    shape = shape_of(source)
+    shape = find_shape(source)
     if shape is not None:
         return shape
     if not Path(source).is_dir() and not is_hub_id(source):
         return None
-    version = {} if Path(source).is_dir() else revision_of(config.policy)
+    version = {} if Path(source).is_dir() else get_revision(config.policy)
     try:
         return read(AutoConfig.from_pretrained(source, trust_remote_code=False, **version).to_dict())
     except (OSError, ValueError, KeyError):

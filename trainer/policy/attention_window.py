@@ -1,4 +1,4 @@
-"""Attention windows of a model: which keys its layers attend to, and whether all of its layers are attention."""
+"""Attention windows of a model: the keys that its layers attend to, and layers other than attention."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 @dataclass(frozen=True)
 class AttentionWindow:
-    """Windows of a model's attention layers.
+    """Attention windows of a model's layers.
 
     Attributes:
-        size: tokens that a windowed layer attends to, the present one included; None: no layer has a window.
+        size: tokens that a windowed layer attends to, including the current one; None: no layer has a window.
         by_layer: whether windowed and other layers alternate: such a model takes one mask for each kind.
-        others: kinds of layers that are no attention over all or the last tokens, such as convolutions.
+        others: kinds of layers other than attention over all or the last tokens, such as convolutions.
     """
 
     size: int | None
@@ -28,11 +28,11 @@ class AttentionWindow:
     others: tuple[str, ...] = ()
 
     def masks(self, mask: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        """The masks for the model's forward pass.
+        """Return the masks for the model's forward pass.
 
         Args:
-            mask: (n, 1, q, width) additive, 0 for keys before and at the query's position, −∞ for later ones.
-            positions: (n, q) of the queries; keys are numbered from 0.
+            mask: (n, 1, q, width) additive, 0 for keys up to the query's position, −∞ for later ones.
+            positions: (n, q) positions of the queries; keys are numbered from 0.
         """
         if self.size is None:
             return mask
@@ -42,7 +42,7 @@ class AttentionWindow:
 
 
 def attention_window(model: PreTrainedModel) -> AttentionWindow:
-    """The windows by the model's configuration."""
+    """Return the windows in the model's configuration."""
     config = model.config.get_text_config()
     kinds = tuple(dict.fromkeys(getattr(config, "layer_types", None) or ()))
     size = getattr(config, "sliding_window", None)
@@ -56,14 +56,14 @@ def attention_window(model: PreTrainedModel) -> AttentionWindow:
 
 @contextmanager
 def shortened_window(model: PreTrainedModel, size: int) -> Iterator[None]:
-    """Windows of `size` tokens inside the block, so that a few tokens are enough to check them."""
+    """Shorten windows to `size` tokens inside the block, so that a few tokens are enough to check them."""
     config = model.config.get_text_config()
-    before = getattr(config, "sliding_window", None)
-    if before is None:
+    original = getattr(config, "sliding_window", None)
+    if original is None:
         yield
         return
     config.sliding_window = size
     try:
         yield
     finally:
-        config.sliding_window = before
+        config.sliding_window = original

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _bytes_by_character() -> dict[str, int]:
-    """Printable bytes map to themselves, the others to characters from 256 on."""
+    """Map printable bytes to themselves, and other bytes to characters from 256 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     table = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if byte not in set(printable)]

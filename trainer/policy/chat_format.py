@@ -1,8 +1,8 @@
-"""Chat format of a model: turns to token ids and back, by the tokenizer's chat template.
+"""Chat format of a model: conversion of turns to token ids and back with the tokenizer's chat template.
 
-The history of a trajectory is only ever extended: sampled tokens stay as they are, and the tokens between two
-responses are taken from the chat template once. Templates that rewrite history (by dropping thoughts) thus cannot
-corrupt it, and no special token has to be searched for.
+The history of a trajectory is only ever extended: sampled tokens are kept, and the tokens between two responses are
+taken from the chat template once. Templates that rewrite history (by dropping thoughts) thus cannot corrupt it, and no
+special token has to be searched for.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</ans
 
 
 class TemplateError(ValueError):
-    """A chat template that cannot format dialogues of several turns. The message says why."""
+    """A chat template cannot format dialogues of several turns. The message gives the reason."""
 
 
 def dated(template: str, day: date) -> str:
-    """The chat template with a fixed date where it would write that of today: a continued run reads the same prompt."""
+    """Replace today's date in a chat template by a fixed date: a continued run reads the same prompt."""
 
     def written(call: re.Match[str]) -> str:
         return json.dumps(day.strftime(call["format"]))
@@ -35,10 +35,10 @@ def dated(template: str, day: date) -> str:
     return re.sub(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>[^"']*)(?P=quote)\s*\)""", written, template)
 
 
-def _template_of(tokenizer: Any) -> str:
+def _get_template(tokenizer: Any) -> str:
     try:
         template: str = tokenizer.get_chat_template()
-    except ValueError as error:  # it has none, or several without a default one
+    except ValueError as error:  # no template, or several without a default
         raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
     return template
 
@@ -54,27 +54,27 @@ class ChatFormat:
 
     `opening` returns all tokens before the first sampled one, `between` all tokens between a response's end token and
     the next sampled one. Both end with the forced opening tag (`<think>` or `<answer>`), which is never sampled.
-    `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's own end token. In templates
-    without one, whose turns end where the next message begins, `call_end_id` closes a turn with calls. Where a response
-    ends otherwise (cut, or with another end token), `between` adds the template's token, which is not sampled.
+    `eos_id` closes an assistant's turn in the template; it is not always the tokenizer's end token. In templates
+    without one, where a turn ends at the next message, `call_end_id` closes a turn with calls. If a response ends
+    otherwise (cut, or with another end token), `between` adds the template's token, which is not sampled.
 
     Args:
-        tokenizer: with a chat template.
+        tokenizer: a tokenizer with a chat template.
         think: whether responses contain a thought.
         system: the system message; empty = none. A template without a system role gets it in the first user message.
-        variables: of the chat template, besides those of transformers.
+        variables: variables of the chat template in addition to the variables of transformers.
         day: the date for templates that write one, as YYYY-MM-DD.
-        call_format: in which tools are called; `auto` = the one that reads a call as the template renders it.
-        model_end_ids: tokens that end a text according to the model's own files, in addition to the template's.
+        call_format: format of tool calls; `auto` = the format that reads a call as the template renders it.
+        model_end_ids: tokens that end a text according to the model's files, in addition to the template's.
     Raises:
         TemplateError: the template cannot format dialogues, or the system message contains one of its special tokens.
     Attributes:
-        tools: that a response may call in the format of the model's family, see `with_tools`.
-        call_format: of those calls; in the format `answer`, calls are answers, and this format treats them as such.
-        call_notice: for the user, why `auto` has chosen `answer` although the template knows tools; else empty.
-        renders_tools: the template writes the definitions of `tools`.
-        renders_results: the template has messages for the results of calls.
-        separate_results: each result has a message of its own; else one message has those of a turn.
+        tools: tools that a response may call in the format of the model's family, see `with_tools`.
+        call_format: format of those calls; in the format `answer`, calls are answers and treated as such.
+        call_notice: why `auto` chose `answer` although the template supports tools, for the user; otherwise empty.
+        renders_tools: whether the template writes the definitions of `tools`.
+        renders_results: whether the template has messages for the results of calls.
+        separate_results: whether each result has a separate message; otherwise one message contains a turn's results.
     """
 
     _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
@@ -103,7 +103,7 @@ class ChatFormat:
     ) -> None:
         self._model_end_ids = frozenset(model_end_ids)
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
-        self._template = dated(_template_of(tokenizer), date.fromisoformat(day))
+        self._template = dated(_get_template(tokenizer), date.fromisoformat(day))
         self._check_system()
         # Without the system message, which some templates write before the last user message: it is read once.
         rendered = self._render(
@@ -126,9 +126,9 @@ class ChatFormat:
 
     @classmethod
     def of_rollout(cls, tokenizer: Any, rollout: RolloutConfig, model_end_ids: Iterable[int] = ()) -> Self:
-        """The format that the settings of a rollout ask for, of a model with these end tokens. Raises TemplateError.
+        """Create the format for a rollout's settings, and a model with these end tokens. Raises TemplateError.
 
-        Only hosted models have native calls, and these have a format of their own.
+        Only hosted models have native calls, and they use a separate format.
         """
         return cls(
             tokenizer,
@@ -141,11 +141,11 @@ class ChatFormat:
         )
 
     def with_tools(self, tools: Sequence[ToolSpec]) -> Self:
-        """The format of dialogues with these tools: this one without any, and where calls are written as answers.
+        """Return the format of dialogues with these tools: this format without any, or if calls are written as answers.
 
-        Otherwise responses contain calls in the format of the model's family or an answer, so that without a thought
-        no tag is forced. The template writes the definitions if it can, and has a role for results if there is one;
-        else either is plain text in the user's messages.
+        Otherwise responses contain calls in the format of the model's family or an answer, so that without a thought no
+        tag is forced. The template writes the definitions if it can, and uses its role for results if it has one;
+        otherwise both are plain text in the user's messages.
         """
         if not tools or self.call_format == "answer":
             return self
@@ -160,17 +160,17 @@ class ChatFormat:
         return bound
 
     def _forced(self, think: bool, answer: str) -> str:
-        """The tag that begins each response. Templates of reasoning models open the thought themselves."""
+        """Return the tag that begins each response. Templates of reasoning models open the thought themselves."""
         opened = self._after_user.rstrip().endswith(THINK)
         if think:
             return "" if opened else THINK
         if not opened:
             return answer
         line = "" if self._after_user.endswith("\n") else "\n"
-        return f"{line}\n{THINK_END}\n\n{answer}"  # an empty thought, as these models write it
+        return f"{line}\n{THINK_END}\n\n{answer}"  # an empty thought in the form that these models write
 
     def _check_system(self) -> None:
-        """Raises TemplateError for a special token: encoding would take it for the end of the message."""
+        """Raise TemplateError for a special token: encoding would take it for the end of the message."""
         for token in self.tokenizer.added_tokens_decoder.values():
             if token.special and token.content and token.content in self.system:
                 raise TemplateError(
@@ -178,7 +178,7 @@ class ChatFormat:
                 )
 
     def _split_end(self, tail: str) -> tuple[int, str]:
-        """The token that ends a response, and the text between it and the next user message."""
+        """Return the token that ends a response, and the text between it and the next user message."""
         added = self.tokenizer.added_tokens_decoder
         special = {token.content: number for number, token in added.items() if token.special}
         closing = tail.lstrip()
@@ -210,7 +210,7 @@ class ChatFormat:
         return text
 
     def _definitions_as_text(self) -> dict[str, str]:
-        """Fields of the system message from which some templates (Phi-4-mini, OLMo 3) take the definitions."""
+        """Return fields of the system message from which some templates (Phi-4-mini, OLMo 3) take the definitions."""
         definitions = json.dumps([tool.definition()["function"] for tool in self.tools], ensure_ascii=False)
         return {"tools": definitions, "functions": definitions}
 
@@ -222,11 +222,11 @@ class ChatFormat:
         return all(tool.name in opening for tool in self.tools)
 
     def _try_calls(self, chosen: CallFormat | None) -> None:
-        """Find out how the template takes calls and results, and the format of calls unless it is chosen."""
+        """Detect the template's form of calls and results, and the format of calls unless it is chosen."""
         trial = copy.copy(self)
         trial.tools, trial.renders_tools = (TRIAL_TOOL,), True
         specials = [token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special]
-        found = try_calls(
+        outcome = try_calls(
             trial._render_or_none,
             self._template,
             start=self._after_user,
@@ -234,9 +234,9 @@ class ChatFormat:
             specials=[token for token in specials if token],
             chosen=chosen,
         )
-        self.call_format, self.call_notice, self._tool_messages = found.call_format, found.notice, found.messages
-        if found.messages.end:
-            end_id = self.tokenizer.convert_tokens_to_ids(found.messages.end)
+        self.call_format, self.call_notice, self._tool_messages = outcome.call_format, outcome.notice, outcome.messages
+        if outcome.messages.end:
+            end_id = self.tokenizer.convert_tokens_to_ids(outcome.messages.end)
             self.call_end_id = None if end_id == self.eos_id else end_id
 
     def _render_or_none(self, messages: list[dict[str, Any]]) -> str | None:
@@ -246,11 +246,11 @@ class ChatFormat:
             return None
 
     def _results(self, content: str) -> str:
-        """The text between the end token of a response with calls and the next response; empty if there is none."""
+        """Return the text from the end token of a response with calls to the next response; empty if there is none."""
         return self._tool_messages.results(self._render_or_none, self.tools[0].name, content)
 
     def end_id(self, role: Role) -> int:
-        """The token that ends a response before a message of this role."""
+        """Return the token that ends a response before a message of this role."""
         return self.eos_id if role == "user" or self.call_end_id is None else self.call_end_id
 
     @property
@@ -259,7 +259,7 @@ class ChatFormat:
         return self._model_end_ids | {self.end_id("user"), self.end_id("tool")}
 
     def is_ended(self, response: Sequence[int], role: Role) -> bool:
-        """Whether a response's last token is the one that ends it before a message of this role."""
+        """True if a response's last token is the one that ends it before a message of this role."""
         return list(response[-1:]) == [self.end_id(role)]
 
     def _encode(self, text: str) -> list[int]:
@@ -267,20 +267,20 @@ class ChatFormat:
         return ids
 
     def system_messages(self) -> list[dict[str, str]]:
-        """The system message, as a list of at most one."""
+        """Return the system message, as a list of at most one."""
         return [{"role": "system", "content": self.system}] if self.system else []
 
     def opening(self, user: str) -> list[int]:
-        """Token ids of system and first user message, up to where sampling starts."""
+        """Return the token ids of system and first user message, up to the first sampled token."""
         messages = [*self.system_messages(), {"role": "user", "content": user}]
         return self._encode(self._render(messages) + self.forced)
 
     def between(self, user: str, *, ended: bool, role: Role = "user", earlier: Sequence[str] = ()) -> list[int]:
-        """Token ids that follow a response and carry the next message.
+        """Return the token ids that follow a response and contain the next message.
 
         Args:
             user: the next message.
-            role: `tool` for results of calls; the user's where the template has no such role.
+            role: `tool` for results of calls; the user's role if the template has no such role.
             ended: whether the response's last sampled token is the end token; if it was cut, the end token is added
                 here, neither sampled nor trained on.
             earlier: results before this one, for formats with `separate_results`.
@@ -292,12 +292,13 @@ class ChatFormat:
         return self._encode(text) if ended else [self.end_id(role), *self._encode(text)]
 
     def frame(self, role: Role | None) -> tuple[str, str]:
-        """Text of the template around a message: after the previous response, and up to where sampling starts.
+        """Return the template's text around a message: from the previous response to the first sampled token.
 
-        It includes the end token of the response before, which is not part of its text, and the forced tag.
+        It includes the end token of the previous response, which is not part of the response's text, and the forced
+        tag.
 
         Args:
-            role: of the message; None for the first message of a dialogue, after the system message.
+            role: role of the message; None for the first message of a dialogue, after the system message.
         """
         if role not in self._frames:
             mark = self._MARK_USER
@@ -307,16 +308,16 @@ class ChatFormat:
                 end = self.tokenizer.convert_ids_to_tokens(self.end_id(role))
                 from_tool = role == "tool" and self.renders_results
                 text = end + (self._results(mark) if from_tool else self._before_user + mark + self._after_user)
-            before, _, after = text.partition(mark)
-            self._frames[role] = (before, after + self.forced)
+            prefix, _, suffix = text.partition(mark)
+            self._frames[role] = (prefix, suffix + self.forced)
         return self._frames[role]
 
     def split_calls(self, ids: list[int]) -> tuple[str, tuple[str, ...]]:
-        """The text of a response, and the calls that were reported apart from it, as actions: here, none are."""
+        """Return the text of a response, and the calls reported separately from it, as actions: here there are none."""
         return self.decode(ids), ()
 
     def decode(self, ids: list[int]) -> str:
-        """Text of sampled ids without the end token, and without NUL, which databases refuse."""
+        """Decode sampled ids without the end token, and without NUL, which databases refuse."""
         if ids and ids[-1] in self.end_ids:
             ids = ids[:-1]
         text: str = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -1,6 +1,6 @@
-"""Compilation of the parts of decoder layers that treat every token alike: norms and the MLP.
+"""Compilation of the token-wise parts of decoder layers: norms and the MLP.
 
-Their many element-wise kernels become a few. Attention stays as it is: its shapes differ in every micro-batch, and
+Their many element-wise kernels become a few. Attention is not compiled: its shapes differ in every micro-batch, and
 most of its time is one kernel anyway.
 """
 
@@ -20,13 +20,13 @@ _ATTENTION = "self_attn"
 
 
 def compile_layers(module: nn.Module) -> int:
-    """Compile all parts of a module's decoder layers but attention, for passes with gradients.
+    """Compile all parts of a module's decoder layers except attention, for passes with gradients.
 
     Compilation happens in the first update and takes up to a minute. Without gradients (sampling, scoring) the layers
-    run as usual: shapes differ in every call there.
+    run as usual, because shapes differ in every call.
 
     Returns:
-        the number of compiled parts.
+        The number of compiled parts.
     Raises:
         ModelError: the architecture has no such layers.
     """

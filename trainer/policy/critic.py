@@ -29,13 +29,13 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, ids: Tensor, packed: PackedBatch | None = None) -> Tensor:
-        """(B, T) ids → (B, T) values; column t is the value *before* token t, computed from the tokens up to t − 1.
+        """Map (B, T) ids to (B, T) values; column t is the value *before* token t, computed from tokens up to t − 1.
 
-        With `packed` the layers process no padding, and values are 0 there.
+        With `packed` the layers skip padding, and values are 0 there.
         """
         if packed is None:
             hidden = self.backbone(input_ids=ids, use_cache=False).last_hidden_state
             values: Tensor = self.head(hidden)[..., 0].float()
         else:
-            values = packed.unpack(self.head(packed.hidden_of(self.backbone, ids))[..., 0].float())
+            values = packed.unpack(self.head(packed.compute_hidden(self.backbone, ids))[..., 0].float())
         return pad(values[:, :-1], (1, 0))

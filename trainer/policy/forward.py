@@ -21,12 +21,12 @@ class PolicyForward(nn.Module):
     def forward(
         self, ids: Tensor, mask: Tensor, temperature: float, packed: PackedBatch | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(M,) log-probabilities and (M,) entropies of the M tokens on the mask.
+        """Return (M,) log-probabilities and (M,) entropies of the M tokens on the mask.
 
         Args:
             ids: (B, T) right-padded; attention is causal, so padding needs no mask.
-            mask: (B, T) the tokens to score, never the first of a row.
-            temperature: of the rollout.
+            mask: (B, T) mask of the tokens to score, never the first of a row.
+            temperature: temperature of the rollout.
             packed: the rows' layout without padding and with shared prefixes once; None: compute all tokens.
         """
         head = output_head(self.model)
@@ -34,14 +34,14 @@ class PolicyForward(nn.Module):
 
 
 def hidden_before(model: PreTrainedModel, ids: Tensor, mask: Tensor, packed: PackedBatch | None = None) -> Tensor:
-    """(M, H) last hidden states from which the M tokens on the mask are predicted; arguments as in `PolicyForward`.
+    """Return (M, H) last hidden states that predict the M tokens on the mask; arguments as in `PolicyForward`.
 
-    Where the layout has targets, they are those of this mask.
+    If the layout has targets, they must be the targets of this mask.
     """
     if packed is not None and packed.targets is not None and last_layer.is_restricted(model.base_model):
         targets = packed.targets
-        return packed.pick(packed.hidden_of(model.base_model, ids, targets), targets.index)
+        return packed.pick(packed.compute_hidden(model.base_model, ids, targets), targets.index)
     if packed is not None:
-        return packed.before(packed.hidden_of(model.base_model, ids), mask)
+        return packed.before(packed.compute_hidden(model.base_model, ids), mask)
     hidden: Tensor = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
     return hidden[:, :-1][mask[:, 1:]]

@@ -17,7 +17,7 @@ from trainer.policy.load import ModelError
 def checkpoint_layers(module: nn.Module) -> int:
     """Make every decoder layer of a module recompute its activations in the backward pass. Returns their number.
 
-    The switch of transformers requires training mode, which would also switch dropout on.
+    The switch of transformers requires training mode, which would also enable dropout.
 
     Raises:
         ModelError: the architecture has no such layers.
@@ -34,7 +34,7 @@ def checkpoint_layers(module: nn.Module) -> int:
 
 
 def _recomputed(forward: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Without gradients nothing is kept anyway: the layer runs as usual."""
+    """Recompute the layer; without gradients nothing is kept anyway, and it runs as usual."""
     if not torch.is_grad_enabled():
         return forward(*arguments, **named)
     return checkpoint(forward, *arguments, use_reentrant=False, **named)

@@ -21,7 +21,7 @@ from trainer.policy.head.output_head import output_head as output_head
 
 
 class ModelError(ValueError):
-    """A model that cannot be used as a policy. The message says why and what to choose instead."""
+    """A model cannot be used as a policy. The message gives the reason, and alternatives."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Policy:
     def end_ids(self) -> frozenset[int]:
         """Tokens that end a text according to the model's files (`eos_token_id` of generation_config.json).
 
-        Chat models often name two: that of a turn, and the one that ended documents in pretraining.
+        Chat models often name two: the end token of a turn, and the end token of documents in pretraining.
         """
         generation = self.model.generation_config
         named = generation.eos_token_id if generation is not None else None
@@ -58,7 +58,7 @@ class Policy:
 
 
 def pick_device(requested: str) -> torch.device:
-    """The device of a run. Raises ModelError when a GPU is requested and there is none."""
+    """Return the device of a run. Raises ModelError if a GPU is requested and there is none."""
     if requested == "cuda" and not torch.cuda.is_available():
         raise ModelError("policy.device is 'cuda' but PyTorch sees no GPU here: choose 'auto' or 'cpu'")
     if requested == "auto":
@@ -67,9 +67,9 @@ def pick_device(requested: str) -> torch.device:
 
 
 def prepare_device(device: torch.device) -> None:
-    """Choose kernels for a device on which models of any shapes will run.
+    """Choose kernels for a device that runs models with varying shapes.
 
-    cuDNN's attention plans every new shape before it computes it, and sampling and packed rows have new ones all the
+    cuDNN's attention plans every new shape before it computes it, and sampling and packed rows have new shapes all the
     time. PyTorch's other kernels do not.
     """
     if device.type == "cuda":
@@ -81,7 +81,7 @@ _BFLOAT16_KERNELS = ("amx_bf16", "avx512_bf16", "bf16")
 
 
 def slow_precision_notice(model: PreTrainedModel) -> str | None:
-    """What to change about a model in bfloat16 on a processor that has no instructions for it; else None.
+    """Return advice for a model in bfloat16 on a processor without instructions for it; otherwise None.
 
     PyTorch then converts every operand: SmolLM2-135M learned 117 tokens/s in float32 and 33 in bfloat16 on such a core.
     """
@@ -95,15 +95,15 @@ def slow_precision_notice(model: PreTrainedModel) -> str | None:
 
 
 def describe_device(device: torch.device) -> str:
-    """Name of a device: "NVIDIA H100" or "CPU, 2 threads"."""
+    """Return the name of a device: "NVIDIA H100" or "CPU, 2 threads"."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"CPU, {threads} thread" + ("s" if threads > 1 else "")
 
 
-def revision_of(config: PolicyConfig) -> dict[str, str]:
-    """Keyword of transformers for the version of a hub id; none for its main branch."""
+def get_revision(config: PolicyConfig) -> dict[str, str]:
+    """Return the keyword of transformers for the version of a hub id; empty for its main branch."""
     return {"revision": config.revision} if config.revision else {}
 
 
@@ -130,18 +130,18 @@ def _folder_or_hub_id(name: str, revision: str) -> str:
 
 
 def load(source: str | Path, config: PolicyConfig) -> Policy:
-    """Load a checkpoint folder, an installed model or a hub id, of which an installed copy is preferred.
+    """Load a checkpoint folder, an installed model or a hub id; an installed copy of a hub id is preferred.
 
     Raises:
-        ModelError: no such folder, model or id, missing or incomplete safetensors, no chat template, or an
-            architecture whose logits are more than a linear map of its last hidden state.
+        ModelError: no such folder, model or id, missing or incomplete safetensors, no chat template, or logits that are
+            more than a linear map of the last hidden state.
     """
     name = _folder_or_hub_id(str(source), config.revision)
     if Path(name).is_dir() and not any(Path(name).glob("*.safetensors")):
         raise ModelError(f"policy.model: the folder {name} holds no *.safetensors file; no other format is loaded")
     device = pick_device(config.device)
     prepare_device(device)
-    version = {} if Path(name).is_dir() else revision_of(config)
+    version = {} if Path(name).is_dir() else get_revision(config)
     try:
         if not Path(name).is_dir() and find_adapter_config_file(name, revision=version.get("revision")) is not None:
             raise _adapter_error(name)
@@ -170,12 +170,14 @@ def load(source: str | Path, config: PolicyConfig) -> Policy:
     return policy
 
 
-_ALIGNMENT = 64  # bytes, torch's own
+_ALIGNMENT = 64  # bytes, as in torch
 
 
 def _align(model: torch.nn.Module) -> None:
-    """Copy weights that lie unaligned in a mapped file, as float32 ones do: some kernels round differently there, so
-    that a resumed run would differ from an uninterrupted one in the last bit."""
+    """Copy unaligned weights of a mapped file, such as float32 ones.
+
+    Some kernels round differently on unaligned memory, so that a resumed run would differ from an uninterrupted one in
+    the last bit."""
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.data_ptr() % _ALIGNMENT:
             tensor.data = tensor.data.clone()
@@ -203,7 +205,8 @@ def _check_architecture(name: str, config: PretrainedConfig) -> None:
 def _check_no_adapter(name: str, model: PreTrainedModel) -> None:
     """Raise ModelError for an adapter on a hub: it names its base model itself, which may be any folder here.
 
-    Checked after loading too: a hub that does not answer looks like one without an adapter, and its branch may change.
+    This is also checked after loading: a hub that does not answer looks like one without an adapter, and its branch may
+    change.
     """
     if not Path(name).is_dir() and (getattr(model, "_hf_peft_config_loaded", False) or model.name_or_path != name):
         raise _adapter_error(name)
@@ -248,7 +251,7 @@ def _load_tokenizer(name: str, version: Mapping[str, str]) -> Any:
 
 @torch.no_grad()
 def _check_head(policy: Policy) -> None:
-    """Check that the model's logits are head(hidden): logits are computed for selected positions only."""
+    """Check that the model's logits are head(hidden), because logits are computed for selected positions only."""
     model = policy.model
     kind = model.config.get_text_config().model_type
     if model.base_model is model:
@@ -260,7 +263,7 @@ def _check_head(policy: Policy) -> None:
     try:
         whole = model(input_ids=ids).logits
         recomputed = output_head(model)(model.base_model(input_ids=ids).last_hidden_state).to(whole.dtype)
-    except torch.OutOfMemoryError:  # says what it is, and is a RuntimeError
+    except torch.OutOfMemoryError:  # a RuntimeError, but with a clear message
         raise
     except (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(

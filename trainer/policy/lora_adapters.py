@@ -25,17 +25,17 @@ from trainer.policy.critic import Critic
 from trainer.policy.load import ModelError
 from trainer.seeds import Purpose, derive
 
-_NAME = "default"  # peft's name of the one adapter
+_NAME = "default"  # peft's name for a single adapter
 ALL_LINEAR = "all-linear"
 
 
 def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> None:
-    """Attach new adapters to the model and freeze all else; its outputs stay the same until they are trained.
+    """Attach new adapters to the model and freeze all other weights; its outputs do not change until they are trained.
 
     The global random generator is left unchanged.
 
     Raises:
-        ModelError: no layer of the model has a name of `settings.targets`, or experts cannot have the dropout.
+        ModelError: no layer of the model has a name in `settings.targets`, or experts do not support the dropout.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,7 +43,7 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
             config = _peft_config(settings)
             config.exclude_modules = _more_than_linear(model) or None
             with warnings.catch_warnings():
-                # peft compares the patterns with names of modules only, and applies them to fused experts all the same
+                # peft matches the patterns against module names only, but also applies them to fused experts
                 warnings.filterwarnings("ignore", message="The following (rank|alpha)_pattern keys did not match")
                 peft.inject_adapter_in_model(config, model)
         except ValueError as error:
@@ -64,7 +64,7 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
 
 
 def attach_all(policy: PreTrainedModel, critic: Critic | None, settings: LoraConfig, seed: int) -> None:
-    """Attach adapters to the policy and to the critic's backbone; `seed` is the run's."""
+    """Attach adapters to the policy and to the critic's backbone; `seed` is the run's seed."""
     attach_adapters(policy, settings, derive(seed, Purpose.ADAPTER))
     if critic is not None:
         critic_seed = derive(seed, Purpose.ADAPTER, Purpose.CRITIC)
@@ -72,8 +72,10 @@ def attach_all(policy: PreTrainedModel, critic: Critic | None, settings: LoraCon
 
 
 def _more_than_linear(model: nn.Module) -> list[str]:
-    """Names of linear layers that compute something else as well, such as the router of Phi 3.5 MoE: their outputs
-    cannot be added to those of an adapter."""
+    """Return linear layers that compute something else as well, to which an adapter's output cannot be added.
+
+    An example is the router of Phi 3.5 MoE.
+    """
     return [
         name
         for name, layer in model.named_modules()
@@ -89,18 +91,18 @@ def _peft_config(settings: LoraConfig) -> peft.LoraConfig:
 
 
 def layers(model: nn.Module) -> dict[str, LoraLayer]:
-    """The layers with adapters, by name; empty for a model without."""
+    """Return the layers with adapters by name; empty for a model without adapters."""
     return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
-    """Trainable parameters: all of them, or with adapters only theirs (and the critic's head)."""
+    """Return the trainable parameters: all, or with adapters only the adapters' parameters (and the critic's head)."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 @contextmanager
 def adapters_disabled(model: nn.Module) -> Iterator[None]:
-    """Switch the adapters off inside the block: the model before training."""
+    """Switch the adapters off inside the block, which restores the model before training."""
     adapted = layers(model).values()
     for layer in adapted:
         layer.enable_adapters(False)
@@ -113,7 +115,7 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def seeded_dropout(seed: int, *models: nn.Module) -> Iterator[None]:
-    """Adapter dropout inside the block, drawn from this seed alone; outside there is none."""
+    """Enable adapter dropout inside the block, drawn only from this seed; outside there is none."""
     adapters = [layer for model in models for layer in layers(model).values()]
     drops = [drop for layer in adapters for drop in layer.lora_dropout.values() if isinstance(drop, nn.Dropout)]
     if not drops:
@@ -132,28 +134,28 @@ def seeded_dropout(seed: int, *models: nn.Module) -> Iterator[None]:
 
 
 def state(model: nn.Module) -> dict[str, Tensor]:
-    """Trained parameters by name: what a checkpoint stores besides the base."""
+    """Return the trained parameters by name, which a checkpoint stores in addition to the base."""
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def load_state(model: nn.Module, saved: dict[str, Tensor]) -> None:
-    """Load what `state` returned. Raises ModelError when it is of another model or other LoRA settings."""
-    own = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in saved.items()}:
+    """Load the result of `state`. Raises ModelError if it belongs to another model or other LoRA settings."""
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if {name: value.shape for name, value in trained.items()} != {name: value.shape for name, value in saved.items()}:
         raise ModelError(
             "lora: the checkpoint's adapters do not fit: lora.rank, lora.targets and policy.model must stay as they "
             "were when the run began"
         )
     with torch.no_grad():
-        for name, parameter in own.items():
+        for name, parameter in trained.items():
             parameter.copy_(saved[name])
 
 
 @torch.no_grad()
 def merged(model: nn.Module) -> dict[str, Tensor]:
-    """Weights of an equivalent model without adapters, by the names before they were attached.
+    """Return the weights of an equivalent model without adapters, under their original names.
 
-    The base itself is not changed: adding and subtracting the adapters would not restore it exactly.
+    The base itself does not change: adding and subtracting the adapters would not restore it exactly.
     """
     adapted = layers(model)
     weights = {name: weight for name, weight in model.state_dict().items() if ".lora_" not in name}
@@ -166,9 +168,9 @@ def merged(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _adapted_weight(name: str, layer: LoraLayer) -> str:
-    """Name of the weight that a layer's adapter changes.
+    """Return the name of the weight that a layer's adapter changes.
 
-    Experts of a mixture hold several weights in one module: each has a wrapper, and wrappers are nested.
+    Experts of a mixture contain several weights in one module: each has a wrapper, and wrappers are nested.
     """
     if not isinstance(layer, ParamWrapper):
         return f"{name}.base_layer.weight"
@@ -179,12 +181,12 @@ def _adapted_weight(name: str, layer: LoraLayer) -> str:
 
 
 def _base_name(name: str) -> str:
-    """The name of a weight or a layer before adapters were attached."""
+    """Return the original name of a weight or a layer."""
     return ".".join(part for part in name.split(".") if part != "base_layer")
 
 
 def save_adapter(model: PreTrainedModel, settings: LoraConfig, base: str, folder: Path) -> None:
-    """Write the adapter alone, as `peft.PeftModel.from_pretrained(base model, folder)` reads it."""
+    """Write only the adapter, in the format of `peft.PeftModel.from_pretrained(base model, folder)`."""
     folder.mkdir(parents=True, exist_ok=True)
     config = _peft_config(settings)
     config.base_model_name_or_path, config.task_type, config.inference_mode = base, peft.TaskType.CAUSAL_LM, True
@@ -201,7 +203,7 @@ def save_adapter(model: PreTrainedModel, settings: LoraConfig, base: str, folder
 
 
 def _name_expert_weights(config: peft.LoraConfig, experts: Mapping[str, ParamWrapper]) -> None:
-    """Let the configuration name the adapted weights of experts; one that holds two projections has twice the rank."""
+    """Set the names of the experts' adapted weights in the configuration; two projections in one double the rank."""
     config.target_parameters = sorted(
         {f"{_base_name(name).rpartition('.')[2]}.{layer.parameter_name}" for name, layer in experts.items()}
     )

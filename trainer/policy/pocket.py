@@ -1,4 +1,4 @@
-"""Pocket policy: a Qwen2-architecture causal LM of about a million parameters with its own byte-level tokenizer.
+"""Pocket policy: a Qwen2-architecture causal LM of about a million parameters with a byte-level tokenizer.
 
 It is saved as an ordinary transformers checkpoint.
 """
@@ -26,7 +26,7 @@ SHAPE: dict[str, Any] = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
 }
-# One token per grid symbol, digit and capital, so that each cell of a board is one token; words are merged as usual.
+# One token per grid symbol, digit and capital, so that each cell of a board is one token; other text merges as usual.
 _PIECES = r" ?\|\|| ?[A-Z]?[a-z]+|[A-Z]|\d| ?[^\sA-Za-z\d]|\n|\s+"
 
 CHAT_TEMPLATE = (
@@ -38,7 +38,7 @@ CHAT_TEMPLATE = (
 
 
 def build_tokenizer(corpus: Iterable[str], size: int = VOCABULARY) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer with ChatML's special tokens; the tags of an answer are one (plain) token each."""
+    """Train a byte-level BPE tokenizer with ChatML's special tokens; each tag of an answer is one (plain) token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -70,7 +70,7 @@ def build_tokenizer(corpus: Iterable[str], size: int = VOCABULARY) -> PreTrained
 
 
 def is_pocket(tokenizer: Any) -> bool:
-    """Whether a tokenizer is one of `build_tokenizer`, as that of every policy trained from a pocket policy is."""
+    """True if `build_tokenizer` made the tokenizer, as for every policy trained from a pocket policy."""
     added = {token.content for token in tokenizer.added_tokens_decoder.values()}
     return getattr(tokenizer, "chat_template", None) == CHAT_TEMPLATE and added >= {
         THINK,
@@ -81,7 +81,7 @@ def is_pocket(tokenizer: Any) -> bool:
 
 
 def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
-    """The tokenizer as transformers loads it, which uses its own pre-tokenizer for every Qwen2 checkpoint.
+    """Return the tokenizer as transformers loads it, with its own pre-tokenizer for every Qwen2 checkpoint.
 
     The merges were learnt from finer pieces, so our texts become the same tokens.
     """
@@ -94,7 +94,7 @@ def _as_loaded(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int, **shape: Any) -> Qwen2ForCausalLM:
-    """Randomly initialised weights, reproducible by seed; the global random generator is left unchanged.
+    """Build a model with random weights, reproducible by seed; the global random generator is left unchanged.
 
     Args:
         shape: changes of the configuration: hidden_size, intermediate_size, num_hidden_layers and so on.
@@ -119,7 +119,7 @@ LOOK_BACK = 6.0
 
 
 def look_back(model: Qwen2ForCausalLM, distances: Sequence[int]) -> None:
-    """Let heads of the first layer start by attending to the token a given number of tokens back.
+    """Make heads of the first layer start by attending to the token a given number of tokens back.
 
     Queries and keys are rotated by their positions, so that constant ones, rotated against each other by a distance,
     score highest at that distance. Without this start, a model of this size finds such heads only after thousands of
@@ -127,7 +127,7 @@ def look_back(model: Qwen2ForCausalLM, distances: Sequence[int]) -> None:
 
     Args:
         model: changed in place.
-        distances: one for each head, from the first; the other heads are left as they are.
+        distances: one for each head, from the first; the other heads do not change.
 
     Raises:
         ValueError: more distances than heads.
@@ -156,37 +156,37 @@ of the copied token."""
 
 
 def induction_head(model: Qwen2ForCausalLM, seed: int) -> None:
-    """Let the model start with an induction head, which continues a text as it went on before.
+    """Make the model start with an induction head, which continues a repeated text as before.
 
-    The first layer's first head writes the token before into a subspace of its own. The second layer's first head looks
-    for tokens that carry the present one there, and copies them. Both are weak and inexact: training on text to copy
-    makes them reliable within some hundred steps, where it takes thousands to form them [Olsson et al. 2022,
+    The first layer's first head writes the previous token into a separate subspace. The second layer's first head looks
+    for tokens with the current token in that subspace, and copies them. Both are weak and inexact: training on text to
+    copy makes them reliable within some hundred steps, whereas forming them takes thousands [Olsson et al. 2022,
     "In-context learning and induction heads"; Trockman and Kolter 2023, "Mimetic initialization"].
 
     Args:
-        model: changed in place; its hidden size is at least twice that of a head.
-        seed: of the subspaces.
+        model: changed in place; its hidden size is at least twice a head's size.
+        seed: seed of the subspaces.
     """
     look_back(model, (1,))
-    before, match = model.model.layers[0].self_attn, model.model.layers[1].self_attn
-    size, hidden = int(before.head_dim), model.config.hidden_size
+    previous, match = model.model.layers[0].self_attn, model.model.layers[1].self_attn
+    size, hidden = int(previous.head_dim), model.config.hidden_size
     generator = torch.Generator().manual_seed(seed)
     basis = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator))[0].T
-    own, carried = basis[:size], basis[size : 2 * size]
+    current, carried = basis[:size], basis[size : 2 * size]
     copied = torch.linalg.qr(torch.randn(hidden, size, generator=generator))[0].T
-    # Rotation by position leaves the second half of a head's pairs nearly as they are at the distances of a dialogue.
+    # Rotation by position leaves the second half of a head's pairs nearly unchanged at the distances of a dialogue.
     steady = (torch.arange(size) % (size // 2) >= size // 4).unsqueeze(1)
     with torch.no_grad():
-        before.v_proj.weight[:size] = own
-        before.o_proj.weight[:, :size] = CARRIED * carried.T
-        match.q_proj.weight[:size] = MATCH * own * steady
+        previous.v_proj.weight[:size] = current
+        previous.o_proj.weight[:, :size] = CARRIED * carried.T
+        match.q_proj.weight[:size] = MATCH * current * steady
         match.k_proj.weight[:size] = MATCH * carried * steady
         match.v_proj.weight[:size] = copied
         match.o_proj.weight[:, :size] = COPIED * copied.T
 
 
 def save(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """An ordinary checkpoint folder with bf16 safetensors."""
+    """Write an ordinary checkpoint folder with bf16 safetensors."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder)
     rounded = copy.deepcopy(model)

@@ -25,13 +25,13 @@ _MAX_SIZE, _MAX_LAYERS, _MAX_EXPERTS = 10**8, 10_000, 10_000
 
 @dataclass(frozen=True)
 class Experts:
-    """Layers of a mixture of experts: gated MLPs of which a router chooses some for each token.
+    """Layers of a mixture of experts: gated MLPs, of which a router chooses some for each token.
 
     Attributes:
-        number: of experts in such a layer; `active` of them compute a token.
-        intermediate: of one expert.
-        shared: intermediate size of the experts that compute every token, together.
-        layers: that have experts instead of an MLP.
+        number: number of experts in such a layer; `active` of them compute a token.
+        intermediate: intermediate size of one expert.
+        shared: total intermediate size of the experts that compute every token.
+        layers: number of layers that have experts instead of an MLP.
     """
 
     number: int
@@ -47,8 +47,8 @@ class LatentAttention:
 
     Attributes:
         query_rank: width of that layer for queries; 0: queries have none.
-        key_rank: likewise for keys and values.
-        rotary: elements of each head's queries and keys with positions; the keys of all heads share them.
+        key_rank: width of that layer for keys and values.
+        rotary: elements of each head's queries and keys with positions, shared by the keys of all heads.
         value: elements of each head's values.
     """
 
@@ -65,15 +65,15 @@ class ModelShape:
     Attributes:
         context: maximum length in tokens.
         tied: whether the output layer is the embedding.
-        query_bias: whether the projections to queries, keys and values have biases; likewise `output_bias` and
-            `mlp_bias` for the other linear layers.
+        query_bias, output_bias, mlp_bias: whether the projections to queries, keys and values, the output projection,
+            and the MLP have biases.
         head_norms: whether queries and keys are normalised per head.
-        experts: of a mixture of experts; None: every layer has one MLP.
-        latent: of latent attention; None: grouped-query attention.
+        experts: mixture of experts; None: every layer has one MLP.
+        latent: latent attention; None: grouped-query attention.
         gated: whether the MLP has a gate.
-        norms: per layer; with biases if `norm_bias`.
+        norms: number of norms per layer; with biases if `norm_bias`.
         head_bias: whether the output layer has a bias.
-        learned_positions: positions with an embedding of their own.
+        learned_positions: number of positions with learned embeddings.
     """
 
     hidden: int
@@ -99,7 +99,7 @@ class ModelShape:
 
     @property
     def active_intermediate(self) -> int:
-        """Elements of a token's largest intermediate layer: of an MLP, or of its experts together."""
+        """Elements of a token's largest intermediate layer: an MLP's, or the sum over its experts."""
         experts = self.experts
         if experts is None:
             return self.intermediate
@@ -126,7 +126,7 @@ class ModelShape:
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
 
     def attention(self) -> dict[str, tuple[int, int]]:
-        """The linear layers of one layer's attention: name → (out, in)."""
+        """Return the (out, in) sizes of one layer's linear attention layers, by name."""
         if latent := self.latent:
             queries = {"q_proj": (self.query, self.hidden)}
             if rank := latent.query_rank:
@@ -145,12 +145,12 @@ class ModelShape:
         }
 
     def mlp(self, intermediate: int) -> dict[str, tuple[int, int]]:
-        """The linear layers of an MLP, or of one expert, of this intermediate size: name → (out, in)."""
+        """Return the (out, in) sizes of an MLP's or expert's linear layers with this intermediate size, by name."""
         gate = {"gate_proj": (intermediate, self.hidden)} if self.gated else {}
         return gate | {"up_proj": (intermediate, self.hidden), "down_proj": (self.hidden, intermediate)}
 
     def linears(self, *, sparse: bool = False) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Names and sizes (out, in) of the linear layers of one layer: an ordinary one, or one with experts."""
+        """Yield names and (out, in) sizes of the linear layers of one layer: an ordinary one, or one with experts."""
         yield from self.attention().items()
         experts = self.experts
         if not sparse or experts is None:
@@ -162,7 +162,7 @@ class ModelShape:
             yield from self.mlp(experts.shared).items()
 
     def layer_tensors(self, *, sparse: bool = False) -> Iterator[tuple[int, ...]]:
-        """Sizes of the weights of one layer: an ordinary one, or one with experts."""
+        """Yield the sizes of the weights of one layer: an ordinary one, or one with experts."""
         biased = {"q_proj": self.query_bias, "k_proj": self.query_bias, "v_proj": self.query_bias}
         biased |= {"o_proj": self.output_bias}
         for name, size in self.linears(sparse=sparse):
@@ -178,11 +178,11 @@ class ModelShape:
             yield from [(rank,) for rank in (self.latent.query_rank, self.latent.key_rank) if rank]
 
     def _norm(self) -> list[tuple[int]]:
-        """Weights of one norm, and its biases."""
+        """Return the sizes of one norm's weights and biases."""
         return [(self.hidden,)] * (2 if self.norm_bias else 1)
 
     def tensors(self) -> Iterator[tuple[int, ...]]:
-        """Sizes of all weights."""
+        """Yield the sizes of all weights."""
         yield (self.vocabulary, self.hidden)
         if self.learned_positions:
             yield (self.learned_positions, self.hidden)
@@ -195,7 +195,7 @@ class ModelShape:
             yield (self.vocabulary,)
 
     def adapters(self, rank: int, targets: list[str]) -> Iterator[tuple[int, int]]:
-        """Sizes of the LoRA matrices: (rank, in) and (out, rank) of each targeted layer."""
+        """Yield the sizes of the LoRA matrices: (rank, in) and (out, rank) of each targeted layer."""
         for sparse in self._sparse_layers():
             for name, (out, into) in self.linears(sparse=sparse):
                 if targets == [ALL_LINEAR] or name in targets:
@@ -203,14 +203,14 @@ class ModelShape:
                     yield (out, rank)
 
     def _sparse_layers(self) -> Iterator[bool]:
-        """Whether each layer has experts, those without first."""
+        """Yield whether each layer has experts, dense layers first."""
         with_experts = self.experts.layers if self.experts else 0
         yield from [False] * (self.layers - with_experts)
         yield from [True] * with_experts
 
 
 def read(config: Mapping[str, Any]) -> ModelShape | None:
-    """Shape from a checkpoint's config.json; None if a size is missing or the model is of another kind."""
+    """Read the shape from a checkpoint's config.json; None if a size is missing or the model is of another kind."""
     try:
         config = _renamed(config.get("text_config") or config)
         hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
@@ -234,7 +234,7 @@ def read(config: Mapping[str, Any]) -> ModelShape | None:
             latent=latent,
         )
         shape = replace(shape, **_OF_KIND.get(kind, {}))
-        if kind in ("gpt2", "gpt_neox"):  # whatever else the configuration has
+        if kind in ("gpt2", "gpt_neox"):  # regardless of the rest of the configuration
             shape = replace(shape, kv_heads=heads, learned_positions=shape.context if kind == "gpt2" else 0)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         return None
@@ -272,15 +272,15 @@ _GPT2_NAMES = {
 
 
 def _renamed(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration with the usual names of sizes, for GPT-2, which has others."""
+    """Return the configuration with the usual names of sizes; GPT-2 uses other names."""
     if config.get("model_type") != "gpt2":
         return config
-    named = {usual: config[own] for usual, own in _GPT2_NAMES.items() if own in config}
+    named = {usual: config[name] for usual, name in _GPT2_NAMES.items() if name in config}
     return {**config, **named, "intermediate_size": config.get("n_inner") or 4 * int(config["n_embd"])}
 
 
 def _latent(config: Mapping[str, Any]) -> LatentAttention | None:
-    """Latent attention, by the names that DeepSeek has for its sizes."""
+    """Read latent attention, with DeepSeek's names of its sizes."""
     if not config.get("kv_lora_rank"):
         return None
     names = ("kv_lora_rank", "qk_rope_head_dim", "v_head_dim")
@@ -291,7 +291,7 @@ _EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def _experts(config: Mapping[str, Any]) -> Experts | None:
-    """The experts of a configuration, by the names that Mixtral, Qwen, DeepSeek and their relatives have for them."""
+    """Read the experts of a configuration, with the names used by Mixtral, Qwen, DeepSeek and their relatives."""
     number = next((int(config[name]) for name in _EXPERT_COUNTS if config.get(name)), 0)
     if number < 2:
         return None
@@ -304,7 +304,7 @@ def _experts(config: Mapping[str, Any]) -> Experts | None:
 
 
 def named_shape(model: str) -> ModelShape | None:
-    """Shape of a known model or one of the catalogue, by its name alone; no file is read.
+    """Return the shape of a known model or one of the catalogue, only by its name; no file is read.
 
     Tuned versions have the shape of their base.
     """
@@ -317,8 +317,8 @@ def named_shape(model: str) -> ModelShape | None:
 _TUNED = re.compile(r"-(?:Instruct|Base|Thinking)(?:-2507)?(?=$|-v0)|^Meta-")
 
 
-def shape_of(model: str) -> ModelShape | None:
-    """Shape of `policy.model`: from a folder's config.json, of a known model, or of a downloaded one; else None."""
+def find_shape(model: str) -> ModelShape | None:
+    """Load the shape of `policy.model` from a folder's config.json, a known model or a downloaded one; else None."""
     if model == POCKET:
         return read_folder(POCKET_CHECKPOINT)
     folder = Path(model)
@@ -335,7 +335,7 @@ def shape_of(model: str) -> ModelShape | None:
 
 
 def read_folder(folder: Path) -> ModelShape | None:
-    """Shape of a checkpoint folder; None if its config.json is missing or incomplete."""
+    """Read the shape of a checkpoint folder; None if its config.json is missing or incomplete."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -344,7 +344,7 @@ def read_folder(folder: Path) -> ModelShape | None:
 
 
 def cached_shape(model: str) -> ModelShape | None:
-    """Shape of a hub id whose config.json was downloaded before; None if it was not. Nothing is downloaded."""
+    """Read the shape of a hub id with a previously downloaded config.json; None without one. Nothing is downloaded."""
     from huggingface_hub import try_to_load_from_cache
 
     if not is_hub_id(model):
@@ -357,7 +357,7 @@ def cached_shape(model: str) -> ModelShape | None:
 
 
 def hub_shape(model: str, revision: str = "") -> ModelShape | None:
-    """Shape of a hub id by its config.json, downloaded if it is not in the cache; None if it cannot be read."""
+    """Read the shape of a hub id from its config.json, downloaded if it is not cached; None if it cannot be read."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -365,7 +365,7 @@ def hub_shape(model: str, revision: str = "") -> ModelShape | None:
         return None
     library = logging.getLogger("huggingface_hub")
     level = library.level
-    library.setLevel(logging.ERROR)  # it warns of each attempt, six of them without a network
+    library.setLevel(logging.ERROR)  # it warns of each of six attempts without a network
     try:
         file = hf_hub_download(model, "config.json", revision=revision or None)
     except (HfHubHTTPError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Messages with calls of tools and with their results, in the form that a chat template takes."""
+"""Messages with tool calls and with their results, in the form that a chat template accepts."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ TRIAL_CALL = ToolCall("trial_tool", {"text": CALL_MARK, "number": 7})
 
 @dataclass(frozen=True)
 class CallSpelling:
-    """How a template takes the message with a call.
+    """Form of the message with a call that a template accepts.
 
     Attributes:
-        arguments_as_text: the arguments are a JSON text, which some templates insert as it is, and not an object.
-        written_in: the calls are written into the content in this format, for templates that would drop them.
+        arguments_as_text: whether the arguments are a JSON text, which some templates insert verbatim, instead of an
+            object.
+        written_in: format in which calls are written into the content, for templates that would drop them.
     """
 
     arguments_as_text: bool = False
     written_in: CallFormat | None = None
 
     def message(self, call: ToolCall) -> Message:
-        """The message of the assistant with this call."""
+        """Return the assistant's message with this call."""
         if self.written_in:
             return {"role": "assistant", "content": render_calls([call], self.written_in)}
         arguments = json.dumps(call.arguments, ensure_ascii=False) if self.arguments_as_text else call.arguments
@@ -57,13 +58,13 @@ _SPELLINGS = CallSpelling(), CallSpelling(arguments_as_text=True)
 
 @dataclass(frozen=True)
 class ToolMessages:
-    """How a chat template renders calls and results, found out by a trial.
+    """Calls and results as a chat template renders them, determined by a trial.
 
     Attributes:
-        spelling: of the message with a call.
-        end: the text of the token after a call: the end token, one that ends calls alone, or in templates without
-            either the token that begins the result.
-        result_role: of messages with results; empty if the template renders none.
+        spelling: form of the message with a call.
+        end: text of the token after a call: the end token, a token that ends only calls, or in templates without either
+            the token that begins the result.
+        result_role: role of messages with results; empty if the template renders none.
     """
 
     spelling: CallSpelling = CallSpelling()
@@ -71,7 +72,7 @@ class ToolMessages:
     result_role: str = ""
 
     def dialogue(self, call: ToolCall, result: str) -> list[Message]:
-        """A question, a call and its result."""
+        """Return a question, a call and its result."""
         return [
             {"role": "user", "content": _QUESTION},
             self.spelling.message(call),
@@ -79,7 +80,7 @@ class ToolMessages:
         ]
 
     def results(self, render: Render, tool: str, content: str) -> str:
-        """The text between the end of a response with a call and the next response; empty if there is none.
+        """Return the text from the end of a response with a call to the next response; empty if there is none.
 
         The template is rendered with the content itself, since some templates quote it.
         """
@@ -95,9 +96,9 @@ class ToolTrial:
     """The outcome of a trial call.
 
     Attributes:
-        messages: how the template takes calls and results.
-        call_format: that reads what the template wrote; `answer` if none does.
-        notice: for the user, why calls are answers although the template knows tools; else empty.
+        messages: the template's form of calls and results.
+        call_format: format that reads the template's output; `answer` if none does.
+        notice: why calls are answers although the template supports tools, for the user; otherwise empty.
     """
 
     messages: ToolMessages
@@ -111,18 +112,18 @@ def try_calls(
     """Render a call and its result by a chat template, and find the format that reads the call back.
 
     Args:
-        render: by the template, with the definition of TRIAL_TOOL.
-        template: its text.
+        render: renders the template, with the definition of TRIAL_TOOL.
+        template: text of the template.
         start: text between a question and its answer.
         end: text of the end token.
         specials: texts of the tokenizer's special tokens.
-        chosen: a format set by the user, which is taken as it is; None = the one that fits.
+        chosen: a format set by the user, which is used without a check; None = the one that fits.
     """
     marked = candidate_formats(template)
     formats = marked if chosen is None else [chosen]
     trials = [_rendered(render, spelling, start, end, specials) for spelling in _SPELLINGS]
     rendered = [trial for trial in trials if trial]
-    if all(TRIAL_CALL.name not in _alone(render, spelling) for spelling in _SPELLINGS):  # it drops calls
+    if all(TRIAL_CALL.name not in _alone(render, spelling) for spelling in _SPELLINGS):  # the template drops calls
         written = [name for name in formats if name in marked]
         trials = [_rendered(render, CallSpelling(written_in=name), start, end, specials) for name in written]
         rendered = [trial for trial in trials if trial]
@@ -146,7 +147,7 @@ def _notice(formats: Sequence[CallFormat]) -> str:
 def _rendered(
     render: Render, spelling: CallSpelling, start: str, end: str, specials: Sequence[str]
 ) -> tuple[ToolMessages, str] | None:
-    """A trial call as the template renders it: how, and the response; None if it is missing there."""
+    """Render a trial call; returns the template's form of calls and the response, or None if the call is missing."""
     dialogues = (ToolMessages(spelling, end, role).dialogue(TRIAL_CALL, RESULT_MARK) for role in _ROLES)
     tails = [_tail(render(dialogue)) for dialogue in dialogues]
     alone = _alone(render, spelling)
@@ -156,40 +157,40 @@ def _rendered(
     if CALL_MARK not in tail or TRIAL_CALL.name not in tail:
         return None
     end, closing = _call_end(tail, alone, start, end, specials)
-    before = _common(tail, start)
-    response = tail[before:closing] if closing >= 0 else tail[before:].partition(RESULT_MARK)[0]
-    found = ToolMessages(spelling, end if closing >= 0 else "", role if closing >= 0 else "")
-    return found, response
+    start_of_response = _common(tail, start)
+    response = tail[start_of_response:closing] if closing >= 0 else tail[start_of_response:].partition(RESULT_MARK)[0]
+    messages = ToolMessages(spelling, end if closing >= 0 else "", role if closing >= 0 else "")
+    return messages, response
 
 
 def _alone(render: Render, spelling: CallSpelling) -> str:
-    """What follows the question in a dialogue that ends with the trial call."""
+    """Return the text after the question in a dialogue that ends with the trial call."""
     return _tail(render(ToolMessages(spelling).dialogue(TRIAL_CALL, "")[:2]))
 
 
 def _tail(rendered: str | None) -> str:
-    """What follows the question; nothing where a template refuses the dialogue."""
+    """Return the text after the question; empty if a template refuses the dialogue."""
     return (rendered or "").partition(_QUESTION)[2]
 
 
 def _call_end(tail: str, alone: str, start: str, end: str, specials: Sequence[str]) -> tuple[str, int]:
-    """The token that ends a response with a call, and its place; the place is -1 if there is none.
+    """Return the token that ends a response with a call, and its position; −1 if there is none.
 
-    It precedes the point where dialogues with and without a result part, or begins there. It is the end token of all
-    responses, unless the template ends calls with another one (gpt-oss) or with the token that begins the result (GLM,
-    Gemma 4): then it is the last special token that does not begin the policy's own messages.
+    It precedes, or begins at, the point where dialogues with and without a result diverge. It is the end token of all
+    responses, unless the template ends calls with another token (gpt-oss) or with the token that begins the result
+    (GLM, Gemma 4): then it is the last special token that does not begin the policy's own messages.
     """
-    place, parting = tail.index(CALL_MARK), _common(tail, alone)
-    closing = tail.find(end, place) if end else -1
-    if 0 <= closing <= max(parting, place) or parting <= place:
+    mark, parting = tail.index(CALL_MARK), _common(tail, alone)
+    closing = tail.find(end, mark) if end else -1
+    if 0 <= closing <= max(parting, mark) or parting <= mark:
         return end, closing
     others = (
-        (tail.rfind(token, place, parting + len(token)), len(token), token) for token in specials if token not in start
+        (tail.rfind(token, mark, parting + len(token)), len(token), token) for token in specials if token not in start
     )
     at, _, token = max(others, default=(-1, 0, ""))
     return (token, at) if at >= 0 else (end, closing)
 
 
-def _common(one: str, other: str) -> int:
-    """Number of characters with which both texts begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+def _common(first: str, second: str) -> int:
+    """Return the length of the common prefix of both texts."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))

@@ -1,4 +1,4 @@
-"""Versioned weights: a copy of what samples, to be loaded into another copy of the same policy."""
+"""Versioned weights: a copy of the sampling weights, to be loaded into another copy of the same policy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trainer.policy import lora_adapters
 
 @dataclass(frozen=True)
 class VersionedWeights:
-    """Weights of a policy after a number of updates, on the CPU and independent of the model they were copied from.
+    """Weights of a policy after a number of updates, on the CPU and independent of the copied model.
 
     Attributes:
         version: number of updates since the learners of this attempt began.
-        tensors: by name; of a policy with adapters these alone, for its base does not change. Tied weights are present
-            once.
+        tensors: tensors by name; only the adapters' for a policy with adapters, because its base does not change. Tied
+            weights are present once.
     """
 
     version: int
@@ -28,21 +28,21 @@ class VersionedWeights:
 
     @classmethod
     def of(cls, model: PreTrainedModel, version: int) -> Self:
-        """A copy of the model's weights."""
+        """Copy the model's weights."""
         if lora_adapters.layers(model):
             return cls(version, {name: value.cpu() for name, value in lora_adapters.state(model).items()})
         tensors: dict[str, Tensor] = {}
         copied: set[tuple[int, torch.Size]] = set()
         for name, value in model.state_dict().items():
-            place = value.data_ptr(), value.shape
-            if place not in copied:
-                copied.add(place)
+            storage = value.data_ptr(), value.shape
+            if storage not in copied:
+                copied.add(storage)
                 tensors[name] = value.detach().to("cpu", copy=True)
         return cls(version, tensors)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Total size in bytes."""
         return sum(value.numel() * value.element_size() for value in self.tensors.values())
 
     @torch.no_grad()
@@ -50,8 +50,8 @@ class VersionedWeights:
         """Overwrite the weights of another copy of the policy.
 
         Raises:
-            ModelError: its adapters are not those of these weights.
-            KeyError: it has no weight of one of the names.
+            ModelError: the model's adapters do not match these weights.
+            KeyError: the model lacks a weight with one of the names.
         """
         if lora_adapters.layers(model):
             lora_adapters.load_state(model, dict(self.tensors))

@@ -123,7 +123,7 @@ def test_the_half_billion_model_has_the_right_parameter_count():
         max_position_embeddings=32_768,
         tie_word_embeddings=True,
     )
-    known = shapes.shape_of("Qwen/Qwen2.5-0.5B-Instruct")
+    known = shapes.find_shape("Qwen/Qwen2.5-0.5B-Instruct")
     assert known == shapes.read(config.to_dict())
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
@@ -132,25 +132,25 @@ def test_the_half_billion_model_has_the_right_parameter_count():
 
 
 def test_shapes_are_found_by_name_in_folders_and_in_runs(pocket_folder, tmp_path):
-    assert shapes.shape_of(POCKET).hidden == 128
+    assert shapes.find_shape(POCKET).hidden == 128
     real = load(pocket_folder, PolicyConfig())
-    assert shapes.shape_of(str(pocket_folder)).parameters == real.parameters
+    assert shapes.find_shape(str(pocket_folder)).parameters == real.parameters
     saved = tmp_path / "checkpoints" / "000002"
     saved.mkdir(parents=True)
     (saved / "config.json").write_text((pocket_folder / "config.json").read_text())
-    assert shapes.shape_of(str(tmp_path)) == shapes.shape_of(str(pocket_folder))
-    assert shapes.shape_of("someone/Else-13B") is None
+    assert shapes.find_shape(str(tmp_path)) == shapes.find_shape(str(pocket_folder))
+    assert shapes.find_shape("someone/Else-13B") is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"hidden_size": 8}', '{"hidden_size": null, "num_attention_heads": 0}'])
 def test_a_folder_with_an_incomplete_config_has_no_shape(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
-    assert shapes.shape_of(str(tmp_path)) is None
+    assert shapes.find_shape(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "\0", "", "~/none", "/proc/1/root/none"])
 def test_impossible_folder_names_have_no_shape(name):
-    assert shapes.shape_of(name) is None
+    assert shapes.find_shape(name) is None
 
 
 WHATEVER = st.recursive(
@@ -171,7 +171,7 @@ def test_any_config_json_gives_a_usable_shape_or_none(changes):
 def test_weights_gradients_and_moments_are_estimated_exactly(pocket_folder, name, dtype, monkeypatch):
     sections = {"policy": {"dtype": dtype}, "algorithm": {"estimator": "gae"}, "optimizer": {"name": name}}
     config, policy = tiny.config(pocket_folder, **sections), load(pocket_folder, PolicyConfig(dtype=dtype))
-    learner, shape = Learner(config, policy), shapes.shape_of(str(pocket_folder))
+    learner, shape = Learner(config, policy), shapes.find_shape(str(pocket_folder))
     sides = {
         name: (part.weights, part.optimizer, {"policy": policy.model, "critic": learner.critic}[name])
         for name, part in learner.trainable.items()
@@ -203,7 +203,7 @@ def test_weights_gradients_and_moments_are_estimated_exactly(pocket_folder, name
 
 def test_a_shared_critic_costs_its_adapters_and_head(pocket_folder):
     learner = learner_for(pocket_folder, lora={"rank": 4}, algorithm={"estimator": "gae"})
-    shape = shapes.shape_of(str(pocket_folder))
+    shape = shapes.find_shape(str(pocket_folder))
     assert part(learner.config, shape, "adapters of the critic") == size_of(lora_adapters.trainable(learner.critic))
     assert part(learner.config, shape, "adapters of the policy") == size_of(
         lora_adapters.trainable(learner.policy.model)
@@ -227,7 +227,7 @@ def test_the_rollout_cache_is_estimated_exactly(pocket_folder, dtype):
     session = sampler.session([1, 2, 3], SamplingParams(max_tokens=5))
     list(session.generate({row: [5, 6, 7 + row] for row in range(3)}))
     buffers = [buffer for layer in session.cache.layers for buffer in (layer.keys, layer.values)]
-    shape = shapes.shape_of(str(pocket_folder))
+    shape = shapes.find_shape(str(pocket_folder))
     assert estimate.cache_bytes(shape, 3, session.cache.capacity, policy.model.dtype.itemsize) == size_of(buffers)
 
 
@@ -256,7 +256,7 @@ def saved_by(model, tokens, rows=3, packed=None):
         if packed is None:
             hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
         else:
-            hidden = packed.hidden_of(model.base_model, ids)
+            hidden = packed.compute_hidden(model.base_model, ids)
     assert hidden.requires_grad
     return sum(size for size, _ in kept.values())
 
@@ -343,7 +343,7 @@ def test_states_of_the_largest_puzzles_have_the_estimated_length(environment, la
 @pytest.mark.parametrize("name", PAPER)
 def test_half_a_billion_parameters_fit_a_24_gb_gpu(name):
     config, total = load_preset(name), 24_564 * 2**20  # as nvidia-smi shows cards of 24 GB
-    shape = shapes.shape_of(config.policy.model)
+    shape = shapes.find_shape(config.policy.model)
     rows = estimate.rows_that_fit(config, shape, gpu=True, free=total, total=total)
     found = estimate.estimate_memory(config, shape, gpu=True, rows=rows, total=total)
     assert shape.parameters == 494_032_768

@@ -98,7 +98,7 @@ def test_the_error_for_a_model_that_is_not_installed_names_the_command() -> None
 
 def test_every_catalogue_model_has_its_published_size() -> None:
     for name, entry in catalogue().items():
-        shape = shapes.shape_of(name)
+        shape = shapes.find_shape(name)
         assert shape is not None
         assert shape.parameters == entry.parameters, name
         assert shape.context == entry.context

@@ -157,7 +157,7 @@ def test_experts_that_cannot_be_are_no_shape(change: dict[str, Any]) -> None:
     ],
 )
 def test_known_models_have_the_published_number_of_parameters(name: str, parameters: int) -> None:
-    shape = shapes.shape_of(name)
+    shape = shapes.find_shape(name)
     assert shape is not None
     assert shape.parameters == parameters
 
@@ -170,8 +170,8 @@ def test_a_downloaded_model_is_known_by_its_configuration(tmp_path: Path, monkey
     (snapshot / "config.json").write_text(json.dumps(QWEN3_30B), encoding="utf-8")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_CACHE", str(tmp_path))
-    assert shapes.shape_of("some/model") == shapes.read(QWEN3_30B)
-    assert shapes.shape_of("some/other-model") is None
+    assert shapes.find_shape("some/model") == shapes.read(QWEN3_30B)
+    assert shapes.find_shape("some/other-model") is None
 
 
 def test_attempts_to_reach_the_hub_are_not_printed(

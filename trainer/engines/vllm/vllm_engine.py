@@ -24,7 +24,7 @@ from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.engines.vllm.weight_files import EXTENSION, write_weights
 from trainer.policy import lora_adapters
-from trainer.policy.load import ModelError, Policy, revision_of
+from trainer.policy.load import ModelError, Policy, get_revision
 
 ADAPTER = "policy"
 MISSING = (
@@ -106,7 +106,7 @@ class VllmEngine:
                 "worker_extension_cls": EXTENSION,
             }
         if self.adapted and not Path(arguments["model"]).is_dir():
-            arguments |= revision_of(self.config.policy)
+            arguments |= get_revision(self.config.policy)
         if self.adapted:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(self.config.lora.rank)}
         return arguments

@@ -1,1 +1,1 @@
-"""The output layer, and what is computed from its logits."""
+"""The output layer, and computations on its logits."""

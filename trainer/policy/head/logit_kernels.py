@@ -1,7 +1,7 @@
-"""What is computed from a chunk of logits: log-probabilities and entropies, and the gradient of both.
+"""Computations on a chunk of logits: log-probabilities and entropies, and the gradient of both.
 
 PyTorch's own operations read or write all logits a dozen times, in fp32. Compiled, they become two kernels on a GPU
-that read logits as the output layer wrote them.
+that read logits in the output layer's type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def score_in_place(logits: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(n, V) logits, (n,) ids → (n,) log of the normaliser, (n,) log-probabilities, (n,) entropies, fp32.
+    """Return (n,) log of the normaliser, (n,) log-probabilities and (n,) entropies of (n, V) logits, in fp32.
 
     Fp32 logits are overwritten.
     """
@@ -37,13 +37,13 @@ def gradient_in_place(
     of_logprobs: Tensor,
     of_entropies: Tensor,
 ) -> Tensor:
-    """(n, V) gradient of the logits, in their type; fp32 logits are overwritten.
+    """Return the (n, V) gradient of the logits in their type; fp32 logits are overwritten.
 
     With z the tempered logits, p = softmax(z) and H the entropy: ∂ log p_a / ∂z = 1_a − p and ∂H / ∂z = −p (log p + H).
 
     Args:
-        normalizer, entropies: (n,) from the forward pass.
-        of_logprobs, of_entropies: (n,) gradients of its results.
+        normalizer, entropies: (n,) results of the forward pass.
+        of_logprobs, of_entropies: (n,) gradients of the forward pass's results.
     """
     logs = logits.float().div_(temperature).sub_(normalizer[:, None])
     odds = logs.exp()
@@ -54,7 +54,7 @@ def gradient_in_place(
 
 
 def fusible_score(logits: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """As `score_in_place`, in operations that a compiler can fuse."""
+    """`score_in_place` in operations that a compiler can fuse."""
     scaled = logits.float() / temperature
     normalizer = scaled.logsumexp(-1)
     logs = scaled - normalizer[:, None]
@@ -70,7 +70,7 @@ def fusible_gradient(
     of_logprobs: Tensor,
     of_entropies: Tensor,
 ) -> Tensor:
-    """As `gradient_in_place`, in operations that a compiler can fuse."""
+    """`gradient_in_place` in operations that a compiler can fuse."""
     logs = logits.float() / temperature - normalizer[:, None]
     odds = -logs.exp() * ((logs + entropies[:, None]) * of_entropies[:, None] + of_logprobs[:, None])
     chosen = torch.arange(logits.shape[-1], device=logits.device) == ids[:, None]
@@ -79,13 +79,13 @@ def fusible_gradient(
 
 
 class CompiledOnGpu:
-    """A function that is compiled for tensors on a GPU at its first call, and runs as it is elsewhere.
+    """A function that is compiled at its first call with tensors on a GPU, and runs uncompiled elsewhere.
 
-    Where compilation fails (no compiler, no Triton), a warning says so once and the usual form is used from then on.
+    If compilation fails (no compiler, no Triton), this is logged once as a warning, and the usual form is used.
 
     Args:
         usual: the function on other devices.
-        fusible: the same in operations that a compiler can fuse.
+        fusible: the same function in operations that a compiler can fuse.
         devices: kinds of devices for which it is compiled.
     """
 
@@ -97,7 +97,7 @@ class CompiledOnGpu:
         self._compiled: Callable[..., Any] | None = None  # importing the compiler takes seconds
 
     def is_compiled(self, device: torch.device) -> bool:
-        """Whether the compiled form is used on a device."""
+        """True if the compiled form is used on a device."""
         return not self.failure and device.type in self.devices
 
     def __call__(self, logits: Tensor, *arguments: Any) -> Any:

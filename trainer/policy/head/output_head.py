@@ -9,26 +9,26 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 
 class ScaledHead(nn.Module):
-    """An output layer whose logits the architecture multiplies by a constant (Granite, Cohere)."""
+    """An output layer of an architecture that multiplies logits by a constant (Granite, Cohere)."""
 
     def __init__(self, layer: nn.Module, scale: float) -> None:
         super().__init__()
         self.layer, self.scale = layer, scale
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(…, H) → (…, V) logits in fp32."""
+        """Map (…, H) hidden states to (…, V) logits in fp32."""
         return cast(Tensor, self.layer(hidden)).float() * self.scale
 
 
 def output_head(model: PreTrainedModel) -> nn.Module:
-    """The layer that maps the last hidden state to logits."""
+    """Return the layer that maps the last hidden state to logits."""
     layer = cast(nn.Module, cast(Any, model).get_output_embeddings())
     scale = logit_scale(model.config.get_text_config())
     return layer if scale == 1 else ScaledHead(layer, scale)
 
 
 def logit_scale(config: PretrainedConfig) -> float:
-    """Factor of the logits by the settings that architectures have for it; 1 for most."""
+    """Return the factor of the logits in the architecture's settings; 1 for most."""
     if divisor := getattr(config, "logits_scaling", None):  # Granite
         return 1 / float(divisor)
     return float(getattr(config, "logit_scale", None) or 1.0)  # Cohere

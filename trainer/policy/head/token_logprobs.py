@@ -1,8 +1,8 @@
 """Log-probabilities and entropies of given tokens from hidden states, in chunks of tokens.
 
-Logits, tokens × vocabulary in fp32, would be the largest tensor of an update: 16k tokens of a vocabulary of 152k are
-ten gigabytes, and as much again for their gradient. Here at most one chunk of them exists at any time, in the forward
-pass and in the backward pass, which recomputes them.
+Logits, tokens × vocabulary in fp32, would be the largest tensor of an update: 16k tokens with a vocabulary of 152k are
+ten gigabytes, and their gradient takes the same again. Here at most one chunk of them exists at any time, in the
+forward pass and in the backward pass, which recomputes them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _BYTES = 16
 
 
 def max_logits(like: Tensor) -> int:
-    """Logits of a chunk for hidden states like these.
+    """Return the number of logits in a chunk, for hidden states like these.
 
-    Compiled, only logits and their gradient are in memory, so that chunks of the same memory are larger. Each of them
+    Compiled, only logits and their gradient are in memory, so that chunks of the same memory are larger. Each chunk
     adds to the whole gradient of the output layer, which takes long on a GPU.
     """
     if logit_kernels.score.is_compiled(like.device):
@@ -35,7 +35,7 @@ def max_logits(like: Tensor) -> int:
 
 
 def chunk_size(vocabulary: int, largest: int = MAX_LOGITS) -> int:
-    """Tokens in a chunk, at least 1."""
+    """Return the number of tokens in a chunk, at least 1."""
     return max(1, largest // vocabulary)
 
 
@@ -77,11 +77,11 @@ class _ChunkedLogprobs(torch.autograd.Function):
 def chunked_token_logprobs(
     hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float = 1.0, largest: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the given tokens and entropies of their distributions.
+    """Compute the log-probabilities of the given tokens and the entropies of their distributions.
 
     Args:
         hidden: (M, H) input of the output layer, any floating type.
-        weight: (V, H) of the output layer, which has no bias.
+        weight: (V, H) weight of the output layer, which has no bias.
         ids: (M,) token ids in 0 … V − 1.
         temperature: divisor of the logits, above 0.
         largest: logits that may exist at once; None: `max_logits`.
@@ -94,7 +94,7 @@ def chunked_token_logprobs(
 
 
 def head_logprobs(head: nn.Module, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
-    """As `chunked_token_logprobs`, for any output layer; few logits are computed at once, which is faster.
+    """`chunked_token_logprobs` for any output layer; few logits are computed at once, which is faster.
 
     Args:
         head: the output layer; only a linear layer without bias is computed in chunks.

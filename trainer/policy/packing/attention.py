@@ -1,4 +1,4 @@
-"""Models that take packed rows: their attention is replaced, and checked against padded rows."""
+"""Models that accept packed rows: their attention is replaced, and checked against padded rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
 def group_decoding(model: PreTrainedModel) -> None:
-    """Let a model whose attention is that of PyTorch compute single tokens with grouped heads where that pays."""
+    """Make a model with PyTorch's attention compute single tokens with grouped heads where that pays off."""
     if (
         model.device.type in GROUPED_DEVICES
         and getattr(model, "_supports_attention_backend", False)
@@ -58,12 +58,12 @@ def group_decoding(model: PreTrainedModel) -> None:
 
 
 def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool, flex: bool = False) -> bool:
-    """Let models take packed rows, for packing (`required`) or for shared prefixes (`optional`).
+    """Make models accept packed rows, for packing (`required`) or for shared prefixes (`optional`).
 
     Args:
-        flex: check the attention with one mask, too.
+        flex: also check the attention with one mask.
     Returns:
-        whether prefixes can be shared.
+        Whether prefixes can be shared.
     Raises:
         ModelError: packing is required, and a model's attention cannot be computed row by row; or FlexAttention does
             not work for a model that can be packed.
@@ -82,7 +82,7 @@ def _check_flex(model: PreTrainedModel) -> None:
     """Raise ModelError unless FlexAttention agrees with attention by segments."""
     try:
         agrees, reason = _agrees(model, flex=True), "gives other results"
-    except (RuntimeError, NotImplementedError) as error:  # compilation may fail in many ways, all of them these
+    except (RuntimeError, NotImplementedError) as error:  # these cover the many ways in which compilation may fail
         agrees, reason = False, f"fails ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
     if not agrees:
         raise ModelError(
@@ -91,7 +91,7 @@ def _check_flex(model: PreTrainedModel) -> None:
 
 
 def prepare(model: PreTrainedModel) -> None:
-    """Let a model take packed rows.
+    """Make a model accept packed rows.
 
     Raises:
         ModelError: its attention cannot be computed row by row.
@@ -104,41 +104,41 @@ def prepare(model: PreTrainedModel) -> None:
 
 
 def prepared(model: PreTrainedModel) -> bool:
-    """Let a model take packed rows if it can. Returns whether it does; its other outputs stay the same."""
+    """Make a model accept packed rows if it can. Returns whether it does; its other outputs do not change."""
     config = model.config.get_text_config()
     windows = getattr(config, "use_sliding_window", bool(getattr(config, "sliding_window", None)))
     if not getattr(model, "_supports_attention_backend", False) or windows:
         return False
-    before = model.config._attn_implementation
+    original = model.config._attn_implementation
     model.config._attn_implementation = _NAME
     try:
         agrees = _agrees(model)
     except RuntimeError:  # the device has no kernel for these masks or shapes
         agrees = False
     if not agrees:
-        model.config._attn_implementation = before
+        model.config._attn_implementation = original
     return agrees
 
 
 @torch.no_grad()
 def _agrees(model: PreTrainedModel, *, flex: bool = False) -> bool:
-    """Whether packed and padded rows agree: they do not if other layers than attention mix tokens.
+    """True if packed and padded rows agree: they do not if other layers than attention mix tokens.
 
-    If they do, and the last layer can be computed for some tokens alone, it will be.
+    If they agree, and the last layer can be restricted to some tokens, it will be.
     """
     ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]])
     attention = ids > 0
     packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]], mask=ids > 2, device=model.device, flex=flex)
     ids, attention = ids.to(model.device), attention.to(model.device)
     padded = model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
-    unpacked = packed.unpack(packed.hidden_of(model.base_model, ids)).float()
+    unpacked = packed.unpack(packed.compute_hidden(model.base_model, ids)).float()
     if not _close(unpacked[attention], padded[attention], model.dtype):
         return False
     if last_layer.restrict(model):
         assert packed.targets is not None
-        before = padded[:, :-1][ids[:, 1:] > 2]
-        at_targets = packed.hidden_of(model.base_model, ids, packed.targets)[0][packed.targets.index].float()
-        if not _close(at_targets, before, model.dtype):
+        expected = padded[:, :-1][ids[:, 1:] > 2]
+        at_targets = packed.compute_hidden(model.base_model, ids, packed.targets)[0][packed.targets.index].float()
+        if not _close(at_targets, expected, model.dtype):
             last_layer.release(model)
     return True
 

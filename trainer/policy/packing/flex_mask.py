@@ -1,8 +1,8 @@
 """Attention over packed rows in one FlexAttention call: a tree mask over the long row instead of a call per length.
 
-Every token of the long row belongs to a part of one or several rows: a shared prefix, or what follows it. Parts form a
-tree. With the rows ordered so that those of a part are neighbours, a part is an interval of row numbers, and a token
-attends to an earlier one exactly if the first row of its own part is in the other's interval.
+Every token of the long row belongs to a part of one or several rows: a shared prefix, or the rest after it. Parts form
+a tree. If the rows are ordered so that the rows of a part are adjacent, a part is an interval of row numbers, and a
+token attends to an earlier one exactly if the first row of its own part is in the other's interval.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ BLOCK = 128
 
 @dataclass(frozen=True)
 class FlexMask:
-    """Which keys the tokens of a long row attend to.
+    """Mask of the keys that the tokens of a long row attend to.
 
     Attributes:
         enter, leave: (M,) int32, first row of each token's part and the row after its last one.
-        queries: (W,) int32, ascending places of the tokens that attend.
-        kv_number, kv_index: (1, 1, Q) and (1, 1, Q, K) blocks of keys for each block of queries; of blocks in which
-            some tokens attend to some others.
-        full_number, full_index: the same of blocks in which all attend to all.
-        blocks: the mask as FlexAttention takes it.
+        queries: (W,) int32, ascending positions of the tokens that attend.
+        kv_number, kv_index: (1, 1, Q) and (1, 1, Q, K) blocks of keys for each block of queries, if some of its tokens
+            attend to some keys.
+        full_number, full_index: blocks of keys in which all tokens attend to all keys.
+        blocks: the mask in FlexAttention's format.
     """
 
     enter: Tensor
@@ -50,7 +50,7 @@ class FlexMask:
 
     @classmethod
     def of(cls, enter: Tensor, leave: Tensor, queries: Tensor | None = None) -> FlexMask:
-        """The mask of given intervals, on the CPU; `queries` None: all tokens attend."""
+        """Create the mask of given intervals, on the CPU; `queries` None: all tokens attend."""
         queries = torch.arange(len(enter)) if queries is None else queries
         some, every = _blocks(enter, leave, queries)
         return cls._made(enter.int(), leave.int(), queries.int(), *_ordered(some & ~every), *_ordered(every))
@@ -67,9 +67,9 @@ class FlexMask:
         full_index: Tensor,
     ) -> FlexMask:
         def attends(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            place = queries[query]
-            first = enter[place]
-            return (enter[key] <= first) & (first < leave[key]) & (key <= place)
+            position = queries[query]
+            first = enter[position]
+            return (enter[key] <= first) & (first < leave[key]) & (key <= position)
 
         blocks = BlockMask.from_kv_blocks(
             kv_number,
@@ -83,13 +83,13 @@ class FlexMask:
         return cls(enter, leave, queries, kv_number, kv_index, full_number, full_index, blocks)
 
     def to(self, device: torch.device) -> FlexMask:
-        """The same on a device."""
+        """Move the mask to a device."""
         tensors = (self.enter, self.leave, self.queries)
         numbers = (self.kv_number, self.kv_index, self.full_number, self.full_index)
         return self._made(*(to_device(tensor, device) for tensor in tensors + numbers))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """(1, W, heads, D) queries, (1, M, key-value heads, D) keys and values → (1, W, heads, D)."""
+        """Attend from (1, W, heads, D) queries to (1, M, key-value heads, D) keys and values, to (1, W, heads, D)."""
         q, k, v = (part.transpose(1, 2) for part in (query, key, value))
         grouped = q.shape[1] != k.shape[1]
         if query.is_cuda:
@@ -100,7 +100,7 @@ class FlexMask:
         return cast(Tensor, read).transpose(1, 2)
 
     def dense(self) -> Tensor:
-        """(W, M) whether each query attends to each key; for devices for which FlexAttention has no gradients."""
+        """Return the (W, M) boolean mask; for devices without gradients of FlexAttention."""
         first = self.enter[self.queries][:, None]
         places = torch.arange(len(self.enter), device=self.enter.device)
         return (self.enter <= first) & (first < self.leave) & (places <= self.queries[:, None])
@@ -108,10 +108,10 @@ class FlexMask:
 
 @cache
 def _compiled() -> Any:
-    """Without compilation FlexAttention materialises all scores.
+    """Compile FlexAttention, which otherwise materialises all scores.
 
-    With and without gradients, for all tokens and for targets, and for the first shape before the others, it is
-    compiled anew: more often than PyTorch allows before it gives up and computes without compilation.
+    It is recompiled with and without gradients, for all tokens and for targets, and for the first shape before the
+    others: more often than PyTorch allows before it gives up and computes without compilation.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = max(config.recompile_limit, _MAX_COMPILATIONS)
@@ -121,16 +121,16 @@ def _compiled() -> Any:
 def intervals(
     parts: Sequence[SharedPrefix], shared: Sequence[Sequence[SharedPrefix]], rows: int
 ) -> tuple[Tensor, Tensor]:
-    """(M,) first and last-plus-one row number of the part of each token, rows being numbered along the tree.
+    """Return (M,) first and last-plus-one row number of each token's part, with rows numbered along the tree.
 
     Args:
-        parts: in the order of the long row.
+        parts: parts in the order of the long row.
         shared: prefixes that rows share, in rounds.
-        rows: their number.
+        rows: number of rows.
     """
     chains = prefix_chains(shared, rows)
     order = sorted(range(rows), key=lambda row: ([prefix.members[0] for prefix in chains[row]], row))
-    number = {row: place for place, row in enumerate(order)}
+    number = {row: index for index, row in enumerate(order)}
     members = [[number[row] for row in part.members] for part in parts]
     widths = torch.tensor([part.stop - part.start for part in parts])
     first, last = torch.tensor([min(rows_) for rows_ in members]), torch.tensor([max(rows_) for rows_ in members])
@@ -138,7 +138,7 @@ def intervals(
 
 
 def _blocks(enter: Tensor, leave: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
-    """(Q, K) whether some token of a block of queries attends to one of a block of keys, and whether all do to all."""
+    """Return (Q, K) whether some token of a block of queries attends to one in a block of keys, and whether all do."""
     begin, stop, q_block = _runs(enter[queries], leave[queries])
     k_begin, k_stop, k_block = _runs(enter, leave)
     first = enter[queries][begin][:, None]
@@ -160,7 +160,7 @@ def _blocks(enter: Tensor, leave: Tensor, queries: Tensor) -> tuple[Tensor, Tens
 
 
 def _runs(enter: Tensor, leave: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """First index, end and block of the longest stretches within a block whose tokens belong to one part."""
+    """Return first index, end and block of the longest stretches within a block that belong to one part."""
     change = torch.ones(len(enter), dtype=torch.bool)
     change[1:] = (enter[1:] != enter[:-1]) | (leave[1:] != leave[:-1])
     change[::BLOCK] = True
@@ -170,6 +170,6 @@ def _runs(enter: Tensor, leave: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
-    """(1, 1, Q) numbers of chosen blocks, and (1, 1, Q, K) indices that begin with these."""
+    """Return (1, 1, Q) numbers of chosen blocks, and (1, 1, Q, K) indices that begin with the chosen blocks."""
     index = dense.int().argsort(dim=1, descending=True, stable=True)
     return dense.sum(1).int()[None, None], index.int().contiguous()[None, None]

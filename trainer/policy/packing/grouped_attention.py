@@ -1,7 +1,7 @@
-"""Attention of one query token per row for models whose query heads share key-value heads.
+"""Attention of one query token per row for models with key-value heads that are shared by query heads.
 
-transformers repeats keys and values for every query head where there is a mask. While sampling that is the whole
-cache, written and read again in every layer for every token: several times the traffic of the attention itself.
+With a mask, transformers repeats keys and values for every query head. While sampling, that is the whole cache, written
+and read again in every layer for every token: several times the traffic of the attention itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ GROUPED_DEVICES = {"cuda"}
 
 
 def applies(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
-    """Whether these are single query tokens with grouped heads and a mask, on a device where it pays."""
+    """True for single query tokens with grouped heads and a mask, on a device where it pays off."""
     return (
         query.device.type in GROUPED_DEVICES
         and query.shape[2] == 1
@@ -25,7 +25,7 @@ def applies(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
 
 
 def attend_grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float | None) -> Tensor:
-    """Attention in which the query heads of a key-value head are passed to the kernel as its queries.
+    """Compute attention with the query heads of a key-value head as the kernel's queries.
 
     Args:
         query: (n, heads, 1, D).

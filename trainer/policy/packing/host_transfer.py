@@ -1,4 +1,4 @@
-"""Transfers from the host to a device that do not make the host wait."""
+"""Transfers to a device that do not make the host wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device. To a GPU through page-locked memory, so that work already queued there goes on.
+    """Copy the tensor to a device; to a GPU through page-locked memory, so that work already queued there continues.
 
     The allocator reuses that memory only after the copy.
     """

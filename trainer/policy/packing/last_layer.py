@@ -1,7 +1,7 @@
-"""A last decoder layer that computes only tokens whose last hidden state is used.
+"""A last decoder layer that computes only the tokens with a used last hidden state.
 
-The other tokens matter to it through their keys and values alone. In a dialogue these are the prompts and observations,
-more than half of the tokens.
+The layer needs only keys and values of the other tokens. In a dialogue these are the prompts and observations, more
+than half of the tokens.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MARK = "restricts_last_layer"
 
 
 def is_restricted(backbone: nn.Module) -> bool:
-    """Whether the last layer of a model takes `targets`."""
+    """True if the last layer of a model takes `targets`."""
     return bool(getattr(backbone, _MARK, False))
 
 
 def restrict(model: PreTrainedModel) -> bool:
-    """Let the last layer of a model with packed rows take `targets` if its architecture is a known one.
+    """Make the last layer of a model with packed rows take `targets` if its architecture is a known one.
 
     Returns whether it does.
     """
@@ -55,14 +55,14 @@ def _forward(
     targets: Targets | None = None,
     **named: Any,
 ) -> Tensor:
-    """(1, M, H) → (1, M, H) by the layer's own forward pass, or with targets (1, W, H) at their places."""
+    """Run the layer's own forward pass, (1, M, H) → (1, M, H), or with targets compute (1, W, H) at their places."""
     if targets is None:
         return whole(hidden_states, *arguments, **named)
     return _at_targets(layer, hidden_states, targets, *named["position_embeddings"])
 
 
 def _at_targets(layer: Any, hidden: Tensor, targets: Targets, cos: Tensor, sin: Tensor) -> Tensor:
-    """(1, M, H) → (1, W, H); `cos` and `sin` are (1, M, D) of all positions."""
+    """Compute (1, M, H) → (1, W, H) at the targets; `cos` and `sin` are (1, M, D) of all positions."""
     attention, places = layer.self_attn, targets.places
     normed = layer.input_layernorm(hidden)
 
@@ -75,11 +75,11 @@ def _at_targets(layer: Any, hidden: Tensor, targets: Targets, cos: Tensor, sin: 
         query, key = attention.q_norm(query), attention.k_norm(key)
     query, key = _rotate(query, cos[:, places], sin[:, places]), _rotate(key, cos, sin)
     read = attend(targets, query, key, value, attention.scaling)
-    own = PackedBatch.pick(hidden, places)[None] + attention.o_proj(read.flatten(2))
-    return cast(Tensor, own + layer.mlp(layer.post_attention_layernorm(own)))
+    residual = PackedBatch.pick(hidden, places)[None] + attention.o_proj(read.flatten(2))
+    return cast(Tensor, residual + layer.mlp(layer.post_attention_layernorm(residual)))
 
 
 def _rotate(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding of (1, n, heads, D) values; `cos` and `sin` are (1, n, D)."""
+    """Apply rotary position embedding to (1, n, heads, D) values; `cos` and `sin` are (1, n, D)."""
     first, second = values.chunk(2, dim=-1)
     return values * cos[:, :, None] + torch.cat((-second, first), dim=-1) * sin[:, :, None]

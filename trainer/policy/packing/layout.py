@@ -24,19 +24,19 @@ class Segments:
     """n segments of the long row in one attention call, each attending to its prefix and to itself.
 
     Attributes:
-        own: (n, N) places of their tokens; arbitrary in the right padding.
-        seen: (n, S + W) places of the tokens they attend to: up to S of the prefix, left-padded, then the segment.
-        before: (n,) length of the prefix, at most S.
+        queries: (n, N) places of the segments' tokens; arbitrary in the right padding.
+        seen: (n, S + W) places of the attended tokens: up to S of the prefix, left-padded, then the segment.
+        prefix: (n,) length of the prefix, at most S.
         ahead: S, the length of the longest prefix.
-        columns: (n, N) number of each token of `own` in its segment, arbitrary in the right padding; None: all W = N
-            tokens of the segments, in order.
-        level: whether all prefixes are equally long.
-        reach: (N,) for the first tokens of `own`, up to each, the largest of their columns; None as for `columns`.
+        columns: (n, N) number of each query in its segment, arbitrary in the right padding; None: all W = N tokens of
+            the segments, in order.
+        level: whether all prefixes have the same length.
+        reach: (N,) running maximum of the columns over the tokens of `queries`; None like `columns`.
     """
 
-    own: Tensor
+    queries: Tensor
     seen: Tensor
-    before: Tensor
+    prefix: Tensor
     ahead: int
     columns: Tensor | None = None
     level: bool = False
@@ -44,38 +44,38 @@ class Segments:
     _masks: dict[torch.dtype, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def mask(self, dtype: torch.dtype) -> Tensor:
-        """(n, 1, N, S + W), or (1, 1, N, S + W) if equal for all: 0 for attended tokens, −∞ for the rest."""
+        """Return (n, 1, N, S + W), or (1, 1, N, S + W) if equal for all: 0 for attended tokens, −∞ for the rest."""
         if dtype not in self._masks:
-            ahead, device = self.ahead, self.own.device
-            before = self.before[:1] if self.level else self.before
-            columns = torch.arange(self.own.shape[1], device=device)[None] if self.columns is None else self.columns
+            ahead, device = self.ahead, self.queries.device
+            prefix = self.prefix[:1] if self.level else self.prefix
+            columns = torch.arange(self.queries.shape[1], device=device)[None] if self.columns is None else self.columns
             keys = torch.arange(self.seen.shape[1], device=device) - ahead
-            unread = (keys < -before[:, None])[:, None, None] | (keys > columns[:, None, :, None])
+            unread = (keys < -prefix[:, None])[:, None, None] | (keys > columns[:, None, :, None])
             self._masks[dtype] = torch.zeros(unread.shape, dtype=dtype, device=device).masked_fill_(unread, -torch.inf)
         return self._masks[dtype]
 
     def keys(self, stop: int) -> int:
-        """Number of keys that the first `stop` tokens of `own` attend to at most."""
+        """Return the maximum number of keys that the first `stop` tokens of `queries` attend to."""
         last = stop - 1 if self.reach is None else self.reach[stop - 1]
         return self.ahead + last + 1
 
     def to(self, device: torch.device) -> Segments:
-        """The same on a device."""
+        """Move the segments to a device."""
         columns = None if self.columns is None else to_device(self.columns, device)
-        own, seen, before = (to_device(tensor, device) for tensor in (self.own, self.seen, self.before))
-        return Segments(own, seen, before, self.ahead, columns, self.level, self.reach)
+        queries, seen, prefix = (to_device(tensor, device) for tensor in (self.queries, self.seen, self.prefix))
+        return Segments(queries, seen, prefix, self.ahead, columns, self.level, self.reach)
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Places of the long row whose last hidden states are used: the last layer computes no others.
+    """Places of the long row with used last hidden states: the last layer computes no others.
 
     Attributes:
         places: (W,) distinct places, ascending.
-        index: (m,) for each token on the mask, row by row, the number in `places` of the token before it.
-        segments: one entry per attention call; their `own` are numbers in `places`.
-        back: (W,) index of each place among the tokens of all segments, padding included.
-        flex: the same as one mask; None: attention is computed by segments.
+        index: (m,) index in `places` of the token before each token on the mask, row by row.
+        segments: one entry per attention call; their `queries` are indices in `places`.
+        back: (W,) index of each place among the tokens of all segments, including padding.
+        flex: the segments as one mask; None: attention is computed by segments.
     """
 
     places: Tensor
@@ -86,32 +86,34 @@ class Targets:
 
     @classmethod
     def of(cls, packed: PackedBatch, mask: Tensor) -> Targets:
-        """The targets of tokens on a (B, T) mask with at least one token, never the first of a row."""
+        """Return the targets of tokens on a (B, T) mask with at least one token, never the first of a row."""
         places, index = torch.unique(packed.place[:, :-1][mask[:, 1:]], return_inverse=True)
         number = torch.full((len(packed.source),), -1)
         number[places] = torch.arange(len(places))
-        padded = torch.zeros(sum(segments.own.numel() for segments in packed.segments), dtype=torch.bool)
+        padded = torch.zeros(sum(segments.queries.numel() for segments in packed.segments), dtype=torch.bool)
         padded[packed.back] = True
-        real = torch.split(padded, [segments.own.numel() for segments in packed.segments])
+        real = torch.split(padded, [segments.queries.numel() for segments in packed.segments])
         selected, back, start = [], torch.zeros_like(places), 0
         for segments, tokens in zip(packed.segments, real, strict=True):
-            wanted = (number[segments.own] >= 0) & tokens.view(segments.own.shape)
+            wanted = (number[segments.queries] >= 0) & tokens.view(segments.queries.shape)
             rows = wanted.any(1)
             if not bool(rows.any()):
                 continue
             wanted = wanted[rows]
             columns = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : int(wanted.sum(1).max())]
-            own, chosen = number[segments.own[rows].gather(1, columns)].clamp(min=0), wanted.gather(1, columns)
-            back[own[chosen]] = start + torch.arange(own.numel()).view(own.shape)[chosen]
-            start += own.numel()
-            before, reach = segments.before[rows], columns.amax(0).cummax(0).values.tolist()
-            level = bool((before == segments.ahead).all())
-            selected.append(Segments(own, segments.seen[rows], before, segments.ahead, columns, level, tuple(reach)))
+            queries, chosen = number[segments.queries[rows].gather(1, columns)].clamp(min=0), wanted.gather(1, columns)
+            back[queries[chosen]] = start + torch.arange(queries.numel()).view(queries.shape)[chosen]
+            start += queries.numel()
+            prefix, reach = segments.prefix[rows], columns.amax(0).cummax(0).values.tolist()
+            level = bool((prefix == segments.ahead).all())
+            selected.append(
+                Segments(queries, segments.seen[rows], prefix, segments.ahead, columns, level, tuple(reach))
+            )
         flex = None if packed.flex is None else FlexMask.of(packed.flex.enter, packed.flex.leave, places)
         return cls(places, index, tuple(selected), back, flex)
 
     def to(self, device: torch.device) -> Targets:
-        """The same on a device."""
+        """Move the targets to a device."""
         places, index = to_device(self.places, device), to_device(self.index, device)
         if self.flex is not None:
             return Targets(places, index, (), self.back, self.flex.to(device))
@@ -129,7 +131,7 @@ class PackedBatch:
         source: (M,) index of each token of the long row in the padded rows, flattened to B · T.
         segments: one entry per attention call.
         back: (M,) index of each token among the padded tokens of all segments.
-        targets: where the last hidden states are used; None: everywhere.
+        targets: places of used last hidden states; None: all.
         flex: the segments as one mask; None: attention is computed by segments.
     """
 
@@ -151,13 +153,13 @@ class PackedBatch:
         device: torch.device | None = None,
         flex: bool = False,
     ) -> PackedBatch:
-        """The layout of right-padded rows.
+        """Compute the layout of right-padded rows.
 
         Args:
             attention: (B, T), on the CPU if `mask` is given.
             shared: prefixes that rows share, in rounds.
-            mask: (B, T) the tokens to predict, never the first of a row; None: last hidden states are used everywhere.
-            device: where the rows are computed; None: where `attention` is.
+            mask: (B, T) the tokens to predict, never the first of a row; None: all last hidden states are used.
+            device: device of the rows; None: the device of `attention`.
             flex: compute attention with one mask instead of by segments.
         """
         device = attention.device if device is None else device
@@ -175,10 +177,10 @@ class PackedBatch:
         segments = tuple(_segments(call, place) for call in calls)
         back, start = [], 0
         for call, segment in zip(calls, segments, strict=True):
-            number, wide = segment.own.shape
+            number, wide = segment.queries.shape
             begins = start + wide * torch.arange(number)
             back += [begin + torch.arange(part.stop - part.start) for begin, part in zip(begins, call, strict=True)]
-            start += segment.own.numel()
+            start += segment.queries.numel()
         packed = cls(attention, place, torch.cat(source), segments, torch.cat(back))
         if flex:
             parts = [part for call in calls for part in call]
@@ -189,35 +191,35 @@ class PackedBatch:
 
     @property
     def positions(self) -> Tensor:
-        """(1, M) position of each token in its own row."""
+        """(1, M) position of each token in its row."""
         return (self.source % self.attention.shape[1])[None]
 
     def pack(self, values: Tensor) -> Tensor:
-        """(B, T, …) → (1, M, …)."""
+        """Pack (B, T, …) to (1, M, …)."""
         return values.flatten(0, 1).index_select(0, self.source)[None]
 
     def unpack(self, values: Tensor) -> Tensor:
-        """(1, M, …) → (B, T, …), 0 in the padding; values of a shared prefix appear in each of its rows."""
+        """Unpack (1, M, …) to (B, T, …), with 0 in the padding; a shared prefix's values appear in each of its rows."""
         rows = self.pick(values, self.place.flatten()).view(*self.place.shape, *values.shape[2:])
         return rows.where(self.attention.view(*self.place.shape, *[1] * (rows.ndim - 2)), rows.new_zeros(()))
 
     def before(self, values: Tensor, mask: Tensor) -> Tensor:
-        """(1, M, …) → (m, …) of the tokens right before those on the (B, T) mask, never the first of a row."""
+        """Select (m, …) values of the tokens right before the tokens on the (B, T) mask, never the first of a row."""
         return self.pick(values, self.place[:, :-1][mask[:, 1:]])
 
     @staticmethod
     def pick(values: Tensor, places: Tensor) -> Tensor:
-        """(1, M, …) → (m, …) at (m,) places, which may repeat."""
+        """Select (m, …) values of (1, M, …) at (m,) places, which may repeat."""
         # In the backward pass, gradients of one place must be summed in the same order every time: each of the two
-        # operations does so on one kind of device only.
+        # operations does so on only one kind of device.
         return values[0][places] if values.is_cuda else values[0].index_select(0, places)
 
-    def hidden_of(self, backbone: nn.Module, ids: Tensor, targets: Targets | None = None) -> Tensor:
-        """(1, M, H) last hidden states of (B, T) ids, by a model after `prepare`.
+    def compute_hidden(self, backbone: nn.Module, ids: Tensor, targets: Targets | None = None) -> Tensor:
+        """Compute (1, M, H) last hidden states of (B, T) ids with a model after `prepare`.
 
-        With targets (1, W, H), those at their places alone, by a model whose last layer computes only these.
+        With targets the result is (1, W, H) at their places, with a model whose last layer is restricted to them.
         """
-        # A four-dimensional mask is used as it is; without one, an unused M × M mask would be allocated.
+        # A four-dimensional mask is used unchanged; without one, an unused M × M mask would be allocated.
         unread = torch.zeros(1, 1, 1, 1, device=ids.device)
         hidden: Tensor = backbone(
             input_ids=self.pack(ids),
@@ -230,7 +232,7 @@ class PackedBatch:
         return hidden
 
     def to(self, device: torch.device) -> PackedBatch:
-        """The same on a device."""
+        """Move the layout to a device."""
         attention, place, source = (to_device(tensor, device) for tensor in (self.attention, self.place, self.source))
         targets = None if self.targets is None else self.targets.to(device)
         if self.flex is not None:
@@ -240,7 +242,7 @@ class PackedBatch:
 
 
 def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) -> list[list[SharedPrefix]]:
-    """Shared prefixes and remainders of rows, by the number of prefixes before them: each token is in one part."""
+    """Group shared prefixes and remainders of rows by the number of preceding prefixes: each token is in one part."""
     levels: list[list[SharedPrefix]] = [list(round_) for round_ in shared] + [[]]
     depth, stop = [0] * len(lengths), [0] * len(lengths)
     for number, round_ in enumerate(shared):
@@ -253,7 +255,7 @@ def _levels(lengths: Sequence[int], shared: Sequence[Sequence[SharedPrefix]]) ->
 
 
 def _group_by_length(level: Sequence[SharedPrefix], max_ratio: float) -> list[list[SharedPrefix]]:
-    """Parts of a level by length, longest first, split where one is much shorter than the longest of its call."""
+    """Sort the parts of a level by length, longest first; start a new call if one is much shorter than its longest."""
     calls: list[list[SharedPrefix]] = []
     longest = 0
     for part in sorted(level, key=lambda part: part.start - part.stop):
@@ -266,12 +268,15 @@ def _group_by_length(level: Sequence[SharedPrefix], max_ratio: float) -> list[li
 
 
 def _segments(call: Sequence[SharedPrefix], place: Tensor) -> Segments:
-    """Segments of parts of rows whose `place` is set."""
+    """Return the segments of parts of rows with known `place`."""
     wide, ahead = max(part.stop - part.start for part in call), max(part.start for part in call)
-    own, seen = torch.zeros(len(call), wide, dtype=torch.long), torch.zeros(len(call), ahead + wide, dtype=torch.long)
+    queries, seen = (
+        torch.zeros(len(call), wide, dtype=torch.long),
+        torch.zeros(len(call), ahead + wide, dtype=torch.long),
+    )
     for number, part in enumerate(call):
         row = place[part.members[0], : part.stop]
-        own[number, : part.stop - part.start] = row[part.start :]
+        queries[number, : part.stop - part.start] = row[part.start :]
         seen[number, ahead - part.start : ahead - part.start + part.stop] = row
-    before = torch.tensor([part.start for part in call])
-    return Segments(own, seen, before, ahead, level=bool((before == ahead).all()))
+    prefix = torch.tensor([part.start for part in call])
+    return Segments(queries, seen, prefix, ahead, level=bool((prefix == ahead).all()))

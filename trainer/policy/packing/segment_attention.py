@@ -1,7 +1,7 @@
-"""Attention over packed rows: the other layers process rows end to end, without padding.
+"""Attention over packed rows; the other layers process rows end to end, without padding.
 
-Attention splits the long row into its rows again and lets each attend to its own prefix, which may be stored once for
-several. It is a small share of the work where rows are short.
+Attention splits the long row into its rows again and lets each attend to its prefix, which may be stored once for
+several rows. It is a small share of the work if rows are short.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def attend(layout: PackedBatch | Targets, query: Tensor, key: Tensor, value: Ten
         query: (1, M, heads, D), or (1, W, heads, D) at the places of targets.
         key, value: (1, M, key-value heads, D).
     Returns:
-        as `query`.
+        The same shape as `query`.
     """
     if layout.flex is not None:
         return layout.flex.attend(query, key, value, scaling)
@@ -35,9 +35,9 @@ def attend(layout: PackedBatch | Targets, query: Tensor, key: Tensor, value: Ten
 
 
 def _attend(segments: Segments, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-    """(1, …, heads, D) each → (n · N, heads, D) of the segments' own tokens, padding included."""
-    number, wide = segments.own.shape
-    q = _gather(query, segments.own)
+    """Compute (n · N, heads, D) outputs of the segments' tokens, including padding, from (1, …, heads, D) inputs."""
+    number, wide = segments.queries.shape
+    q = _gather(query, segments.queries)
     k, v = _gather(key, segments.seen), _gather(value, segments.seen)
     grouped = q.shape[1] != k.shape[1]
     if not segments.ahead and segments.columns is None:
@@ -66,5 +66,5 @@ def _attend(segments: Segments, query: Tensor, key: Tensor, value: Tensor, scali
 
 
 def _gather(values: Tensor, places: Tensor) -> Tensor:
-    """(1, M, heads, D) → (n, heads, W, D) at (n, W) places."""
+    """Gather (1, M, heads, D) at (n, W) places into (n, heads, W, D)."""
     return PackedBatch.pick(values, places.flatten()).view(*places.shape, *values.shape[2:]).transpose(1, 2)

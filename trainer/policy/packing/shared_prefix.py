@@ -21,15 +21,15 @@ class SharedPrefix:
 
 
 def find_shared_prefixes(prompts: Sequence[Sequence[int]], min_tokens: int) -> list[list[SharedPrefix]]:
-    """Prefixes to compute once, in rounds: those of a round continue those of the rounds before it.
+    """Find prefixes to compute once, in rounds: the prefixes of a round continue the prefixes of earlier rounds.
 
     Every prompt keeps at least its last token, which is computed for each dialogue.
 
     Args:
-        prompts: token ids, none empty; dialogues of a group have equal ones, those of an environment a common prefix.
+        prompts: non-empty token ids; equal within a group, with a common prefix within an environment.
         min_tokens: tokens that sharing a prefix must save.
     Returns:
-        Rounds, none of them empty; within a round no prompt is a member of two prefixes.
+        Non-empty rounds; within a round no prompt is a member of two prefixes.
     """
     rounds: list[list[SharedPrefix]] = []
     pending = [(list(range(len(prompts))), 0, 0)]
@@ -52,7 +52,7 @@ def find_shared_prefixes(prompts: Sequence[Sequence[int]], min_tokens: int) -> l
 
 
 def _common(prompts: Sequence[Sequence[int]], members: Sequence[int], start: int) -> int:
-    """End of the members' common prefix, at most their last token; they are equal up to `start`."""
+    """Return the end of the members' common prefix, at most their last token; they are equal up to `start`."""
     first, others = prompts[members[0]], members[1:]
     longest = min(len(prompts[member]) for member in members) - 1
     stop = start
@@ -64,15 +64,15 @@ def _common(prompts: Sequence[Sequence[int]], members: Sequence[int], start: int
 def find_row_prefixes(
     ids: Tensor, attention: Tensor, sampled: Tensor, min_tokens: int | None = None
 ) -> list[list[SharedPrefix]]:
-    """Prefixes of the rows of a batch, in rounds. Sampled tokens are never shared, not even equal ones.
+    """Find the shared prefixes of a batch's rows, in rounds. Sampled tokens are never shared, even if equal.
 
-    Every row keeps at least one token of its own, and all from the first sampled one on.
+    Every row keeps at least one unshared token, and all tokens from the first sampled one on.
 
     Args:
-        ids, attention, sampled: (B, T) right-padded rows, where they have tokens, and which of these were sampled.
+        ids, attention, sampled: (B, T) right-padded rows, mask of their tokens, and mask of their sampled tokens.
         min_tokens: tokens that sharing a prefix must save; None: `MIN_SHARED_TOKENS`.
     Returns:
-        Rounds, none of them empty; `members` are rows, `start` and `stop` columns.
+        Non-empty rounds; `members` are rows, `start` and `stop` columns.
     """
     lengths = attention.sum(1)
     ends = sampled.int().argmax(1).where(sampled.any(1), lengths).minimum(lengths - 1)
@@ -82,17 +82,17 @@ def find_row_prefixes(
 
 
 def prefixes_within(rounds: Sequence[Sequence[SharedPrefix]], rows: Tensor) -> list[list[SharedPrefix]]:
-    """Prefixes that some of the rows share, with members numbered by their place among these rows.
+    """Return the prefixes shared by some of the rows, with members numbered by their index among these rows.
 
     Args:
         rows: (n,) rows of the batch.
     """
-    place = {row: number for number, row in enumerate(rows.tolist())}
+    index = {row: number for number, row in enumerate(rows.tolist())}
     selected = []
     for prefixes in rounds:
         shared = []
         for prefix in prefixes:
-            members = tuple(sorted(place[row] for row in prefix.members if row in place))
+            members = tuple(sorted(index[row] for row in prefix.members if row in index))
             if len(members) > 1:
                 shared.append(SharedPrefix(members, prefix.start, prefix.stop))
         selected.append(shared)
@@ -100,7 +100,7 @@ def prefixes_within(rounds: Sequence[Sequence[SharedPrefix]], rows: Tensor) -> l
 
 
 def prefix_chains(rounds: Sequence[Sequence[SharedPrefix]], rows: int) -> list[list[SharedPrefix]]:
-    """By row, the prefixes that precede its own tokens, shortest first."""
+    """Return the prefixes that precede each row's unshared tokens, shortest first."""
     chains: list[list[SharedPrefix]] = [[] for _ in range(rows)]
     for prefixes in rounds:
         for prefix in prefixes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainer.config.run import POCKET
-from trainer.policy.shapes import ModelShape, named_shape, shape_of
+from trainer.policy.shapes import ModelShape, find_shape, named_shape
 from webapp.runs.inputs import run_models, stored_models
 from webapp.runs.inputs.folders import MODELS
 from webapp.runs.inputs.hub_shapes import hub_shape, known_hub_shape
@@ -27,7 +27,7 @@ def model_shape(model: str, revision: str = "", *, look_up: bool = False) -> Mod
         policy = Run.objects.filter(slug=named.slug).values_list("config__policy", flat=True).first() or {}
         model, revision = policy.get("model", ""), policy.get("revision", "")
     if model == POCKET or (model and not MODELS.problem(model)):
-        return shape_of(model)
+        return find_shape(model)
     if name := stored_models.stored_name(model):
         return stored_models.shape(name)
     return named_shape(model) or (hub_shape if look_up else known_hub_shape)(model, revision)

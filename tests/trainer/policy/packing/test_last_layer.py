@@ -78,8 +78,8 @@ def test_queries_of_targets_read_their_own_prefix_and_themselves():
     reads, queries = {}, []
     for segments in targets.segments:
         mask = segments.mask(torch.float32)[:, 0]
-        assert segments.keys(segments.own.shape[1]) <= segments.seen.shape[1]
-        for own, seen, lines in zip(segments.own, segments.seen, mask, strict=True):
+        assert segments.keys(segments.queries.shape[1]) <= segments.seen.shape[1]
+        for own, seen, lines in zip(segments.queries, segments.seen, mask, strict=True):
             queries += own.tolist()
             for number, line in zip(own.tolist(), lines, strict=True):
                 reads.setdefault(number, []).append(seen[line == 0].tolist())

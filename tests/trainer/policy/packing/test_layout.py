@@ -39,11 +39,11 @@ def test_every_token_attends_to_its_dialogue_prefix_and_itself(known, worth, see
     packed = PackedBatch.of(batch.attention, prefixes_of(batch, worth))
     reads = {}
     for segments in packed.segments:
-        mask = segments.mask(torch.float32)[:, 0].expand(len(segments.own), -1, -1)
-        for own, seen, lines in zip(segments.own, segments.seen, mask, strict=True):
+        mask = segments.mask(torch.float32)[:, 0].expand(len(segments.queries), -1, -1)
+        for own, seen, lines in zip(segments.queries, segments.seen, mask, strict=True):
             for place, line in zip(own.tolist(), lines, strict=True):
                 reads.setdefault(place, seen[line == 0].tolist())
-    padded = [place for segments in packed.segments for place in segments.own.flatten().tolist()]
+    padded = [place for segments in packed.segments for place in segments.queries.flatten().tolist()]
     assert [padded[column] for column in packed.back] == list(range(packed.source.numel()))
     for places, length in zip(packed.place.tolist(), batch.attention.sum(1).tolist(), strict=True):
         for column in range(length):

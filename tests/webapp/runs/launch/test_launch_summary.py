@@ -22,7 +22,7 @@ from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 from trainer.evaluation.suite_runner import is_due
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes
-from trainer.policy.shapes import shape_of
+from trainer.policy.shapes import find_shape
 from webapp.core import formatting
 from webapp.runs.launch import estimates, summary
 from webapp.runs.launch.recorded_work import recorded_work
@@ -235,7 +235,7 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     assert estimates.expected_seconds(people.owner, [training]) == pytest.approx(trajectories * 30 * (1 / 40 + 1 / 20))
 
     other = training.model_copy(update={"policy": training.policy.model_copy(update={"model": large})})
-    shape = shape_of(large)
+    shape = find_shape(large)
     assert shape is not None
     figure = estimates.figures(people.owner, other)[1]
     assert figure.how.startswith("1 recorded run of a model with 134.5 million parameters, scaled to the size of this")
@@ -339,7 +339,7 @@ def test_a_model_without_runs_has_no_prediction() -> None:
 
 def test_the_memory_estimate_is_the_trainers_with_its_largest_parts() -> None:
     config = load_preset("sokoban-starpo-paper")
-    shape = shape_of(config.policy.model)
+    shape = find_shape(config.policy.model)
     assert shape is not None
     figure = estimates._memory(config, 0, gpu=True)
     assert figure.value == f"about {gigabytes(estimate.estimate_memory(config, shape, gpu=True).peak)}"
@@ -349,7 +349,7 @@ def test_the_memory_estimate_is_the_trainers_with_its_largest_parts() -> None:
 
 def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
     config = load_preset("sokoban-starpo-paper")
-    shape = shape_of(config.policy.model)
+    shape = find_shape(config.policy.model)
     assert shape is not None
     needed = estimates.needed_memory(config, 1)
     assert needed is not None
