@@ -1,4 +1,4 @@
-"""Charts of a study: the mean of each arm over its runs, with its standard deviation, at every iteration."""
+"""Charts of a study: each arm's mean over its runs, with the standard deviation, at every iteration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.studies.results import ArmResult, RunRow, StudyResults
 
 @dataclass(frozen=True)
 class BandPoint:
-    """Mean over the runs that have begun and not ended there, and the standard deviation; 0 for a single run."""
+    """Mean and standard deviation over the runs that have begun and not ended there; 0 for a single run."""
 
     iteration: float
     mean: float
@@ -25,7 +25,7 @@ class BandPoint:
 
 
 def band(lines: Sequence[Points]) -> list[BandPoint]:
-    """Mean ± deviation at each iteration at which a run has a point; between two points of a run it is interpolated."""
+    """Compute mean ± deviation at each iteration of any run; the other runs are interpolated between their points."""
     result = []
     ats = [0] * len(lines)
     for iteration in sorted({at for line in lines for at, _ in line}):
@@ -45,13 +45,13 @@ def band(lines: Sequence[Points]) -> list[BandPoint]:
 def _value(line: Points, at: int, iteration: float) -> float | None:
     if not line or line[at][0] < iteration:
         return None
-    end, after = line[at]
+    end, end_value = line[at]
     if end == iteration:
-        return after
+        return end_value
     if at == 0:
         return None
-    start, before = line[at - 1]
-    return before + (iteration - start) / (end - start) * (after - before)
+    start, start_value = line[at - 1]
+    return start_value + (iteration - start) / (end - start) * (end_value - start_value)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ArmCurve:
     points: Sequence[BandPoint]
 
     def series(self, unit: Unit) -> Series:
-        """The mean with its band where several runs are; bands of shares stay within 0 and 1."""
+        """Return the mean, with its band if there are several runs; bands of shares are limited to 0 and 1."""
         low, high = (0.0, 1.0) if unit == "share" else (-math.inf, math.inf)
         ends = [
             (point.iteration, max(low, point.mean - point.deviation), min(high, point.mean + point.deviation))
@@ -84,34 +84,34 @@ class ArmChart:
 
 
 LineOf = Callable[[RunRow, str], Points]
-"""The points of a run in a metric, in order of iteration; empty without any."""
+"""Returns the points of a run in a metric, in order of iteration; empty without any."""
 
 
 def charts(results: StudyResults, line_of: LineOf) -> list[ArmChart]:
-    """Success in evaluations and the metrics of the study, each in every environment where an arm has values."""
+    """Chart success in evaluations and the study's metrics, in every environment where an arm has values."""
     suites = {row.outcome.environment: row.outcome.suite for row in results.rows}
-    found = []
+    arm_charts = []
     for name in ("", *results.plan.curves):
         for environment in results.plan.environments:
             metric = name or evaluated(suites.get(environment, ""))
-            own = (arm for arm in results.arms if arm.environment == environment)
-            curves = [curve for arm in own if (curve := _curve(arm, metric, line_of)).points]
-            # The title of an evaluation's metric names the suite, which here is the environment itself.
+            arms = (arm for arm in results.arms if arm.environment == environment)
+            curves = [curve for arm in arms if (curve := _curve(arm, metric, line_of)).points]
+            # The title of an evaluation's metric names the suite, which is the environment itself here.
             title = get_spec(metric).title if name else "Success on the fixed prompts"
             if len(results.plan.environments) > 1:
                 title = f"{environment_title(environment)}: {title[0].lower()}{title[1:]}"
             if curves:
-                found.append(ArmChart(title, metric, curves))
-    return found
+                arm_charts.append(ArmChart(title, metric, curves))
+    return arm_charts
 
 
 def evaluated(suite: str) -> str:
-    """The metric of success in a suite."""
+    """Return the metric of success in a suite."""
     return f"eval/{suite}/success"
 
 
 def _curve(arm: ArmResult, metric: str, line_of: LineOf) -> ArmCurve:
-    """An arm's curve, stretched to the iterations of other arms that correspond to its own."""
+    """Build an arm's curve, stretched to the corresponding iterations of other arms."""
     lines = [[(at * arm.arm.stretch, value) for at, value in line_of(row, metric)] for row in arm.rows]
     present = [line for line in lines if line]
     return ArmCurve(arm, present, band(present))

@@ -1,4 +1,4 @@
-"""Catalogue of studies: those of the paper and ours."""
+"""Catalogue of studies: the paper's studies and ours."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _STARPO, _STARPO_S = Arm("starpo", "StarPO", "starpo"), Arm("starpo_s", "StarPO-
 _PPO = {"algorithm.estimator": "gae"}
 _GRPO = {"algorithm.estimator": "grpo", "algorithm.normalize_by_std": True}
 _NO_THINK: Changes = {"rollout.think": False, "warmup.think": False}
-"""The pocket policy answers without a thought only if it was warmed up so; other models do as the prompt says."""
+"""The pocket policy answers without a thought only after a corresponding warm-up; other models follow the prompt."""
 _NO_THINK_PAPER: Changes = {
     "rollout.system": "You're a helpful assistant. You always respond with your answer in <answer>...</answer>."
 }
-"""As in the presets of the bandit, whose system message mentions no thought."""
+"""Settings of the bandit's presets, with a system message that mentions no thought."""
 _KEEP_25: Changes = {"algorithm.group_filter": "std", "algorithm.group_filter_keep": 0.25}
 _REWIND: Changes = {
     "echo_trap.action": "rewind",
@@ -39,7 +39,7 @@ _NO_FILTER = {"algorithm.group_filter": "none", "algorithm.group_filter_keep": 1
 
 
 def _seeds(pocket: int = 3, paper: int = 3) -> Mapping[Scale, int]:
-    """Seeds by scale: as many as the exact test needs for the study's claims about collapses, where any is expected."""
+    """Return seeds by scale: enough for the exact test of the study's claims about collapses, if any is expected."""
     return {"smoke": 1, "pocket": pocket, "paper": paper}
 
 
@@ -186,7 +186,7 @@ _ALL = (
             Finding("… in FrozenLake", "higher", "n-4", "n-16", suite="FrozenLake"),
         ),
         suites=("SokobanNewVocab", "FrozenLake"),
-        pocket={"iterations": 20},  # of 128 trajectories, which 32 responses to a prompt need
+        pocket={"iterations": 20},  # with 128 trajectories each, for 32 responses to a prompt
     ),
     Study(
         "table-3",
@@ -303,15 +303,15 @@ STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
 
 
 def find(name: str) -> Study:
-    """The study of that name. Raises ValueError naming the choices."""
+    """Find the study with that name. Raises ValueError naming the choices."""
     if name not in STUDIES:
         raise ValueError(f"unknown study {name!r}; choose one of {', '.join(STUDIES)}")
     return STUDIES[name]
 
 
 def label(name: str) -> str:
-    """A study as the paper names it, e.g. “Figure 9”."""
+    """Return a study's name in the paper, e.g. “Figure 9”."""
     kind, _, number = name.partition("-")
     if kind not in ("figure", "table", "appendix"):
-        return f"{kind.capitalize()} {number.capitalize()}"  # ours, not the paper's
+        return f"{kind.capitalize()} {number.capitalize()}"  # our own study
     return f"{kind.capitalize()} {number.upper()}"

@@ -13,7 +13,7 @@ from trainer.studies.reuse import study_folder
 
 
 def read(cell: Cell) -> Outcome:
-    """Read a cell's journal; of an iteration played twice, after a resume or a rewind, the last one counts."""
+    """Read a cell's journal; if an iteration was played twice, after a resume or a rewind, the last one counts."""
     outcome = Outcome(cell.environment, cell.arm.name, cell.seed, suite=cell.config.environment.name)
     reading = _Reading(outcome)
     for event in reader.read(cell.folder / JOURNAL_FILE):
@@ -27,14 +27,14 @@ def read(cell: Cell) -> Outcome:
 
 @dataclass
 class _Reading:
-    """A journal read so far."""
+    """State of a journal that is being read."""
 
     outcome: Outcome
     alarms: list[events.Alarm] = field(default_factory=list)
     undone: set[int] = field(default_factory=set)
     """Sequence numbers of alarms that a rewind took back, which later attempts do not repeat."""
     rewinding: bool = False
-    places: dict[str, tuple[str, int]] = field(default_factory=dict)
+    puzzles: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Trajectory of the evaluation in progress → suite and number of its puzzle."""
     played: dict[tuple[str, int], dict[str, bool]] = field(default_factory=dict)
 
@@ -48,11 +48,11 @@ class _Reading:
                 for name, value in event.values.items():
                     outcome.curves.setdefault(name, {})[event.iteration] = value
             case events.GroupStarted(split="eval"):
-                place = (event.suite or outcome.suite, event.group)
-                self.places |= dict.fromkeys(event.members, place)
-            case events.TrajectoryFinished() if event.trajectory in self.places:
-                place = self.places[event.trajectory]
-                self.played.setdefault(place, {})[event.trajectory] = bool(event.success)
+                puzzle = (event.suite or outcome.suite, event.group)
+                self.puzzles |= dict.fromkeys(event.members, puzzle)
+            case events.TrajectoryFinished() if event.trajectory in self.puzzles:
+                puzzle = self.puzzles[event.trajectory]
+                self.played.setdefault(puzzle, {})[event.trajectory] = bool(event.success)
             case events.Evaluation():
                 result = EvaluationResult(
                     event.iteration,
@@ -71,10 +71,10 @@ class _Reading:
                 self.undone |= {alarm.seq for alarm in self.alarms if alarm.iteration > event.to_iteration}
 
     def _take_puzzles(self, suite: str) -> tuple[float, ...]:
-        """Shares of successes in the evaluation of a suite that just ended."""
-        places = sorted(place for place in self.played if place[0] == suite)
-        self.places = {name: place for name, place in self.places.items() if place[0] != suite}
-        return tuple(fmean(self.played.pop(place).values()) for place in places)
+        """Return the shares of successes in the evaluation of a suite that just ended."""
+        puzzles = sorted(puzzle for puzzle in self.played if puzzle[0] == suite)
+        self.puzzles = {name: puzzle for name, puzzle in self.puzzles.items() if puzzle[0] != suite}
+        return tuple(fmean(self.played.pop(puzzle).values()) for puzzle in puzzles)
 
     def _drop_superseded(self, start: events.RunStarted) -> None:
         """Drop the results that the new attempt supersedes."""
@@ -93,4 +93,4 @@ class _Reading:
         self.alarms = [
             alarm for alarm in self.alarms if alarm.iteration <= start.from_iteration or alarm.seq in self.undone
         ]
-        self.places, self.played = {}, {}
+        self.puzzles, self.played = {}, {}

@@ -1,6 +1,6 @@
-"""Settings of a study's cells: preset, scale, environment, arm and seed, one after the other.
+"""Settings of a study's cells: preset, scale, environment, arm and seed, applied in this order.
 
-Everything that is not an arm's own change is the same in all cells of a study.
+Everything except an arm's changes is the same in all cells of a study.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ SMOKE: Changes = {
     "sft.demonstrations": 4,
     "sft.validation_demonstrations": 2,
     "sft.batch": 2,
-    "warmup.think": True,  # the policy that ships
+    "warmup.think": True,  # the shipped policy
 }
 POCKET: Changes = {
     "policy.threads": 1,  # two concurrent cells on two cores
     "iterations": 40,
-    "rollout.groups": 8,  # half of the presets': all studies together take a working day instead of two
+    "rollout.groups": 8,  # half as many as in the presets: all studies together take a working day instead of two
     "evaluation.every": 20,
     "checkpoint.keep": 1,
 }
-"""Common to all pocket cells, in addition to the pocket presets: P = 8, N = 8."""
+"""Common settings of all pocket cells, in addition to the pocket presets: P = 8, N = 8."""
 POCKET_SOKOBAN: Changes = {
-    "optimizer.lr_schedule": "constant",  # the paper's; half as many iterations as the preset's leave no time to decay
+    "optimizer.lr_schedule": "constant",  # as in the paper; half of the preset's iterations leave no time to decay
     "optimizer.lr_warmup": 0,
     "optimizer.lr_min_ratio": 0.0,
 }
-"""For those on Sokoban, lr 2e-4."""
+"""Additional settings of pocket cells on Sokoban, for their lr of 2e-4."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """An environment without presets of its own: those of which it takes, what it changes, and its title."""
+    """An environment without presets: the environment whose presets it uses, its changes, and its title."""
 
     preset: str
     title: str
@@ -70,7 +70,7 @@ _TITLES = {"".join(part.lower() for part in name): name for name in envs.names()
 
 
 def environment_title(name: str) -> str:
-    """An environment of a study as tables show it."""
+    """Return the name of a study's environment for tables."""
     if name in VARIANTS:
         return VARIANTS[name].title
     return _TITLES.get(name.replace("_", ""), name)
@@ -79,10 +79,10 @@ def environment_title(name: str) -> str:
 def configuration(
     study: Study, scale: Scale, environment: str, arm: Arm, seed: int, overrides: Sequence[str] = ()
 ) -> RunConfig:
-    """Settings of one cell, with further changes as on the command line (`section.field=value`).
+    """Return the settings of one cell, with further changes in command-line form (`section.field=value`).
 
     Raises:
-        ValueError: an unreadable change, or (pydantic's ValidationError) an invalid one.
+        ValueError: a change is unreadable, or (pydantic's ValidationError) invalid.
     """
     variant = VARIANTS.get(environment, Variant(environment, environment, {}))
     preset = load_preset(f"{variant.preset}-{arm.preset}-{'paper' if scale == 'paper' else 'pocket'}")
@@ -106,7 +106,7 @@ def configuration(
 
 
 def _scaled(before: Any, value: Any) -> Any:
-    """A setting's new value, which may be relative to the one before: "× 10", "÷ 10"."""
+    """Compute a setting's new value, which may be relative to the previous one: "× 10", "÷ 10"."""
     sign, _, factor = str(value).partition(" ")
     match sign:
         case "×":

@@ -23,7 +23,7 @@ from trainer.studies.study import SCALES, Scale, Study
 from trainer.studies.tables import table
 
 RECORD = "study.json"
-SMOKE_SECONDS = 1.0  # of a cell: two tiny iterations
+SMOKE_SECONDS = 1.0  # duration of a cell: two tiny iterations
 _START_SECONDS = 8.0
 _SECONDS: Mapping[str, tuple[float, float, float]] = {
     "Sokoban": (6.9, 9.4, 9.0),
@@ -34,22 +34,22 @@ _SECONDS: Mapping[str, tuple[float, float, float]] = {
 
 Measured with the pocket policy on one thread of a busy Intel Xeon with AMX.
 """
-_ADAPTERS = 1.3  # LoRA adds two products to each linear layer, while playing and learning
+_ADAPTERS = 1.3  # LoRA adds two products to each linear layer, in rollouts and updates
 
 
 def default_folder(name: str, scale: Scale) -> Path:
-    """Default folder of a study's runs."""
+    """Return the default folder of a study's runs."""
     return Path("var") / "studies" / f"{name}-{scale}"
 
 
 def default_jobs(config: RunConfig) -> int:
-    """Concurrent cells: as many as the cores allow; one if a cell uses all cores or a GPU."""
+    """Return the number of concurrent cells: as many as the cores allow; one if a cell uses all cores or a GPU."""
     threads = config.policy.threads
     return max(1, (os.cpu_count() or 1) // threads) if threads and config.policy.device != "cuda" else 1
 
 
 def estimate(config: RunConfig, scale: Scale) -> float | None:
-    """Estimated seconds of one cell on one thread; None without a comparable measurement."""
+    """Estimate the seconds of one cell on one thread; None without a comparable measurement."""
     if scale == "smoke":
         return SMOKE_SECONDS
     if scale == "paper" or config.environment.name not in _SECONDS:
@@ -70,14 +70,14 @@ def estimate(config: RunConfig, scale: Scale) -> float | None:
 
 
 def listing() -> str:
-    """All studies with their sizes and estimated times at each scale."""
+    """List all studies with their sizes and estimated times at each scale."""
     header = ("study", "title", *(f"{scale}: runs, time" for scale in SCALES))
     rows = [(study.name, study.title, *(_size(study, scale) for scale in SCALES)) for study in STUDIES.values()]
     return table(header, rows)
 
 
 def _size(study: Study, scale: Scale) -> str:
-    configs: list[RunConfig] = []  # seeds do not change what a run takes
+    configs: list[RunConfig] = []  # seeds do not change the cost of a run
     for environment, count in study.seed_counts(scale, study.seeds[scale]).items():
         configs += [configuration(study, scale, environment, arm, 0) for arm in study.arms] * count
     estimates = [estimate(config, scale) for config in configs]
@@ -89,13 +89,13 @@ def _size(study: Study, scale: Scale) -> str:
 
 
 def _with_machine(before: str, this: str) -> str:
-    """The machines on which a study ran so far, and this one if it is another."""
+    """Return the machines that ran a study so far, including this one."""
     hardware, _, _ = this.partition(", load before")
     return before if hardware in before else "; ".join(filter(None, [before, this]))
 
 
 def _recorded(out: Path) -> tuple[str, float]:
-    """Machines and wall-clock seconds of a study so far, "" and 0 before it has run."""
+    """Return machines and wall-clock seconds of a study so far, "" and 0 before its first run."""
     path = out / RECORD
     record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return str(record.get("machine", "")), float(record.get("seconds", 0.0))
@@ -108,7 +108,7 @@ class StudyPlan:
     Attributes:
         overrides: changes to all cells.
         docs: receives a copy of page and picture.
-        reuse: folders of other studies, whose complete runs with the same settings count for this one.
+        reuse: folders of other studies; their complete runs with the same settings count for this study.
     """
 
     study: Study
@@ -121,12 +121,12 @@ class StudyPlan:
     reuse: tuple[Path, ...] = ()
 
     def cells(self) -> list[Cell]:
-        """The grid. Raises ValueError where overrides do not fit, or a folder to reuse does not exist."""
+        """Create the grid. Raises ValueError if overrides do not fit, or a folder to reuse does not exist."""
         return reuse(grid.cells(self.study, self.scale, self.seeds, self.out, self.overrides), self.reuse)
 
     @property
     def command(self) -> str:
-        """The command line that repeats the study."""
+        """Return the command line that repeats the study."""
         words = ["python", "-m", "trainer", "study", self.study.name, "--scale", self.scale, "--seeds", str(self.seeds)]
         words += ["--jobs", str(self.jobs)] if self.jobs else []
         words += [word for pair in self.overrides for word in ("--set", pair)]
@@ -138,10 +138,10 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
 
     Raises:
         CellFailedError: a cell failed.
-        ValueError: the folder holds cells with other settings.
+        ValueError: the folder contains cells with other settings.
     """
     study = plan.study
-    if plan.scale == "smoke":  # one after the other: loading models is not thread-safe
+    if plan.scale == "smoke":  # one after another: loading models is not thread-safe
         jobs, play = 1, grid.run_in_process
     else:
         jobs, play = plan.jobs or default_jobs(cells[0].config), grid.run_in_subprocess
@@ -174,9 +174,9 @@ def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report
         seeds=study.seed_counts(plan.scale, plan.seeds),
         date=date.today().isoformat(),
     )
-    found = page.results_of(study, [cell_journal.read(cell) for cell in cells], record)
-    text = markdown(page.write(found, cells, record), f"{study.name}.svg")
-    picture = page.draw(f"{label(study.name)}, {plan.scale}: {study.title}", found)
+    results = page.collect_results(study, [cell_journal.read(cell) for cell in cells], record)
+    text = markdown(page.write(results, cells, record), f"{study.name}.svg")
+    picture = page.draw(f"{label(study.name)}, {plan.scale}: {study.title}", results)
     for folder in (plan.out, *([plan.docs] if plan.docs else [])):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{study.name}.md").write_text(text, encoding="utf-8")

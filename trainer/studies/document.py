@@ -1,4 +1,4 @@
-"""A study as a document: sections with tables. The command writes it as Markdown, the site also as a page."""
+"""A study as a document with sections and tables. The command writes it as Markdown, the site also as a page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Mark = Literal["", "incomplete", "tag", "strong", "unusual"]
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a cell. `note` explains it to readers who point at it; `code` is the exact name of what `text` labels.
+    """A part of a cell. `note` is an explanation shown on hover; `code` is the exact name behind the label `text`.
 
-    `colour` is the number of a line of the charts, from 1, and 0 for none.
+    `colour` is the number of a line in the charts, from 1; 0 for none.
     """
 
     text: str
@@ -32,13 +32,13 @@ Cell = Sequence[Piece]
 
 
 def cell(text: str) -> Cell:
-    """A cell that holds plain text."""
+    """Create a cell with plain text."""
     return (Piece(text),)
 
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column, and what its cells hold: "figures" are several in one cell."""
+    """The head of a column, and the kind of its cells: "figures" are several in one cell."""
 
     title: str
     kind: ColumnKind = "words"
@@ -47,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class StudySection:
-    """A heading with a table. `about` is one line below the heading, `notes` are paragraphs below the table."""
+    """A heading with a table. `about` is a line below the heading, `notes` are paragraphs below the table."""
 
     name: str
     title: str
@@ -58,12 +58,12 @@ class StudySection:
 
     @property
     def lines(self) -> list[list[tuple[Column, Cell]]]:
-        """The rows, each cell with its column."""
+        """Return the rows, each cell with its column."""
         return [list(zip(self.columns, row, strict=True)) for row in self.rows]
 
     @property
     def has_head(self) -> bool:
-        """Whether the columns have titles."""
+        """True if the columns have titles."""
         return any(column.title for column in self.columns)
 
 
@@ -78,7 +78,7 @@ class Document:
 
 
 def markdown(document: Document, picture: str = "") -> str:
-    """The document as Markdown.
+    """Format the document as Markdown.
 
     Args:
         picture: name of the file with its charts, next to the document; empty if there is none.
@@ -87,7 +87,7 @@ def markdown(document: Document, picture: str = "") -> str:
     if picture:
         parts.append(f"![{document.picture}]({picture})")
     for section in document.sections:
-        rows = [["".join(_pieces(one)) for one in row] for row in section.rows]
+        rows = [["".join(_pieces(cell_pieces)) for cell_pieces in row] for row in section.rows]
         heads = [" ".join(_with_code(column.title, column.code)) for column in section.columns]
         parts += [f"## {section.title}", section.about, table(heads, rows), *section.notes]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -107,7 +107,7 @@ def _piece(piece: Piece) -> str:
 
 
 def _with_code(text: str, code: str) -> Iterable[str]:
-    """A label, followed by the exact name in parentheses; the name alone where there is no label."""
+    """Yield a label, and the exact name in parentheses; only the name if there is no label."""
     if text:
         yield _plain(text)
     if code:
@@ -115,5 +115,5 @@ def _with_code(text: str, code: str) -> Iterable[str]:
 
 
 def _plain(text: str) -> str:
-    """Text in one line in which nothing is markup."""
+    """Escape markup, and put the text in one line."""
     return re.sub(r"([\\`*\[\]]|<(?=[A-Za-z/!?]))", r"\\\1", " ".join(text.split()))

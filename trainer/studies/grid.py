@@ -1,4 +1,4 @@
-"""Grid of a study: runs its cells, each in its own folder and process.
+"""Grid of a study: runs its cells, each in a separate folder and process.
 
 A finished cell is skipped and an interrupted one resumes from its checkpoint, so a study can be stopped at any time.
 """
@@ -52,7 +52,7 @@ class CellFailedError(RuntimeError):
 
 
 def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence[str] = ()) -> list[Cell]:
-    """The whole grid."""
+    """Create the whole grid."""
     return [
         Cell(
             environment,
@@ -66,7 +66,7 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
 
 
 def ended(folder: Path) -> bool:
-    """Whether the run in that folder is complete."""
+    """True if the run in that folder is complete."""
     path = folder / JOURNAL_FILE
     if not path.exists():
         return False
@@ -89,8 +89,8 @@ def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], report: Calla
     """Run all cells that have not ended, `jobs` at a time. Returns whether all are done; False after a stop request.
 
     Raises:
-        CellFailedError: a cell failed; running ones were stopped first and resume next time.
-        ValueError: a folder holds a cell with other settings.
+        CellFailedError: a cell failed; running cells were stopped first and resume next time.
+        ValueError: a folder contains a cell with other settings.
     """
     for cell in grid:
         _check_same(cell)
@@ -123,19 +123,19 @@ def run(grid: Sequence[Cell], jobs: int, stop: Callable[[], bool], report: Calla
 
 
 def _check_same(cell: Cell) -> None:
-    """A cell must be resumed with the settings that it was started with."""
+    """Require that a cell is resumed with its original settings."""
     path = cell.folder / SETTINGS
     if not path.exists():
         return
-    before = load_stored(path)
-    if before.stable_dump() | {"name": ""} != cell.config.stable_dump() | {"name": ""}:
+    stored = load_stored(path)
+    if stored.stable_dump() | {"name": ""} != cell.config.stable_dump() | {"name": ""}:
         raise ValueError(
             f"{cell.folder} holds a cell with other settings: choose another --out, or delete that folder to start over"
         )
 
 
 def run_in_subprocess(cell: Cell, stop: Callable[[], bool]) -> None:
-    """Run a cell in a separate process, as `python -m trainer train` would; records its time and memory."""
+    """Run a cell in a separate process, like `python -m trainer train`; records its time and memory."""
     command = [sys.executable, "-m", "trainer", "train", "--resume"]
     command += ["--config", str(cell.folder / SETTINGS), "--out", str(cell.folder)]
     threads = str(cell.config.policy.threads or os.cpu_count() or 1)
@@ -152,7 +152,7 @@ def run_in_subprocess(cell: Cell, stop: Callable[[], bool]) -> None:
             time.sleep(0.1)
     process.returncode = os.waitstatus_to_exitcode(status)
     _add_cost(cell.folder, time.monotonic() - began, usage.ru_maxrss)
-    # Ctrl-C reaches the whole process group, also a cell that has written its end and is about to exit.
+    # Ctrl-C reaches the whole process group, including a cell that has written its end and is about to exit.
     if process.returncode not in (COMPLETED, INTERRUPTED) and not ended(cell.folder):
         lines = (cell.folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
             "no output"
@@ -161,7 +161,7 @@ def run_in_subprocess(cell: Cell, stop: Callable[[], bool]) -> None:
 
 
 def run_in_process(cell: Cell, stop: Callable[[], bool]) -> None:
-    """Run a cell in this process, for cells that take less time than starting a process."""
+    """Run a cell in this process, for cells that take less time than a process start."""
     from transformers.utils import logging
 
     from trainer.loops import run_factory
@@ -175,7 +175,7 @@ def run_in_process(cell: Cell, stop: Callable[[], bool]) -> None:
 
 @dataclass
 class Cost:
-    """What a cell took: wall-clock seconds of all attempts, peak memory of the process in MiB, its sessions."""
+    """Cost of a cell: wall-clock seconds of all attempts, peak memory of the process in MiB, its sessions."""
 
     seconds: float = 0.0
     megabytes: float = 0.0
@@ -194,6 +194,6 @@ def _add_cost(folder: Path, seconds: float, kilobytes: int) -> None:
 
 
 def read_cost(folder: Path) -> Cost:
-    """The recorded cost of a cell; nothing before its first attempt ends."""
+    """Return the recorded cost of a cell; zero before its first attempt ends."""
     path = folder / COST
     return Cost(**json.loads(path.read_text())) if path.exists() else Cost()

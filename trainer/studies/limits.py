@@ -1,4 +1,4 @@
-"""What a study cannot show with a pocket policy, by study; others have only the limits of the scale."""
+"""Limits of studies with a pocket policy, by study; others have only the limits of the scale."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ POCKET: dict[str, str] = {
 
 
 def limits(study: str, scale: Scale) -> str:
-    """Sentences on what the study cannot show at that scale; empty if nothing is known."""
+    """Describe the limits of the study at that scale; empty if none are known."""
     return POCKET.get(study, "") if scale == "pocket" else ""

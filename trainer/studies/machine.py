@@ -1,4 +1,4 @@
-"""Description of the machine on which figures were measured, for benchmarks and studies."""
+"""Description of the machine for measured figures in benchmarks and studies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.memory.gpu_usage import gpu_names, shared_by_mps
 
 
 def describe() -> str:
-    """GPUs, whether processes share them by MPS, cores, processor, memory, versions and load, in one line."""
+    """Describe GPUs (and whether processes share them by MPS), cores, processor, memory, versions and load."""
     info, memory = Path("/proc/cpuinfo"), Path("/proc/meminfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     name = re.search(r"model name\s*: (.+)", text)

@@ -1,4 +1,4 @@
-"""Settings of a study's runs in words: those that they share, and those in which the arms differ."""
+"""Settings of a study's runs as text: the shared ones, and those that differ between arms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ESTIMATORS: Mapping[str, str] = {
     "gigpo": "GiGPO",
 }
 _MANY = 8
-"""Arms with values of their own that a row lists; with more, it only says that they differ."""
+"""Maximum number of arms with different values that a row lists; with more, it only says that they differ."""
 
 
 @dataclass(frozen=True)
@@ -28,37 +28,37 @@ class ArmConfig:
 
     environment: str
     arm: str
-    """Its title."""
+    """Title of the arm."""
     name: str
     config: RunConfig
 
 
 def shared_settings(configs: Sequence[ArmConfig]) -> dict[str, str]:
-    """Row of the method → its value; where arms or environments differ, the value of each.
+    """Map each row of the method to its value, or to several values if arms or environments differ.
 
-    An arm that differs from the others of its environment follows in parentheses, and environments that differ from
-    the first one after it, as in “0.0002 (LoRA: 0.002); FrozenLake: 0.0004 (LoRA: 0.004)”.
+    Arms that differ from the others of their environment follow in parentheses, and environments that differ from the
+    first one follow it, as in “0.0002 (LoRA: 0.002); FrozenLake: 0.0004 (LoRA: 0.004)”.
     """
-    rows = {name: _by_environment(configs, words) for name, words in _ROWS.items()}
+    rows = {name: _by_environment(configs, describe) for name, describe in _ROWS.items()}
     return {name: value for name, value in rows.items() if value}
 
 
-def _by_environment(configs: Sequence[ArmConfig], words: Callable[[RunConfig], str]) -> str:
+def _by_environment(configs: Sequence[ArmConfig], describe: Callable[[RunConfig], str]) -> str:
     values: dict[str, dict[str, str]] = {}
-    for one in configs:
-        values.setdefault(one.environment, {})[one.arm] = words(one.config)
-    return across_environments({environment: _by_arm(own) for environment, own in values.items()})
+    for arm in configs:
+        values.setdefault(arm.environment, {})[arm.arm] = describe(arm.config)
+    return across_environments({environment: _by_arm(by_arm) for environment, by_arm in values.items()})
 
 
 def across_environments(values: Mapping[str, str]) -> str:
-    """One value if all environments agree, else that of the first one and those of others that differ from it."""
+    """Return the common value of all environments, or the first environment's value and the different values."""
     first = next(iter(values.values()), "")
     differing = [f"{environment_title(name)}: {value or '–'}" for name, value in values.items() if value != first]
     return "; ".join([first or "–", *differing]) if differing else first
 
 
 def _by_arm(values: Mapping[str, str]) -> str:
-    """The most frequent value, with arms that have another one in parentheses."""
+    """Return the most frequent value, with differing arms in parentheses."""
     common = Counter(values.values()).most_common(1)[0][0]
     differing = [f"{arm}: {value or '–'}" for arm, value in values.items() if value != common]
     if len(differing) > _MANY:
@@ -67,31 +67,31 @@ def _by_arm(values: Mapping[str, str]) -> str:
 
 
 def differing_settings(configs: Sequence[ArmConfig]) -> dict[str, dict[str, str]]:
-    """Name of an arm → the settings in which arms differ in some environment, each with the arm's value there."""
-    settings = [(one.environment, one.name, dict(leaves(one.config.model_dump(mode="json")))) for one in configs]
-    names = dict.fromkeys(name for _, _, own in settings for name in own if name != "name")
-    environments = dict.fromkeys(environment for environment, _, _ in settings)
-    found: dict[str, dict[str, str]] = {one.name: {} for one in configs}
+    """Map each arm's name to its values of the settings in which arms differ in some environment."""
+    flat = [(arm.environment, arm.name, dict(leaves(arm.config.model_dump(mode="json")))) for arm in configs]
+    names = dict.fromkeys(name for _, _, settings in flat for name in settings if name != "name")
+    environments = dict.fromkeys(environment for environment, _, _ in flat)
+    differing: dict[str, dict[str, str]] = {arm.name: {} for arm in configs}
     for name in names:
         values = {
-            environment: {arm: _text(own, name) for place, arm, own in settings if place == environment}
+            environment: {arm: _text(settings, name) for trained_in, arm, settings in flat if trained_in == environment}
             for environment in environments
         }
-        if any(len(set(own.values())) > 1 for own in values.values()):
-            for arm in found:
-                own = {place: by_arm[arm] for place, by_arm in values.items() if by_arm.get(arm)}
-                if own:
-                    found[arm][name] = across_environments(own)
-    return found
+        if any(len(set(by_arm.values())) > 1 for by_arm in values.values()):
+            for arm in differing:
+                arm_values = {environment: by_arm[arm] for environment, by_arm in values.items() if by_arm.get(arm)}
+                if arm_values:
+                    differing[arm][name] = across_environments(arm_values)
+    return differing
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:
-    """The value of a setting, empty if there is none of that name."""
+    """Format the value of a setting; empty if there is no such setting."""
     return value_text(settings[name]) if name in settings else ""
 
 
 def value_text(value: Any) -> str:
-    """A value of a setting for readers."""
+    """Format a setting's value for readers."""
     match value:
         case bool():
             return "on" if value else "off"
@@ -110,7 +110,7 @@ def value_text(value: Any) -> str:
 
 
 def estimator(config: RunConfig) -> str:
-    """Advantage estimator, or that there is none because the policy imitates."""
+    """Return the advantage estimator, or that there is none because the policy imitates."""
     if config.kind == "sft":
         return "none, imitates solutions"
     algorithm = config.algorithm
@@ -141,12 +141,12 @@ def _learning_rate(config: RunConfig) -> str:
 
 def _schedule(config: RunConfig) -> str:
     optimizer = config.optimizer
-    words = "constant"
+    text = "constant"
     if config.kind == "sft":
-        return words
+        return text
     if optimizer.lr_schedule != "constant":
-        words = f"{optimizer.lr_schedule} to {f'{optimizer.lr_min_ratio:g} of it' if optimizer.lr_min_ratio else 0}"
-    return f"{words}, after {optimizer.lr_warmup} rising iterations" if optimizer.lr_warmup else words
+        text = f"{optimizer.lr_schedule} to {f'{optimizer.lr_min_ratio:g} of it' if optimizer.lr_min_ratio else 0}"
+    return f"{text}, after {optimizer.lr_warmup} rising iterations" if optimizer.lr_warmup else text
 
 
 def _evaluation(config: RunConfig) -> str:

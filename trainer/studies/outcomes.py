@@ -1,7 +1,7 @@
-"""What one run of a study yielded: curves, final success, a collapse, costs. Computed from its metrics alone.
+"""Outcome of one run of a study: curves, final success, a collapse, costs. Computed only from its metrics.
 
-A collapse is defined by success alone, equally for all arms: the mean of five iterations falls below half of its best
-and stays there, by more than the noise of single iterations explains.
+A collapse is defined only by success, equally for all arms: the mean of five iterations falls and stays below half of
+its best, by more than the noise of single iterations explains.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from itertools import pairwise
 from statistics import fmean
 
 GPU_MEMORY, OWN_GPU_MEMORY = "system/gpu_memory_bytes", "system/gpu_reserved_bytes"
-"""Used on the run's GPUs by all processes, and the peak that its own process reserved."""
+"""Memory used on the run's GPUs by all processes, and the peak reserved by the run's process."""
 UPDATE, STEPS = "time/update", "update/steps"
 WINDOW = 5
-"""Iterations whose mean counts as the value at their end."""
-_MIN_BEST = 0.1  # best success from which a fall counts as a collapse
-_NOISE_FACTOR = 4.0  # standard errors; the best of many means is above the true one by chance alone, hence not 2
+"""Number of iterations whose mean counts as the value at their end."""
+_MIN_BEST = 0.1  # best success that a collapse must start from
+_NOISE_FACTOR = 4.0  # standard errors; more than 2, because the best of many means exceeds the true one by chance
 
 
 @dataclass
 class EvaluationResult:
-    """One evaluation of a suite: success on so many prompts with its 95 % interval.
+    """An evaluation of a suite: success on a number of prompts with its 95 % interval.
 
-    `puzzles` is the share of successes on each of them, in order; empty if it is not known.
+    `puzzles` is the share of successes on each prompt, in order; empty if unknown.
     """
 
     iteration: int
@@ -65,22 +65,22 @@ class Outcome:
         return results[-1] if results else None
 
     def last(self, name: str) -> float | None:
-        """The value of a metric at the present end of the run."""
-        values = [value for _, value in sorted(self.curves.get(name, {}).items())][-window_of(name) :]
+        """Return the value of a metric at the current end of the run."""
+        values = [value for _, value in sorted(self.curves.get(name, {}).items())][-get_window(name) :]
         return fmean(values) if values else None
 
     @property
     def learner_megabytes(self) -> float:
-        """Peak memory of the learner, in MiB: what it reserved on GPUs, else what its process used.
+        """Peak memory of the learner in MiB: reserved GPU memory, or otherwise the memory of its process.
 
-        0 if only the use of GPUs by all processes is known, among which may be other runs.
+        0 if only the GPU use of all processes is known, which may include other runs.
         """
-        if own := self.curves.get(OWN_GPU_MEMORY):
-            return max(own.values()) / 2**20 or self.megabytes
+        if reserved := self.curves.get(OWN_GPU_MEMORY):
+            return max(reserved.values()) / 2**20 or self.megabytes
         return 0.0 if GPU_MEMORY in self.curves else self.megabytes
 
     def total(self, name: str) -> float:
-        """Sum of a metric over all iterations, with those that rewinds took back."""
+        """Sum a metric over all iterations, including those that rewinds took back."""
         return sum(self.curves.get(name, {}).values()) + self.taken_back.get(name, 0.0)
 
     @property
@@ -99,20 +99,20 @@ class Outcome:
 
     @property
     def trapped(self) -> int | None:
-        """The iteration at which the Echo Trap detector first reported a collapse, also if it was taken back."""
+        """The iteration at which the Echo Trap detector first reported a collapse, even if it was taken back."""
         return next((iteration for iteration, state in self.alarms if state == "trapped"), None)
 
 
-def window_of(metric: str) -> int:
-    """Iterations whose mean is the value of a metric: evaluations are few, and each plays many puzzles."""
+def get_window(metric: str) -> int:
+    """Return the number of iterations to average for a metric: evaluations are few, and each plays many puzzles."""
     return 1 if metric.startswith("eval/") else WINDOW
 
 
 def collapse(success: Sequence[float]) -> int | None:
-    """1-based iteration from which the mean of five stays below half of its best; None if it never does.
+    """Find the 1-based iteration from which the mean of five stays below half of its best; None if there is none.
 
-    Also None where the fall from the best mean to the mean of what follows is within the noise, estimated from the
-    differences of neighbouring iterations: the success of few, unequal puzzles varies much in a flat run, too.
+    Also None if the fall from the best mean to the later mean is within the noise, estimated from the differences of
+    adjacent iterations: the success of few, unequal puzzles also varies much in a flat run.
     """
     smooth = [fmean(success[at - WINDOW : at]) for at in range(WINDOW, len(success) + 1)]
     best, fallen = 0.0, None
@@ -130,12 +130,12 @@ def collapse(success: Sequence[float]) -> int | None:
 
 
 def _noise(success: Sequence[float]) -> float:
-    """Standard deviation of single iterations around a course that changes slowly."""
+    """Estimate the standard deviation of single iterations around a slowly changing course."""
     return math.sqrt(fmean((later - earlier) ** 2 for earlier, later in pairwise(success)) / 2)
 
 
 def puzzle_note(outcomes: Iterable[Outcome]) -> str:
-    """What verdicts on success say about puzzles that were not played; empty where their error contains it."""
+    """Say that verdicts on success do not extend to unplayed puzzles; empty if their error accounts for that."""
     finals = [evaluation for outcome in outcomes if (evaluation := outcome.final())]
     if not finals or all(len(evaluation.puzzles) > 1 for evaluation in finals):
         return ""

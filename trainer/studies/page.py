@@ -1,4 +1,4 @@
-"""Page and picture of a study that the command has run: its document with a record of the run, and its curves."""
+"""Page and picture of a study run by the command: its document with a record of the run, and its curves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainer.studies.study_document import study_document
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """How a study was run: `seconds` of wall-clock time in all sessions, `reused` cells run by other studies."""
+    """Record of a study's run: `seconds` of wall-clock time in all sessions, `reused` cells run by other studies."""
 
     scale: Scale
     command: str
@@ -30,17 +30,17 @@ class StudyRecord:
     reused: int
     jobs: int
     seeds: Mapping[str, int]
-    """By environment."""
+    """Number of seeds by environment."""
     date: str
 
 
-def results_of(study: Study, outcomes: Sequence[Outcome], record: StudyRecord) -> StudyResults:
-    """Results of a study whose cells are all complete."""
+def collect_results(study: Study, outcomes: Sequence[Outcome], record: StudyRecord) -> StudyResults:
+    """Collect the results of a study with all cells complete."""
     return StudyResults(study, [RunRow(outcome) for outcome in outcomes], record.seeds, record.scale)
 
 
 def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> Document:
-    """The document of the study, with the command, the machine and the time of its run."""
+    """Return the study's document, with the command, the machine and the time of its run."""
     study = results.plan
     facts = {
         "command": Piece("", code=record.command),
@@ -62,15 +62,15 @@ def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> 
 
 
 def draw(title: str, results: StudyResults) -> str:
-    """The picture: one row per metric, one column per environment; two columns if there is only one."""
+    """Draw the picture: one row per metric, one column per environment; two columns if there is only one."""
     panels = [
         Panel(chart.title, [_series(curve) for curve in chart.curves], get_spec(chart.metric).unit)
-        for chart in charts(results, _line_of)
+        for chart in charts(results, _get_line)
     ]
     return document(title, panels, columns=max(2, len(results.plan.environments)))
 
 
-def _line_of(row: RunRow, metric: str) -> Points:
+def _get_line(row: RunRow, metric: str) -> Points:
     outcome = row.outcome
     if metric == evaluated(outcome.suite):
         return [(result.iteration, result.success) for result in outcome.evaluations.get(outcome.suite, ())]
@@ -78,13 +78,13 @@ def _line_of(row: RunRow, metric: str) -> Points:
 
 
 def _series(curve: ArmCurve) -> Series:
-    """The mean of an arm; in place of its band, each of several runs as a faint line."""
+    """Return the mean of an arm; several runs are faint lines instead of its band."""
     faint = curve.runs if len(curve.runs) > 1 else ()
     return replace(curve.series(""), colour=curve.arm.colour - 1, band=(), faint=faint)
 
 
 def _of_arms(cells: Sequence[Cell]) -> list[ArmConfig]:
-    """The settings of each arm in each environment."""
+    """Return the settings of each arm in each environment."""
     first: dict[tuple[str, str], ArmConfig] = {}
     for cell in cells:
         first.setdefault(
@@ -94,14 +94,14 @@ def _of_arms(cells: Sequence[Cell]) -> list[ArmConfig]:
 
 
 def _seeds(counts: Mapping[str, int]) -> str:
-    """Seeds from 0, and those of environments that have more."""
+    """Format the seeds, from 0; environments with more seeds are listed."""
     least = min(counts.values())
     more = [f"{environment_title(name)}: 0 to {count - 1}" for name, count in counts.items() if count > least]
     return "; ".join([f"0 to {least - 1}" if least > 1 else "0", *more])
 
 
 def _wall_clock_time(runs: int, record: StudyRecord) -> str:
-    words = f"{record.seconds / 60:.0f} minutes for {runs} runs, {record.jobs} at a time" if runs else "none"
+    text = f"{record.seconds / 60:.0f} minutes for {runs} runs, {record.jobs} at a time" if runs else "none"
     if record.reused:
-        words += f"; {record.reused} runs are those of other studies with the same settings"
-    return words
+        text += f"; {record.reused} runs are those of other studies with the same settings"
+    return text

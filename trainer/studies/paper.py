@@ -10,9 +10,9 @@ from trainer.studies.method import ESTIMATORS, ArmConfig, estimator
 
 @dataclass(frozen=True)
 class Reported:
-    """One figure of the paper, with environment and arm of the corresponding cell, if any.
+    """A figure of the paper, with environment and arm of the corresponding cell, if any.
 
-    `estimator` is the one that it was measured with, PPO for all but a few; empty if it is of several.
+    `estimator` is the estimator of the measurement, PPO for all but a few figures; empty for several estimators.
     """
 
     what: str
@@ -86,17 +86,17 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
 
 
 def other_estimators(study: str, configs: Sequence[ArmConfig]) -> str:
-    """Which arms learn with another estimator than the one that the paper's figures beside them are of."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    arms = {one.arm for one in configs}
-    for one in configs:
+    """Name the arms that learn with another estimator than the paper's corresponding figures."""
+    arms_by_estimators: dict[tuple[str, str], dict[str, None]] = {}
+    arms = {arm.arm for arm in configs}
+    for arm in configs:
         for reported in REPORTED.get(study, ()):
-            beside = reported.arm in ("", one.name) and reported.environment in ("", one.environment)
-            differs = reported.estimator not in ("", one.config.algorithm.estimator)
-            if one.config.kind == "train" and beside and differs:
-                pair = (estimator(one.config), ESTIMATORS[reported.estimator])
-                found.setdefault(pair, {})[one.arm] = None
+            corresponds = reported.arm in ("", arm.name) and reported.environment in ("", arm.environment)
+            differs = reported.estimator not in ("", arm.config.algorithm.estimator)
+            if arm.config.kind == "train" and corresponds and differs:
+                pair = (estimator(arm.config), ESTIMATORS[reported.estimator])
+                arms_by_estimators.setdefault(pair, {})[arm.arm] = None
     return " ".join(
-        f"{'All arms' if set(own) == arms else ', '.join(own)}: {here}; the paper's figures are of {there}."
-        for (here, there), own in found.items()
+        f"{'All arms' if set(titles) == arms else ', '.join(titles)}: {here}; the paper's figures are of {there}."
+        for (here, there), titles in arms_by_estimators.items()
     )

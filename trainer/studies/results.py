@@ -1,4 +1,4 @@
-"""Results and verdicts of a study so far, computed from its runs, wherever these were recorded."""
+"""Results and verdicts of a study so far, computed from its runs, wherever they were recorded."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run of a study: its outcome so far, and what readers are told about it.
+    """A run of a study: its outcome so far, and its state for readers.
 
     Attributes:
         key: identifies the run to the caller.
         complete: whether it ended as planned: its results will not change, and verdicts count them.
-        state: in words.
-        iterations: that it is to have; 0 if it does not matter any more.
-        link: its address, empty where the reader may not open it.
+        state: state of the run as text.
+        iterations: number of planned iterations; 0 if it no longer matters.
+        link: address of the run, empty if the reader may not open it.
     """
 
     outcome: Outcome
@@ -43,15 +43,15 @@ class RunRow:
 
     @property
     def success(self) -> float | None:
-        """Success in its last evaluation on its own environment."""
+        """Success in the run's last evaluation on its training environment."""
         last = self.outcome.final()
         return None if last is None else last.success
 
     @property
     def before(self) -> float | None:
         """Success before training."""
-        found = self.outcome.evaluations.get(self.outcome.suite)
-        return found[0].success if found and found[0].iteration == 0 else None
+        evaluations = self.outcome.evaluations.get(self.outcome.suite)
+        return evaluations[0].success if evaluations and evaluations[0].iteration == 0 else None
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class ArmResult:
     """An arm in one environment. Success counts the last evaluation of each run, complete or not.
 
     Attributes:
-        number: of the arm in the study, from 1.
-        metric: what its `value` is.
-        stopped: why it was stopped early; empty if it was not.
+        number: number of the arm in the study, from 1.
+        metric: metric of `value`.
+        stopped: reason for stopping it early; empty if it was not stopped.
     """
 
     arm: Arm
@@ -74,7 +74,7 @@ class ArmResult:
 
     @property
     def colour(self) -> int:
-        """Number of its line in charts, from 1."""
+        """Number of the arm's line in charts, from 1."""
         return (self.number - 1) % 8 + 1
 
     @property
@@ -100,12 +100,12 @@ class ArmResult:
 
     @property
     def complete(self) -> int:
-        """Runs that ended as planned."""
+        """Number of runs that ended as planned."""
         return sum(row.complete for row in self.rows)
 
     @property
     def value(self) -> float | None:
-        """Mean over runs of the study's metric, at the present ends of the runs."""
+        """Mean over runs of the study's metric, at the current ends of the runs."""
         return _mean([value for row in self.rows if (value := row.outcome.last(self.metric)) is not None])
 
     @property
@@ -137,10 +137,10 @@ class StudyResults:
 
     Attributes:
         seeds: planned seeds of each arm, by environment.
-        scale: of a study of the catalogue.
-        metric: by which the arms of other studies are compared besides success; empty: by success alone.
-        ranked: whether the arms are trials of a search, listed from the best one on.
-        stopped: name of an arm that was stopped early → why.
+        scale: scale of a study in the catalogue.
+        metric: metric for comparing the arms of other studies, in addition to success; empty: only success.
+        ranked: whether the arms are trials of a search, listed from best to worst.
+        stopped: reason for stopping an arm early, by name.
     """
 
     plan: Study
@@ -158,25 +158,27 @@ class StudyResults:
 
     @cached_property
     def arms(self) -> list[ArmResult]:
-        """Arms by environment, or from the best one on."""
-        by_place: dict[tuple[str, str], list[RunRow]] = {}
+        """Arms by environment, or from best to worst."""
+        rows_by_arm: dict[tuple[str, str], list[RunRow]] = {}
         for row in self.rows:
-            by_place.setdefault((row.outcome.environment, row.outcome.arm), []).append(row)
-        found = [
-            self._arm(number, arm, environment, by_place.get((environment, arm.name), []))
+            rows_by_arm.setdefault((row.outcome.environment, row.outcome.arm), []).append(row)
+        results = [
+            self._arm(number, arm, environment, rows_by_arm.get((environment, arm.name), []))
             for environment in self.plan.environments
             for number, arm in enumerate(self.plan.arms, start=1)
             # an arm of a grid over environments is trained in one of them
-            if (environment, arm.name) in by_place or not self.metric or len(self.plan.environments) == 1
+            if (environment, arm.name) in rows_by_arm or not self.metric or len(self.plan.environments) == 1
         ]
         if self.ranked:
             sign = -1.0 if get_spec(self.metric).better == "up" else 1.0
-            found.sort(key=lambda arm: (arm.value is None, sign * (arm.value or 0.0)))
-        return found
+            results.sort(key=lambda arm: (arm.value is None, sign * (arm.value or 0.0)))
+        return results
 
     def _arm(self, number: int, arm: Arm, environment: str, rows: Sequence[RunRow]) -> ArmResult:
         reported = [
-            one for one in self.reported if (one.environment or environment, one.arm) == (environment, arm.name)
+            figure
+            for figure in self.reported
+            if (figure.environment or environment, figure.arm) == (environment, arm.name)
         ]
         return ArmResult(
             arm, number, environment, rows, self.metric or SUCCESS, self.stopped.get(arm.name, ""), reported
@@ -184,7 +186,7 @@ class StudyResults:
 
     @cached_property
     def judged(self) -> list[Outcome]:
-        """Outcomes of the complete runs, on which verdicts rest."""
+        """Outcomes of the complete runs, the basis of verdicts."""
         return [row.outcome for row in self.rows if row.complete]
 
     @cached_property
@@ -198,5 +200,5 @@ class StudyResults:
 
     @property
     def puzzle_note(self) -> str:
-        """For which puzzles verdicts on success hold, where it is for these only."""
+        """Note on the puzzles to which verdicts on success apply, if only to these."""
         return puzzle_note(self.judged) if self.plan.findings else ""

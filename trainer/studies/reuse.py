@@ -1,4 +1,4 @@
-"""Cells that another study has run with the same settings: their results count for this study, too."""
+"""Reuse of cells that another study ran with the same settings: their results also count for this study."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from trainer.studies.grid import SETTINGS, Cell, ended
 
 
 def reuse(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Cell]:
-    """Cells that have not begun take the folder of a complete run of another study with the same settings, if any.
+    """Replace cells that have not begun by complete runs of other studies with the same settings, if there are any.
 
-    Runs are deterministic, so that a run repeated with the same settings on the same machine gives the same result.
+    Runs are deterministic: a repetition with the same settings on the same machine gives the same result.
 
     Args:
         cells: the grid.
-        folders: of other studies, or above them.
+        folders: folders of other studies, or their parents.
 
     Raises:
-        ValueError: one of the folders does not exist.
+        ValueError: a folder does not exist.
     """
     complete = _complete_runs(folders)
     return [
@@ -34,28 +34,28 @@ def reuse(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Cell]:
 
 
 def reused(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """Those that are runs of other studies than the one in `out`."""
+    """Return the cells that are runs of other studies than the one in `out`."""
     return [cell for cell in cells if out not in cell.folder.parents]
 
 
 def study_folder(cell: Cell) -> Path:
-    """Folder of the study that ran the cell, OUT of OUT/<environment>/<arm>/seed-<n>."""
+    """Return the folder of the study that ran the cell, OUT of OUT/<environment>/<arm>/seed-<n>."""
     return cell.folder.parents[2]
 
 
 def _complete_runs(folders: Sequence[Path]) -> dict[str, Path]:
-    """Folders of the complete runs below these folders, by their settings."""
-    found: dict[str, Path] = {}
+    """Map settings to the folders of complete runs below these folders."""
+    folder_by_settings: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"--reuse {folder}: there is no such folder; name the --out of a study, or one above it")
         for path in sorted(folder.rglob(SETTINGS)):
             if ended(path.parent):
                 config = load_stored(path)
-                found.setdefault(_key(config), path.parent)
-    return found
+                folder_by_settings.setdefault(_key(config), path.parent)
+    return folder_by_settings
 
 
 def _key(config: RunConfig) -> str:
-    """Equal for runs that differ in nothing but their names."""
+    """Return a key that is equal for runs that differ only in their names."""
     return json.dumps({**config.stable_dump(), "name": ""}, sort_keys=True)

@@ -1,7 +1,7 @@
 """Statistical tests of a study's claims over seeds. Pure functions; p values are two-sided throughout.
 
 * Means of two arms: Welch's t test (B. L. Welch, 1947, Biometrika 34) with its degrees of freedom. For success, the
-  puzzles are a second sample, the same for all seeds, as the cases are that several readers judge (D. D. Dorfman,
+  puzzles are a second sample, the same for all seeds, like cases judged by several readers (D. D. Dorfman,
   K. S. Berbaum and C. E. Metz, 1992, Investigative Radiology 27).
 * Changes within one arm: Student's t test over seeds.
 * Times until a collapse: the exact permutation distribution of the log-rank statistic (R. Peto and J. Peto, 1972,
@@ -23,10 +23,10 @@ from scipy import special
 
 LEVEL = 0.05
 POWER = 0.8
-"""Chance of a verdict that `seeds_for_difference` plans for."""
+"""Power of the tests that `seeds_for_difference` plans."""
 MIN_SEEDS = 3
 MAX_SEEDS = 1000
-"""More seeds than this are not planned for."""
+"""Maximum number of planned seeds."""
 _MAX_PERMUTATIONS = 200_000
 _ROUNDING = 1e-12
 
@@ -52,7 +52,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Shared:
-    """Squared error of a difference that all seeds have in common, and the degrees of freedom of its estimate."""
+    """Squared error of a difference that is common to all seeds, and the degrees of freedom of its estimate."""
 
     square: float = 0.0
     freedom: int = 1
@@ -62,14 +62,14 @@ NOTHING_SHARED = Shared()
 
 
 def shared_error(arm: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> Shared:
-    """What the choice of puzzles adds to the error of a difference in success.
+    """Estimate the contribution of the choice of puzzles to the error of a difference in success.
 
-    All seeds play the same puzzles. Where one arm solves other puzzles than the other arm does, its seeds agree on
-    that, so that the spread between seeds does not contain it. It is the variance between puzzles of the difference of
-    the arms' means, without the part that chance within each seed explains.
+    All seeds play the same puzzles. If the two arms solve different puzzles, the seeds of an arm agree on that, so that
+    the spread between seeds does not contain it. It is the variance between puzzles of the difference of the arms'
+    means, without the part that chance within each seed explains.
 
     Args:
-        arm: for each of at least two seeds, the share of successes on each of at least two puzzles.
+        arm: share of successes on each of at least two puzzles, for each of at least two seeds.
         other: the same puzzles in the same order.
     """
     sides = [np.asarray(side, dtype=float) for side in (arm, other)]
@@ -80,17 +80,17 @@ def shared_error(arm: Sequence[Sequence[float]], other: Sequence[Sequence[float]
 
 
 def _residual_square(rates: NDArray[np.float64]) -> float:
-    """Squared error of an arm's mean (seeds × puzzles) from what neither seed nor puzzle explains."""
+    """Return the squared error of an arm's mean (seeds × puzzles) that neither seed nor puzzle explains."""
     seeds, puzzles = rates.shape
     rest = rates - rates.mean(axis=0) - rates.mean(axis=1, keepdims=True) + rates.mean()
     return float(np.sum(rest**2) / ((seeds - 1) * (puzzles - 1)) / (seeds * puzzles))
 
 
 def success_estimate(rates: Sequence[float], prompts: int) -> Estimate:
-    """Mean success of an arm from the rate of each seed (0 to 1), each on `prompts` puzzles.
+    """Estimate the mean success of an arm from the rate of each seed (0 to 1), each on `prompts` puzzles.
 
-    The spread between seeds contains that of chance on each puzzle, and not that of the choice of puzzles, which are
-    the same for all seeds: see `shared_error`. Where the seeds happen to agree, binomial noise is the least that is
+    The spread between seeds contains the effect of chance on each puzzle, but not the effect of the choice of puzzles,
+    which are the same for all seeds: see `shared_error`. If the seeds happen to agree, at least binomial noise is
     assumed, with one success and one failure added (A. Agresti and B. Caffo, 2000), so that 0 % and 100 % are not
     certain either. Raises ValueError without a rate.
     """
@@ -103,31 +103,31 @@ def success_estimate(rates: Sequence[float], prompts: int) -> Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Mean of a quantity that each seed has one value of. Raises ValueError without a value."""
+    """Estimate the mean of a quantity with one value per seed. Raises ValueError without a value."""
     if not values:
         raise ValueError("an estimate needs at least one seed")
     return Estimate(fmean(values), variance(values) / len(values) if len(values) > 1 else 0.0, len(values))
 
 
 def welch(arm: Estimate, other: Estimate, shift: float = 0.0, shared: Shared = NOTHING_SHARED) -> Difference:
-    """Difference arm − other. The p value is for a difference of −`shift`: that of non-inferiority by that margin.
+    """Return the difference arm − other. Its p value tests a difference of −`shift`: non-inferiority by that margin.
 
     Args:
-        shared: further error that all seeds have in common.
+        shared: further error that is common to all seeds.
 
     Raises:
-        ValueError: an arm with a single seed, whose spread is unknown.
+        ValueError: an arm has a single seed, so that its spread is unknown.
     """
     if min(arm.seeds, other.seeds) < 2:
         raise ValueError("the spread of a single seed is unknown")
     parts = [(arm.square, arm.seeds - 1), (other.square, other.seeds - 1), (shared.square, shared.freedom)]
     square = sum(part for part, _ in parts)
-    freedom = square**2 / sum(part**2 / own for part, own in parts) if square else math.inf
+    freedom = square**2 / sum(part**2 / part_freedom for part, part_freedom in parts) if square else math.inf
     return _t_test(arm.value - other.value, math.sqrt(square), freedom, shift)
 
 
 def change(values: Sequence[float]) -> Difference:
-    """Mean of the seeds' changes against none. Raises ValueError with fewer than two."""
+    """Test the mean of the seeds' changes against no change. Raises ValueError with fewer than two."""
     if len(values) < 2:
         raise ValueError("the spread of a single seed is unknown")
     mean = estimate(values)
@@ -144,16 +144,16 @@ def _t_test(value: float, error: float, freedom: float, shift: float = 0.0) -> D
 
 @dataclass(frozen=True)
 class Survival:
-    """How long a seed lasted: until its collapse, or without one until the end of its run."""
+    """Survival time of a seed: until its collapse, or without a collapse until the end of its run."""
 
     iterations: int
     collapsed: bool
 
 
 def log_rank(arm: Sequence[Survival], other: Sequence[Survival]) -> tuple[float, float]:
-    """(collapses of the arm above those expected, exact p value) under all assignments of the seeds to the two arms.
+    """Return the arm's excess collapses, and the exact p value under all assignments of the seeds to the two arms.
 
-    A negative first value means later or fewer collapses than the other arm's. With more than 200,000 assignments,
+    A negative excess means later or fewer collapses than the other arm's. With more than 200,000 assignments,
     20,000 are drawn with a fixed seed. Raises ValueError without a seed in each.
     """
     if not arm or not other:
@@ -174,18 +174,18 @@ def log_rank(arm: Sequence[Survival], other: Sequence[Survival]) -> tuple[float,
 
 
 def _log_rank_scores(everyone: Sequence[Survival]) -> list[float]:
-    """Collapse (0 or 1) minus the pooled cumulative hazard up to the seed's time; they sum to 0."""
+    """Return collapse (0 or 1) minus the pooled cumulative hazard up to the seed's time; they sum to 0."""
     hazards: dict[int, float] = {}
     total = 0.0
-    for time in sorted({one.iterations for one in everyone}):
-        at_risk = sum(one.iterations >= time for one in everyone)
-        total += sum(one.collapsed and one.iterations == time for one in everyone) / at_risk
+    for time in sorted({seed.iterations for seed in everyone}):
+        at_risk = sum(seed.iterations >= time for seed in everyone)
+        total += sum(seed.collapsed and seed.iterations == time for seed in everyone) / at_risk
         hazards[time] = total
-    return [one.collapsed - hazards[one.iterations] for one in everyone]
+    return [seed.collapsed - hazards[seed.iterations] for seed in everyone]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values corrected for their number, in the same order; a claim holds where its own is at most LEVEL."""
+    """Correct p values for their number, in the same order; a claim is accepted if its value is then at most LEVEL."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected = [1.0] * len(p_values)
     largest = 0.0
@@ -195,22 +195,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def level_beside(others: Sequence[float]) -> float:
-    """The largest p value with which a claim holds after Holm's correction, if the other claims have these ones."""
+def level_given(others: Sequence[float]) -> float:
+    """Return the largest p value with which a claim is accepted after Holm's correction, given the other p values."""
     claims = len(others) + 1
-    levels = (LEVEL / (claims - before) for before in range(claims))
+    levels = (LEVEL / remaining for remaining in range(claims, 0, -1))
     return max(level for level in levels if holm([level, *others])[0] <= LEVEL + _ROUNDING)
 
 
 def seeds_for_difference(
     value: float, spread: float, *, arms: int, level: float = LEVEL, shared: float = 0.0
 ) -> int | None:
-    """Seeds per arm with which a true difference of that size is found with a chance of 80 %; None above 1,000.
+    """Return the seeds per arm that detect a true difference of that size with a power of 80 %; None above 1,000.
 
     Args:
         spread: standard deviation between seeds of one arm.
         arms: 2 for a difference, 1 for a change.
-        level: the largest p value with which the claim holds.
+        level: the largest p value with which the claim is accepted.
         shared: squared error that no number of seeds reduces.
     """
 
@@ -239,7 +239,7 @@ def seeds_for_difference(
 
 
 def seeds_for_log_rank(level: float = LEVEL) -> int:
-    """Fewest seeds per arm whose exact test reaches that level at all: if all of one arm collapse before the other."""
+    """Return the fewest seeds per arm with which the exact test can reach that level, if only one arm collapses."""
     seeds = MIN_SEEDS
     while 2 / math.comb(2 * seeds, seeds) > level:
         seeds += 1

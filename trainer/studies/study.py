@@ -1,4 +1,4 @@
-"""What a study is made of: arms, findings of the paper, and the grid of environments × arms × seeds."""
+"""Definition of a study: arms, findings of the paper, and the grid of environments × arms × seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAP = (SUCCESS, SPREAD, ENTROPY, GRADIENT)
 
 @dataclass(frozen=True)
 class Arm:
-    """A variant that a study compares: changes to a preset. `paper` are further changes at that scale only.
+    """A variant that a study compares: changes to a preset. `paper` are further changes only at that scale.
 
     A change "× 10" or "÷ 10" is relative to the preset's value; whole numbers stay whole and at least 1.
     """
@@ -41,11 +41,11 @@ Claim = Literal["higher", "collapses_later", "less_update_time", "less_memory", 
 class Finding:
     """A statement of the paper that a study can test: `arm` against `other` in each environment.
 
-    `metric` is compared by claims that need one. `margin`, a share of puzzles, is how much lower "not lower" allows.
-    `environments` are those that the statement is about (default: all of the study).
+    `metric` is compared by claims that need one. `margin`, a share of puzzles, is the tolerance of "not lower".
+    `environments` are the statement's environments (default: all of the study).
     """
 
-    words: str
+    text: str
     claim: Claim
     arm: str
     other: str = ""
@@ -59,9 +59,9 @@ class Finding:
 class Study:
     """A grid: environments × arms × seeds.
 
-    `pocket` are changes to all cells at that scale; `suites` are further environments that every cell is evaluated in,
-    `environment_suites` those of one environment's cells only. `more_seeds` are the seeds at pocket scale of
-    environments whose runs are over in a minute, unless another number than the study's own is requested.
+    `pocket` are changes to all cells at that scale; `suites` are further environments for the evaluation of every cell,
+    `environment_suites` only for one environment's cells. `more_seeds` are the seeds at pocket scale of environments
+    with very short runs, unless another number than the study's default is requested.
     """
 
     name: str
@@ -78,16 +78,16 @@ class Study:
     more_seeds: Mapping[str, int] = field(default_factory=dict)
 
     def seed_count(self, scale: Scale, environment: str, requested: int) -> int:
-        """Runs of each arm in an environment, if that many seeds are requested of the study."""
-        own = scale == "pocket" and requested == self.seeds[scale]
-        return max(requested, self.more_seeds.get(environment, 0)) if own else requested
+        """Return the runs of each arm in an environment, if that many seeds are requested of the study."""
+        default = scale == "pocket" and requested == self.seeds[scale]
+        return max(requested, self.more_seeds.get(environment, 0)) if default else requested
 
     def seed_counts(self, scale: Scale, requested: int) -> dict[str, int]:
-        """Runs of each arm by environment, if that many seeds are requested of the study."""
+        """Return the runs of each arm by environment, if that many seeds are requested of the study."""
         return {name: self.seed_count(scale, name, requested) for name in self.environments}
 
     def places(self, scale: Scale, requested: int) -> Iterator[tuple[str, Arm, int]]:
-        """Return (environment, arm, seed) of each run; runs that are compared are adjacent, to run at the same time."""
+        """Yield (environment, arm, seed) of each run; runs to compare are adjacent, to run at the same time."""
         counts = self.seed_counts(scale, requested)
         for seed in range(max(counts.values())):
             for environment in self.environments:
@@ -95,7 +95,7 @@ class Study:
                     yield from ((environment, arm, seed) for arm in self.arms)
 
     def get_suites(self, environment: str) -> tuple[str, ...]:
-        """Suites that the cells of an environment are evaluated in, besides that environment."""
+        """Return the suites that evaluate an environment's cells, in addition to that environment."""
         return (*self.suites, *self.environment_suites.get(environment, ()))
 
     @property

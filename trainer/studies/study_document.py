@@ -1,4 +1,4 @@
-"""The document of a study: what its results, verdicts and settings say, for the command's file and the site's page."""
+"""The document of a study: its results, verdicts and settings, for the command's file and the site's page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.studies.study import Scale
 from trainer.studies.tables import NONE, of_seeds, p_value, seconds_text, share, spread
 
 MAX_ARM_COLUMNS = 8
-"""Arms that are columns of the table of settings; more of them are its rows."""
+"""Maximum number of arms that are columns of the table of settings; more arms are its rows."""
 _SCALE_WORDS: dict[Scale, str] = {
     "smoke": "This is a smoke test: it shows only that the study runs.",
     "pocket": "The paper's policy has half a billion parameters and is trained for 200 iterations; here a pocket "
@@ -56,15 +56,15 @@ def study_document(
     note: str = "",
     label: Callable[[str], str] = lambda name: "",
 ) -> Document:
-    """Everything that is known about a study.
+    """Describe everything that is known about a study.
 
     Args:
         configs: settings of each arm in each environment.
         lead: further paragraphs below the question.
-        picture: what the charts show.
-        facts: about how it was run, before the settings that all arms share.
-        note: what else readers of the results have to know.
-        label: of a setting by its dotted name; empty if it has none.
+        picture: content of the charts.
+        facts: facts about the run, before the settings that all arms share.
+        note: further information for readers of the results.
+        label: returns the label of a setting by its dotted name; empty if it has none.
     """
     plan, scale = results.plan, results.scale
     about = [plan.question, _SCALE_WORDS[scale] if scale else "", limits(plan.name, scale) if scale else ""]
@@ -131,7 +131,7 @@ def _arm(arm: ArmResult) -> list[Cell]:
 
 
 def _seed(row: RunRow) -> Piece:
-    """The success of a run, or its state while it has none."""
+    """Return the success of a run, or its state before there is a result."""
     text = row.state.lower() if row.success is None else f"{100 * row.success:.1f}"
     note = f"Seed {row.outcome.seed}, iteration {row.outcome.iterations}"
     if row.iterations:
@@ -140,13 +140,13 @@ def _seed(row: RunRow) -> Piece:
 
 
 def _rewinds(outcomes: Sequence[Outcome]) -> str:
-    """How often the runs of an arm went back to a checkpoint, in parentheses."""
+    """Count the rewinds of an arm's runs, in parentheses."""
     count = sum(outcome.rewinds for outcome in outcomes)
     return f" ({count} rewind{'s' if count > 1 else ''})" if count else ""
 
 
 def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResult], str]]]:
-    """Further columns, which are left out where no arm has a value."""
+    """Return further columns, which are omitted if no arm has a value."""
 
     def number(value: float | None, form: str) -> str:
         return NONE if value is None else form.format(value)
@@ -160,7 +160,10 @@ def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResul
         metric = get_spec(results.metric)
         column = Column(metric.title, "figure", results.metric)
         columns.append((column, lambda arm: NONE if arm.value is None else metric.reading(arm.value)))
-    paper = (Column("Paper"), lambda arm: "; ".join(f"{one.what}: {one.value}" for one in arm.reported) or NONE)
+    paper = (
+        Column("Paper"),
+        lambda arm: "; ".join(f"{figure.what}: {figure.value}" for figure in arm.reported) or NONE,
+    )
     return [*columns, paper]
 
 
@@ -168,8 +171,8 @@ def _suites(results: StudyResults) -> StudySection:
     suites = results.plan.all_suites
     rows: list[list[Cell]] = []
     for arm in results.plan.arms if suites else ():
-        own = [row.outcome for row in results.rows if row.outcome.arm == arm.name]
-        finals = ([found.success for outcome in own if (found := outcome.final(suite))] for suite in suites)
+        outcomes = [row.outcome for row in results.rows if row.outcome.arm == arm.name]
+        finals = ([final.success for outcome in outcomes if (final := outcome.final(suite))] for suite in suites)
         rows.append([cell(arm.title), *(cell(spread(values)) for values in finals)])
     columns = [Column("Arm", "row header"), *(Column(suite, "figure") for suite in suites)]
     return StudySection("suites", "Other suites", columns, rows, "Success, without further training.")
@@ -194,7 +197,7 @@ def _verdicts(results: StudyResults) -> StudySection:
             for text in (
                 verdict.finding,
                 environment_title(verdict.environment),
-                verdict.words,
+                verdict.text,
                 verdict.figures,
                 p_value(verdict.p),
                 p_value(verdict.corrected),
@@ -234,18 +237,20 @@ def _method(facts: Mapping[str, Piece], configs: Sequence[ArmConfig]) -> StudySe
 
 
 def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> StudySection:
-    """The settings in which the arms differ: one in each row, or one in each column if there are many arms."""
-    arms, titles = differing_settings(configs), {one.name: one.arm for one in configs}
-    names = list(dict.fromkeys(name for own in arms.values() for name in own))
+    """List the settings in which the arms differ: one in each row, or one in each column if there are many arms."""
+    arms, titles = differing_settings(configs), {config.name: config.arm for config in configs}
+    names = list(dict.fromkeys(name for settings in arms.values() for name in settings))
     title = "Settings in which the arms differ"
     if len(arms) > MAX_ARM_COLUMNS:
         columns = [Column("Arm", "row header"), *(Column(label(name), code=name) for name in names)]
-        rows = [[cell(titles[arm]), *(cell(own.get(name, NONE)) for name in names)] for arm, own in arms.items()]
+        rows = [
+            [cell(titles[arm]), *(cell(settings.get(name, NONE)) for name in names)] for arm, settings in arms.items()
+        ]
         return StudySection("settings", title, columns, rows if names else [])
     columns = [Column("Setting", "row header"), *(Column(titles[arm]) for arm in arms)]
     by_setting: list[list[Cell]] = []
     for name in names:
-        values = [own.get(name, NONE) for own in arms.values()]
+        values = [settings.get(name, NONE) for settings in arms.values()]
         common = max(values, key=values.count)
         several = 2 * values.count(common) > len(values)
         by_setting.append(
@@ -258,7 +263,7 @@ def _settings(configs: Sequence[ArmConfig], label: Callable[[str], str]) -> Stud
 
 
 def _runs(rows: Sequence[RunRow], results: StudyResults) -> StudySection:
-    """The runs with their addresses, where they have names of their own."""
+    """List the runs with their addresses, if they have names."""
     titles = {arm.name: arm.title for arm in results.plan.arms}
     columns = [
         Column("Run", "row header"),

@@ -9,25 +9,25 @@ NONE = "–"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table. Cells may contain markup, except for bars and line breaks."""
+    """Format a Markdown table. Cells may contain markup, except for bars and line breaks."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(one_line(text) for text in line) + " |" for line in lines)
 
 
 def one_line(text: str) -> str:
-    """A text in one line, with bars escaped."""
+    """Put a text in one line, with bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def p_value(p: float | None) -> str:
-    """A p value with three decimals; a dash for None."""
+    """Format a p value with three decimals; a dash for None."""
     if p is None:
         return NONE
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def of_seeds(iterations: Sequence[int | None]) -> str:
-    """The iterations of seeds that have one, as in “2 of 3: 17, 31”; a dash without seeds."""
+    """Format the iterations of seeds that have one, as in “2 of 3: 17, 31”; a dash without seeds."""
     if not iterations:
         return NONE
     present = [str(value) for value in iterations if value is not None]
@@ -35,17 +35,17 @@ def of_seeds(iterations: Sequence[int | None]) -> str:
 
 
 def share(value: float) -> str:
-    """A share, 0 to 1, in per cent."""
+    """Format a share, 0 to 1, in per cent."""
     return f"{100 * value:.1f} %"
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration, in minutes if it is longer than a few of them."""
+    """Format a duration, in minutes if it is longer than a few of them."""
     return f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:,.0f} min"
 
 
 def spread(shares: Sequence[float]) -> str:
-    """Mean ± standard deviation of shares, 0 to 1, in per cent; a dash without any."""
+    """Format mean ± standard deviation of shares, 0 to 1, in per cent; a dash without any."""
     if not shares:
         return NONE
     around = f" ± {100 * stdev(shares):.1f}" if len(shares) > 1 else ""

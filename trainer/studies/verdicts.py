@@ -26,9 +26,9 @@ class FindingVerdict:
     """Verdict on a finding in one environment, the figures behind it, and its p values (None: not tested).
 
     Attributes:
-        complete: seeds that were compared, of the arm with fewer of them.
-        planned: seeds that were planned of each arm.
-        corrected: p value after Holm's correction for all claims of the study that were tested.
+        complete: number of compared seeds, in the arm with fewer of them.
+        planned: number of planned seeds of each arm.
+        corrected: p value after Holm's correction for all tested claims of the study.
     """
 
     finding: str
@@ -42,25 +42,25 @@ class FindingVerdict:
 
     @property
     def firm(self) -> bool:
-        """Whether all planned seeds are in: looking earlier makes chance findings more likely."""
+        """True if all planned seeds are complete: looking earlier makes chance findings more likely."""
         return self.complete >= self.planned
 
     @property
-    def words(self) -> str:
-        """The verdict, marked while seeds are missing."""
+    def text(self) -> str:
+        """The verdict as text, marked while seeds are missing."""
         return self.word if self.firm or self.word == UNSETTLED else f"{self.word} (provisional)"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the runs say about one claim, before the other claims of the page are taken into account."""
+    """Evidence of the runs for one claim, before the page's other claims are taken into account."""
 
     figures: str
     p: float | None = None
     supports: bool = False
     opposite: str = "the opposite"
     needed: Callable[[float], str] = lambda level: ""
-    """How many seeds could settle it, by the largest p value with which the claim would hold."""
+    """Says how many seeds could settle it, given the largest p value with which the claim would be accepted."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class _Claim:
 def verdicts(
     study: Study, outcomes: Iterable[Outcome], planned: Mapping[str, int] | None = None
 ) -> list[FindingVerdict]:
-    """Test every finding of the study in every environment that it is about.
+    """Test every finding of the study in each of its environments.
 
     Args:
-        outcomes: of complete runs.
-        planned: seeds of each arm by environment; default: those that there are.
+        outcomes: outcomes of complete runs.
+        planned: planned seeds of each arm by environment; default: the existing ones.
     """
     results = list(outcomes)
     claims = [
@@ -109,30 +109,30 @@ def _claim(finding: Finding, environment: str, outcomes: Sequence[Outcome]) -> _
 
 
 def _verdict(claim: _Claim, planned: int, corrected: float | None, others: Sequence[float]) -> FindingVerdict:
-    """The verdict, where `others` are the p values of the page's other tested claims."""
+    """Return the verdict; `others` are the p values of the page's other tested claims."""
     evidence = claim.evidence
     word, figures = UNSETTLED, evidence.figures
     if corrected is not None and corrected <= LEVEL:
         word = "yes" if evidence.supports else evidence.opposite
-    elif corrected is not None and (needed := evidence.needed(significance.level_beside(others))):
+    elif corrected is not None and (needed := evidence.needed(significance.level_given(others))):
         figures = f"{figures}; {needed}"
     return FindingVerdict(
-        claim.finding.words, claim.environment, word, figures, claim.complete, planned, evidence.p, corrected
+        claim.finding.text, claim.environment, word, figures, claim.complete, planned, evidence.p, corrected
     )
 
 
 def _needed(value: float, spread: float, arms: int, shared: float = 0.0) -> Callable[[float], str]:
-    """How many seeds could settle whether a difference of this size is one."""
+    """Return a function that says how many seeds could settle whether a difference of this size is real."""
 
-    def words(level: float) -> str:
+    def describe(level: float) -> str:
         seeds = significance.seeds_for_difference(value, spread, arms=arms, level=level, shared=shared)
         return f"{seeds:,} seeds could settle it" if seeds else "no number of seeds up to 1,000 could settle it"
 
-    return words
+    return describe
 
 
 def _too_few(*arms: Sequence[object]) -> str:
-    """Why arms of these sizes are not tested; empty if they are."""
+    """Return why arms of these sizes are not tested; empty if they are."""
     fewest = min(map(len, arms))
     if fewest >= MIN_SEEDS:
         return ""
@@ -144,7 +144,7 @@ def _higher(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evide
 
 
 def _not_lower(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
-    """Non-inferiority: the difference lies above −margin."""
+    """Test non-inferiority: the difference is above −margin."""
     evidence = _success(finding, arm, other, shift=finding.margin)
     return replace(evidence, opposite="no", figures=f"{evidence.figures}; margin {100 * finding.margin:.0f} points")
 
@@ -171,11 +171,11 @@ def _success(finding: Finding, arm: list[Outcome], other: list[Outcome], shift: 
 
 
 def _shared_error(arm: list[EvaluationResult], other: list[EvaluationResult]) -> Shared:
-    """Of the difference in success, from the puzzles; none where the result of each puzzle is not known."""
+    """Return the error of the difference in success due to the puzzles; zero if results by puzzle are unknown."""
     counts = {len(evaluation.puzzles) for evaluation in [*arm, *other]}
     if len(counts) > 1 or max(counts) < 2:
         return NOTHING_SHARED
-    return significance.shared_error([one.puzzles for one in arm], [one.puzzles for one in other])
+    return significance.shared_error([result.puzzles for result in arm], [result.puzzles for result in other])
 
 
 def _collapses_later(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
@@ -206,7 +206,7 @@ def _collapses(outcomes: list[Outcome]) -> str:
 
 
 def _less_time(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
-    """Update time; not tested unless the two runs of each seed were timed side by side."""
+    """Compare update time; not tested unless the two runs of each seed were timed together."""
     evidence = _less(lambda outcome: outcome.update_seconds, _UPDATE_UNIT)(finding, arm, other)
     if evidence.p is None or _timed_together(arm, other):
         return evidence
@@ -215,18 +215,18 @@ def _less_time(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Ev
 
 
 def _timed_together(arm: list[Outcome], other: list[Outcome]) -> bool:
-    """Whether load and machine, which differ between sessions, were the same for the two arms of each seed."""
+    """True if load and machine, which differ between sessions, were the same for the two arms of each seed."""
     places = {outcome.seed: outcome.timed_in for outcome in other}
     return all(places.get(outcome.seed, outcome.timed_in) == outcome.timed_in for outcome in arm)
 
 
 def _number(value: float) -> str:
-    """Whole numbers from 10 on, two significant digits below: a smoke test's updates take less than a second."""
+    """Format whole numbers from 10 on, two significant digits below: a smoke test's updates take under a second."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, list[Outcome], list[Outcome]], Evidence]:
-    """A quantity above 0, compared by the ratio of geometric means."""
+    """Compare a quantity above 0 by the ratio of geometric means."""
 
     def judge(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
         sides = [[what(o) for o in side] for side in (arm, other)]
@@ -251,7 +251,7 @@ def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, lis
 
 
 def _falls(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
-    """The change from the first to the last five iterations of each seed."""
+    """Test the change from the first to the last five iterations of each seed."""
     pairs = []
     for outcome in arm:
         values = [value for _, value in sorted(outcome.curves.get(finding.metric, {}).items())]

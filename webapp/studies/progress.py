@@ -14,7 +14,7 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from trainer.metrics import registry
-from trainer.studies.outcomes import window_of
+from trainer.studies.outcomes import get_window
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs import curves
 from webapp.runs.actions import RequestRefused, do_request
@@ -109,7 +109,7 @@ def better_of(metric: str) -> Better:
 
 def arm_value(arm: StudyArm, found: curves.Curves, metric: str) -> float | None:
     """Mean over the arm's runs of the metric at their ends; None if one has no value."""
-    values = [value_at(found.get((run.pk, metric), []), None, window_of(metric)) for run in runs_of(arm)]
+    values = [value_at(found.get((run.pk, metric), []), None, get_window(metric)) for run in runs_of(arm)]
     known = [value for value in values if value is not None]
     return fmean(known) if known and len(known) == len(values) else None
 
@@ -165,7 +165,7 @@ def _newly_reached(
             continue
         rungs = optimizer.rung_iterations(spec.early_stopping, min(run.iterations for run in runs_of(arm)))
         for rung in range(len(arm.rungs), len(rungs)):
-            at, window = rungs[rung], window_of(spec.metric)
+            at, window = rungs[rung], get_window(spec.metric)
             values = [value_at(found.get((run.pk, spec.metric), []), at, window) for run in runs_of(arm)]
             known = [value for value in values if value is not None]
             if len(known) < len(values) or any(run.iteration < at for run in runs_of(arm)):

@@ -99,7 +99,7 @@ def test_a_page_states_estimators_settings_and_limits(tmp_path):
     final = EvaluationResult(40, 2, 0.5, 0, 1, (1.0, 0.0))
     outcomes = [Outcome("sokoban", "think", 0, evaluations={"Sokoban": [final]}, suite="Sokoban")]
     record = page.StudyRecord("pocket", "study table-4", "a machine", 1.0, 0, 1, {"sokoban": 1}, "2026-01-01")
-    text = markdown(page.write(page.results_of(study, outcomes, record), grid, record))
+    text = markdown(page.write(page.collect_results(study, outcomes, record), grid, record))
     assert POCKET["table-4"] in text
     assert "| updates per rollout | 1; Sokoban: 2 |" in text
     assert "the paper's figures are of PPO." in text
@@ -108,7 +108,7 @@ def test_a_page_states_estimators_settings_and_limits(tmp_path):
     unknown = [
         Outcome("sokoban", "think", 0, evaluations={"Sokoban": [EvaluationResult(40, 2, 0.5, 0, 1)]}, suite="Sokoban")
     ]
-    assert "hold for them only" in markdown(page.write(page.results_of(study, unknown, record), grid, record))
+    assert "hold for them only" in markdown(page.write(page.collect_results(study, unknown, record), grid, record))
 
 
 def test_limits_of_the_pocket_policy_are_not_those_of_the_paper():

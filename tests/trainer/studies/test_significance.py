@@ -120,7 +120,7 @@ def test_more_seeds_do_not_make_up_for_few_puzzles():
     [([], 0.05), ([0.001, 0.002], 0.05), ([0.001, 0.9], 0.025), ([0.9, 0.8], 0.05 / 3), ([0.03], 0.025)],
 )
 def test_the_level_of_a_claim_follows_from_the_p_values_beside_it(others, level):
-    assert significance.level_beside(others) == pytest.approx(level)
+    assert significance.level_given(others) == pytest.approx(level)
     assert holm([level * 0.999, *others])[0] <= significance.LEVEL
     assert holm([level * 1.001, *others])[0] > significance.LEVEL
 

@@ -81,7 +81,7 @@ def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path,
     for reported in REPORTED[name]:
         assert reported.value in text
     for finding in study.findings:
-        assert finding.words in text
+        assert finding.text in text
     for suite in study.all_suites:
         assert f"| {suite} |" in text
     for fact in ("machine", "wall-clock time", "seeds", f"study {name} --scale smoke"):

@@ -128,7 +128,7 @@ def test_every_study_has_rows_for_all_of_its_parts_before_any_run_began(name):
     )
     text = markdown(document, "curves.svg")
     assert "![Curves of the arms](curves.svg)" in text
-    assert all(finding.words in text for finding in study.findings)
+    assert all(finding.text in text for finding in study.findings)
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
