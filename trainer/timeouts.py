@@ -9,7 +9,7 @@ from math import isfinite
 from envs.sandbox.client import TIMEOUT_VARIABLES
 
 TIMEOUT_PREFIX = "ECHOSCOPE_TIMEOUT_"
-"""Begins the names of the environment variables that change the limits."""
+"""Prefix of the environment variables that change the limits."""
 
 
 @dataclass(frozen=True)

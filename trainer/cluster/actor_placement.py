@@ -57,7 +57,7 @@ class ActorPlacement:
         self.stop, self.notify = stop, notify
         self._group: PlacementGroup | None = None
         self._bundle_of: list[int] = []
-        """By actor: its bundle in the placement group, which two may share."""
+        """Bundle of each actor in the placement group; two actors may share one."""
 
     def bundles(
         self, actors: int, cpus: float, gpus: float | None, device: str, *, paired: bool = False

@@ -23,7 +23,7 @@ from trainer.memory.available import available_memory
 
 _MEMORY_SECONDS = 60.0
 _PROBE_SECONDS = 10.0
-"""How long an address may take to accept a connection. Ray itself would try for minutes."""
+"""Time limit for an address to accept a connection. Ray itself would try for minutes."""
 
 
 def get_cause(error: RayTaskError) -> Exception:

@@ -22,11 +22,11 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 _START_ATTEMPTS = 3
 _MIN_OBJECT_STORE_BYTES = 128 * 2**20
 _OBJECT_STORE_BYTES = 512 * 2**20
-"""Object store besides the room for weights: batches and trajectories."""
+"""Object store for batches and trajectories, in addition to the weights."""
 _MAX_SOCKET_PATH = 103
-"""Bytes: macOS's limit, Linux's is 107."""
+"""Bytes: the limit of macOS; it is 107 on Linux."""
 _LONGEST_SOCKET = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
-"""What Ray appends to its folder."""
+"""The suffix that Ray appends to its folder."""
 _STAY_LOCAL_VARIABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """Ray's variable for systems on which it serves one machine; false makes it bind its ports to 127.0.0.1 everywhere."""
 _START_FAILURES = (RayError, OSError, RuntimeError, ValueError, AssertionError)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 ID_LENGTH = 8
-"""Characters of a node's id that are shown."""
+"""Number of displayed characters of a node's id."""
 
 
 def node_names(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:

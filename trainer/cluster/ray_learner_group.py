@@ -28,14 +28,14 @@ from trainer.rollout.runner import Interrupted
 from trainer.rollout.trajectory import Batch
 
 CHUNK_BYTES = 64 * 2**20
-"""Of a checkpoint's files on their way between nodes."""
+"""Size of the chunks in which a checkpoint's files are sent between nodes."""
 _THREADS = 3
-"""Of an actor: a collective call, a report that waits, and a short call."""
+"""Threads of an actor: a collective call, a report that waits, and a short call."""
 _REPORT_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 10.0
 _LOST_SECONDS = 5.0
-"""How long a failed call waits for the news that another rank was lost."""
+"""Time that a failed call waits for the news that another rank was lost."""
 
 
 class RayLearnerGroup:

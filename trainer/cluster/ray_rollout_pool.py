@@ -29,12 +29,12 @@ from trainer.rollout.token_stream import TokenStream
 from trainer.rollout.trajectory import Trajectory
 
 _THREADS = 4
-"""Of an actor: a report that waits, and short calls beside it."""
+"""Threads of an actor: a report that waits, and short calls."""
 _REPORT_SECONDS = 2.0
 _POLL_SECONDS = 0.2
-"""How often the driver looks for a stop request while nothing happens."""
+"""Interval at which the idle driver checks for a stop request."""
 _MAX_LOSSES = 3
-"""Actors that one session may cost before it counts as their cause."""
+"""Number of actors that a session may lose before it is considered their cause of death."""
 _CLOSE_SECONDS = 20.0
 
 

@@ -28,7 +28,7 @@ from trainer.rollout.token_stream import TokenStreamListener
 from trainer.rollout.trajectory import Trajectory
 
 _COALESCE_SECONDS = 0.1
-"""How long a report waits for further events after the first."""
+"""Time that a report waits for further events after the first one."""
 _LINE_INTERVAL = 0.08
 """Seconds between two partial responses of an actor."""
 

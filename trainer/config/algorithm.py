@@ -20,9 +20,9 @@ else:
     KLEstimator = Literal[tuple(KL_ESTIMATORS)]
 
 _RANKED = ("std", "std_rev", "range")
-"""Filters that keep a share of the groups; how many groups the others keep depends on the rewards."""
+"""Filters that keep a share of the groups; with other filters the number depends on the rewards."""
 _CRITIC = 2.2
-"""Time of an update with a critic by that of one without, measured with PPO."""
+"""Ratio of an update's time with a critic to its time without, measured with PPO."""
 
 
 class AlgorithmConfig(Section):

@@ -74,7 +74,7 @@ _ERRORS = {
     "literal_error": "must be {expected}",
     "value_error": "{error}",
 }
-"""Texts of pydantic's types of errors, with the names of their contexts."""
+"""Texts for pydantic's types of errors, with placeholders for their contexts."""
 
 
 def error_text(error: Mapping[str, Any]) -> str:
@@ -115,4 +115,4 @@ def _as_list(value: Any) -> Any:
 
 
 TextList = Annotated[list[str], BeforeValidator(_as_list)]
-"""Texts; a single one is accepted in place of a list: `urls: http://gpu1:8000`."""
+"""Texts; a single text is accepted instead of a list: `urls: http://gpu1:8000`."""

@@ -11,7 +11,7 @@ from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, base_url, setting
 
 WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
-"""Environment variable with the folder through which learner and servers pass weights; else the run's folder."""
+"""Environment variable with the folder for weights between learner and servers; the default is the run's folder."""
 MAX_ROWS = 256
 """Sequences that a vLLM engine or server generates at once; the others queue."""
 CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"

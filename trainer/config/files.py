@@ -24,7 +24,7 @@ PRESETS = Path(__file__).parent / "presets"
 
 
 Defaults = Mapping[str, Mapping[str, Any]]
-"""Section → setting → the value of a command where a preset or file leaves it out."""
+"""Section → setting → a command's value if a preset or file leaves it out."""
 NO_DEFAULTS: Defaults = {}
 
 SHORT_NAMES = {

@@ -16,9 +16,9 @@ from trainer.config.base import Section, base_url, setting
 RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "tools")
 """Fields of a request that `hosted.extra_body` may not set."""
 MAX_EXTRA_FIELDS, MAX_EXTRA_BYTES = 20, 4096
-"""Of `hosted.extra_body`, as JSON."""
+"""Limits of `hosted.extra_body`, as JSON."""
 DECISIVE = ("url", "model", "prefill", "extra_body")
-"""Settings that the result of an evaluation may depend on; the others affect only cost and speed."""
+"""Settings that may affect the result of an evaluation; the others affect only cost and speed."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

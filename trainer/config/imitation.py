@@ -109,7 +109,7 @@ COURSE_ENVIRONMENTS: dict[Course, tuple[str, ...]] = {
     "webshop": ("WebShop",),
     "calculator": ("ToolCalculator",),
 }
-"""Environments whose words a course teaches."""
+"""Environments with a vocabulary that a course teaches."""
 
 
 class WarmupConfig(Section):

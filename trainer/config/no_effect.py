@@ -14,7 +14,7 @@ from trainer.config.imitation import COURSE_ENVIRONMENTS, SftConfig
 from trainer.config.run import POCKET, RunConfig
 
 Data = Mapping[str, Any]
-"""A configuration as nested data; values may be texts of a form, and wrong."""
+"""A configuration as nested data; values may be unvalidated texts of a form."""
 
 
 @dataclass(frozen=True)

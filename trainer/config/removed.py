@@ -62,7 +62,7 @@ REMOVED: Mapping[str, str] = {
     "cluster.start_timeout": _limit(timeouts.CLUSTER_START),
     "cluster.actor_timeout": _limit(timeouts.CLUSTER_ACTOR),
 }
-"""Dotted name → clause that says what replaces the setting."""
+"""Dotted name → clause about the setting's replacement."""
 
 
 def removal_text(name: str) -> str | None:

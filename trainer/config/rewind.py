@@ -13,7 +13,7 @@ from trainer.seeds import Purpose, derive
 Config = TypeVar("Config", bound=Section)
 FIELD = "echo_trap.rewind_changes"
 SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
-"""Sections that a rewind may change: model, environments and evaluation stay the same, for comparability."""
+"""Sections that a rewind may change: model, environments and evaluation are fixed, for comparability."""
 
 
 def with_changes(config: Config, changes: Mapping[str, str], times: int) -> Config:

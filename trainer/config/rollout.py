@@ -18,9 +18,9 @@ from trainer.config.environment import BUDGETS
 SYSTEM = "You solve tasks step by step."
 """Default system message; the pocket policy is warmed up with it."""
 MAX_SYSTEM = 4000
-"""Characters of a system message."""
+"""Maximum number of characters in a system message."""
 TEMPLATE_DATE = "2024-07-26"
-"""Default date of chat templates: the one that Llama 3 writes by default."""
+"""Default date of chat templates: Llama 3's default."""
 RESERVED_KWARGS = frozenset(
     {
         "add_generation_prompt",
@@ -42,7 +42,7 @@ RESERVED_KWARGS = frozenset(
         "truncation",
     }
 )
-"""Arguments of the rendering that are no variables of a template, or that the trainer sets."""
+"""Arguments of the rendering that are not variables of a template, or that the trainer sets."""
 OWN_BUDGET = "empty = as the environment recommends"
 """Help of the budgets. RunConfig fills them in: this section does not know the environment."""
 

@@ -39,7 +39,7 @@ from trainer.config.rollout import RolloutConfig as RolloutConfig
 
 POCKET = "pocket"
 LEARNING_BY_SAMPLING = 1.3
-"""Time of a pass of an update by that of sampling the same tokens, measured with 135 to 500 million parameters."""
+"""Ratio of the time of an update's pass to the time of sampling the same tokens, for 135 to 500 million parameters."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
 
 

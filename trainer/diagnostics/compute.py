@@ -40,7 +40,7 @@ TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = 
     "diversity/thoughts_in_group": lambda played: thought_variety(played),
     "diversity/commonest_thought": lambda played: commonest_thought(played),
 }
-"""Metrics of a rollout's trajectories. A new one is a line here and a row in trainer/metrics/table.py."""
+"""Metrics of a rollout's trajectories. A new metric is an entry here and a row in trainer/metrics/table.py."""
 
 TURN_METRICS: dict[str, Callable[[Sequence[Turn]], float | None]] = {
     "format/valid_rate": lambda turns: mean(bool(turn.format_valid) for turn in turns),
@@ -53,7 +53,7 @@ TURN_METRICS: dict[str, Callable[[Sequence[Turn]], float | None]] = {
     "claims/true_share": lambda turns: mean(claim.true for turn in turns for claim in turn.claims or ()),
     "claims/per_turn": lambda turns: mean(len(turn.claims) for turn in turns if turn.claims is not None),
 }
-"""Metrics of all turns of a rollout, likewise."""
+"""Metrics of all turns of a rollout, extended in the same way."""
 
 REWARD_METRICS: dict[str, Callable[[Sequence[float], Sequence[GroupStats]], float | None]] = {
     "reward/mean": lambda rewards, groups: mean(rewards),
@@ -61,7 +61,7 @@ REWARD_METRICS: dict[str, Callable[[Sequence[float], Sequence[GroupStats]], floa
     "reward/in_group_std": lambda rewards, groups: mean(group.std for group in groups),
     "reward/zero_std_share": lambda rewards, groups: mean(not group.informative for group in groups),
 }
-"""Metrics of the raw rewards R(τ) of trajectories and the statistics of their groups, likewise."""
+"""Metrics of the raw rewards R(τ) of trajectories and their groups' statistics, extended in the same way."""
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:

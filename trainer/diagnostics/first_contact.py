@@ -12,7 +12,7 @@ from trainer.policy.chat_format import ANSWER_END
 from trainer.rollout.trajectory import Trajectory
 
 MOST = 0.5
-"""Share of turns, or of characters, above which the first responses are worth a notice."""
+"""Share of turns, or of characters, above which there is a notice about the first responses."""
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 
@@ -42,7 +42,7 @@ def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
     Args:
         played: trajectories, each with the format line of its prompt (`trainer.rollout.prompts.format_line`).
     """
-    turns = [(turn, _split_words(line)) for trajectory, line in played for turn in trajectory.turns]
+    turns = [(turn, _tokenize(line)) for trajectory, line in played for turn in trajectory.turns]
     if not turns:
         return None
     written = sum(len(turn.response) for turn, _ in turns)
@@ -96,13 +96,13 @@ def _acts(turn: Turn) -> bool:
     return any(action.status == "executed" for action in turn.actions)
 
 
-def _split_words(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
 def _repeats(text: str, line: Sequence[str]) -> bool:
     """True if the line contains each sentence of a text literally; models also combine sentences of two examples."""
-    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _split_words(sentence))]
+    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _tokenize(sentence))]
     return bool(sentences) and all(_contains(line, words) for words in sentences)
 
 

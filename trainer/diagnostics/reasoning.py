@@ -19,7 +19,7 @@ from trainer.rollout.trajectory import Trajectory
 
 MAX_COMPARED_PROMPTS = 32  # the cost of comparing prompts is quadratic
 STD_EPSILON = 1e-3
-"""Added to standard deviations that z-scores divide by (RAGEN-2's `std_eps`)."""
+"""Added to standard deviations before z-scores are divided by them (RAGEN-2's `std_eps`)."""
 STD_DECAY = 0.9
 """Decay of the moving averages of those standard deviations (RAGEN-2's `ema_decay`)."""
 

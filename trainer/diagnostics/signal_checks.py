@@ -305,4 +305,4 @@ CHECKS: dict[str, SignalCheck] = {
     "success": SignalCheck(success, early=True, watch=True),
     "learning": SignalCheck(learning),
 }
-"""By key, in the order in which they are read and described: later ones use what earlier ones remember."""
+"""Signals by key, in the order of reading and description: later ones use the memory of earlier ones."""

@@ -10,7 +10,7 @@ from trainer.metrics.statistics import mean
 from trainer.rollout.trajectory import Trajectory
 
 HARDLY_ANY = 0.1
-"""Share of turns with an executed action up to which the policy cannot act in the environment."""
+"""Largest share of turns with an executed action at which the policy counts as unable to act."""
 _REASONS: dict[SkipReason, str] = {
     "filter": "the filter kept no group, since too few rewards within groups differ",
     "no_signal": "all trajectories of each group got the same reward",

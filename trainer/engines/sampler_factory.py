@@ -16,7 +16,7 @@ from trainer.engines.transformers.transformers_sampler import TransformersSample
 from trainer.policy.load import ModelError, Policy
 
 Loader = Callable[[RunConfig, Policy, int, Path | None], Sampler]
-"""Makes a sampler of the run's settings, the policy, the id of the end token, and the run's folder."""
+"""Creates a sampler from the run's settings, the policy, the id of the end token, and the run's folder."""
 
 
 def _transformers(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
@@ -41,7 +41,7 @@ ENGINES: dict[str, Loader] = {
     "vllm": _vllm,
     "server": _server,
 }
-"""By `engine.name`; `EngineConfig.name` lists the same names. A loader imports its engine when called."""
+"""Loaders by `engine.name`; `EngineConfig.name` lists the same names. A loader imports its engine when called."""
 
 
 @runtime_checkable

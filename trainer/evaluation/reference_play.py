@@ -19,12 +19,12 @@ from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
 
 BEST, RANDOM = "success_best_play", "success_random_play"
-"""Last parts of the metrics' names."""
+"""Suffixes of the metrics' names."""
 SECONDS = 60.0
-"""Time for a suite. In the environments that come with Echoscope 256 puzzles take 1 to 10 s."""
+"""Time limit for a suite. In Echoscope's environments 256 puzzles take 1 to 10 s."""
 
 Player = Callable[[TextEnv], str | None]
-"""Chooses the next action; None gives up."""
+"""Chooses the next action; None to give up."""
 Result = TypeVar("Result")
 
 

@@ -14,15 +14,15 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 TOKENS = 2048
-"""Tokens of a batch."""
+"""Number of tokens in a batch."""
 _LENGTHS = (64, 512)
-"""Lengths of texts, from the shortest to below the second, drawn log-uniformly: short ones are learnt first."""
+"""Lengths of texts, including the first and excluding the second, drawn log-uniformly: short ones are learnt first."""
 _RANDOM = 0.5
 """Share of random tokens at the start of a text; spans of them follow."""
 _SPAN = (4, 17)
-"""Lengths of spans, from the shortest to below the second."""
+"""Lengths of spans, including the first and excluding the second."""
 _FREQUENT_KINDS = 6
-"""Frequent tokens of a text."""
+"""Number of frequent tokens in a text."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CopyingBatch:
     ids: Tensor
     """(batch, length) token ids."""
     copied: Tensor
-    """(batch, length) bool: tokens that follow from those before them, namely all of a span but its first."""
+    """(batch, length) bool: tokens that follow from earlier ones, namely all tokens of a span except the first."""
 
 
 def copyable_tokens(tokenizer: PreTrainedTokenizerFast) -> list[int]:

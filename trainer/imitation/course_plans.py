@@ -83,10 +83,10 @@ def shortest_direction(player: Cell, goal: Cell) -> str:
 
 
 LAKE_STRATEGIES = {"Safest": 0.3, "Shortest": 0.1, "Any": 0.6}
-"""Strategies on the ice with the probability of each: 46, 34 and 19 of 100 lakes are crossed by them alone."""
+"""Strategies on the ice with their probabilities: 46, 34 and 19 of 100 lakes are crossed with just one of them."""
 
 LAKE_PRACTICE = {"Safest": 0.6, "Shortest": 0.25, "Any": 0.15}
-"""Probabilities in single states, where the strategies are learnt: the safest direction is the hardest to find."""
+"""Probabilities in single states, which teach the strategies: the safest direction is the hardest to find."""
 
 
 def plan_walk(
@@ -151,7 +151,7 @@ def _worked_out(signed: list[int], target: int) -> str:
 
 
 PATIENCE = 0.45
-"""Probability of another try after one that failed."""
+"""Probability of another attempt after a failed one."""
 
 
 def plan_expression_search(
@@ -178,18 +178,18 @@ def _countdown(env: TextEnv) -> list[int]:
 
 
 _BEFORE_RESULTS = "next >"
-"""Words before the first result among the possible actions: quoted, they lead to it. No space follows, so that the
-result is the same token in thought and page."""
+"""Label before the first result among the possible actions: quoting it leads to the result. No space follows, so that
+the result is the same token in thought and page."""
 
 _OPTIONS_AND_PRICE = re.compile(r", (?:colou?r|finish|flavou?r|scent|size|style|price)\b")
 
 
 DILIGENCE = 0.55
-"""Probability of opening the first result rather than any, and of choosing an option rather than buying without it."""
+"""Probability of opening the first result instead of any, and of choosing an option instead of buying without it."""
 
 
 SHOPPING_PRACTICE = 0.9
-"""The same in single states, where reading is learnt: hasty shoppers do not read."""
+"""Probabilities in single states, which teach reading: hasty shoppers do not read."""
 
 
 def plan_shopping(env: TextEnv, limit: int, *, rng: np.random.Generator, diligence: float = DILIGENCE) -> TurnPlan:
@@ -249,7 +249,7 @@ def _choice(section: PageSection, request: str) -> tuple[str, str]:
 
 
 TRUST = 0.5
-"""Probability of calling the calculator rather than guessing."""
+"""Probability of calling the calculator instead of guessing."""
 
 
 def plan_calculation(env: TextEnv, limit: int, *, rng: np.random.Generator, trust: float = TRUST) -> TurnPlan:

@@ -41,9 +41,9 @@ from trainer.imitation.recipe import Recipe
 from trainer.policy import pocket
 
 Tasks = Callable[[RolloutConfig], list[tuple[RunConfig, float]]]
-"""Makes the run configurations to demonstrate and their shares, from the settings of rollouts they have in common."""
+"""Creates the run configurations to demonstrate and their shares, from common settings of rollouts."""
 MakeDemonstrator = Callable[[np.random.Generator], Demonstrator]
-"""Makes the demonstrator of one demonstration."""
+"""Creates the demonstrator of one demonstration."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +53,29 @@ class Course:
     tasks: Tasks
     recipe: Recipe
     vocabulary: tuple[str, ...]
-    """Environments whose words the tokenizer learns. Fixed, so that it is independent of installed packages."""
+    """Environments whose vocabulary the tokenizer learns. Fixed, to be independent of installed packages."""
     words: Callable[[], Iterable[str]] = tuple
-    """Makes the words that the tokenizer learns as one token each."""
+    """Returns terms that the tokenizer learns as one token each."""
     demonstrator: MakeDemonstrator | None = None
-    """Of the course's environments; None: each environment's own."""
+    """Demonstrator for the course's environments; None: each environment's demonstrator."""
     practice: MakeDemonstrator | None = None
-    """Of single states, if it is another."""
+    """Demonstrator for single states, if it is a different one."""
     expert: MakeDemonstrator | None = None
-    """With the best strategy alone, for the SFT baseline."""
+    """Demonstrator with only the best strategy, for the SFT baseline."""
     vary: Callable[[np.random.Generator], dict[str, Any]] | None = None
     """Draws settings of the environment for each demonstration."""
     task_in_every_prompt: bool = False
-    """Whether single states follow the task: so they do in play of one turn, or with a context window of one."""
+    """Whether single states follow the task, as in play of one turn, or with a context window of one."""
     tokens: int = pocket.VOCABULARY
     """Size of the tokenizer's vocabulary."""
     distances: tuple[int, ...] = ()
-    """How many tokens back heads of the first layer look at the start, see pocket.look_back."""
+    """Number of tokens that heads of the first layer initially look back, see pocket.look_back."""
     copies: bool = False
     """Whether the model starts with an induction head, see pocket.induction_head."""
     frequent: float = 0.0
     """Share of frequent tokens in the texts to copy, see copying_batch."""
     shape: Mapping[str, int] = field(default_factory=dict)
-    """Changes of the model's configuration."""
+    """Changes to the model's configuration."""
 
     def demonstrator_for(self, seed: int, *, single_state: bool = False) -> Demonstrator | None:
         """Return the demonstrator of the demonstration with this seed, of a dialogue or of a single state."""

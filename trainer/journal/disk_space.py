@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 NEARLY_FULL = 16_000_000
-"""Free bytes below which a trainer that failed without an explanation is taken to have filled the disk."""
+"""Free bytes below which an unexplained failure of a trainer is attributed to a full disk."""
 _NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TEXTS = ("No space left on device", "os error 28", "Disk quota exceeded")
 

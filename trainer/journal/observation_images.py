@@ -14,7 +14,7 @@ MAX_TURN_IMAGES = 8
 
 MediaType = Literal["image/png", "image/jpeg", "image/webp"]
 EXTENSIONS: dict[MediaType, str] = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
-"""SVG is none of them: it may hold scripts, and has no pixels that a policy saw."""
+"""SVG is excluded: it may contain scripts, and has no pixels that a policy saw."""
 
 
 class ObservationImage(BaseModel):

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 JOURNAL_FILE = "journal.jsonl"
-"""In the run's folder, as all files here: every event of the run."""
+"""Every event of the run. Like all files here, it is in the run's folder."""
 CONFIG_FILE = "config.yaml"
-"""The settings, as `trainer train --config` takes them."""
+"""The settings, in the format of `trainer train --config`."""
 LOG_FILE = "log.txt"
 """Standard output and error of the trainer."""
 WATCH_FILE = "watch.json"
-"""{"trajectories": [ids]}: those whose partial responses are streamed."""
+"""{"trajectories": [ids]}: trajectories with streamed partial responses."""
 CHECKPOINTS_FOLDER = "checkpoints"
 """One folder per checkpoint, named by its iteration."""
 CHECKPOINT_STATE = "state.json"
-"""Within the folder of a checkpoint; written last: its presence makes the checkpoint complete."""
+"""Within the folder of a checkpoint; written last: a checkpoint with this file is complete."""
 LEARNER_STATE = "learner.pt"
 """Within the folder of a checkpoint: optimiser state, critic and master weights."""
 ADAPTER_FOLDER = "adapter"
-"""Within the folder of a checkpoint: LoRA adapters, which the weights beside it already contain."""
+"""Within the folder of a checkpoint: LoRA adapters, which are also merged into the weights."""
 WARMED_UP_FOLDER = "warmed_up"
-"""The policy after the warm-up on demonstrations, from which the training of the run starts."""
+"""The policy after the warm-up on demonstrations, the start of the run's training."""
 RESUME_FILES = (CHECKPOINT_STATE, LEARNER_STATE, ADAPTER_FOLDER)
-"""In the folder of a checkpoint besides the files of the model."""
+"""Files in the folder of a checkpoint in addition to the model's."""
 
 ANY_TRAJECTORY = "*"
-"""In WATCH_FILE, instead of an id: any one trajectory."""
+"""In WATCH_FILE, instead of an id: any trajectory."""
 LIVE_FD = "ECHOSCOPE_LIVE_FD"
 """Environment variable with the pipe for partial responses and the progress of updates: a file descriptor, or the path
 of a named pipe."""
 RUN_MODEL = "run:"
 """Prefix of a `policy.model` that names a run of a site: run:SLUG@ITERATION."""
 MODEL_FOLDER = "ECHOSCOPE_RUN_MODEL_FOLDER"
-"""Environment variable with the folder of the checkpoint that such a model stands for, set by the site's worker."""
+"""Environment variable with the checkpoint folder of such a model, set by the site's worker."""
 
 COMPLETED = 0
 FAILED = 1

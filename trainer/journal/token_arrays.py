@@ -23,8 +23,8 @@ _FINITE = float(np.finfo(np.float16).max)
 
 Floats = NDArray[np.float16]
 Unlearned = Literal["evaluation", "dropped", "broken", "no_update"]
-"""Why a trajectory has no advantages: it belongs to an evaluation; the filter dropped it; its environment failed; no
-group of its iteration had a signal, so that there was no update."""
+"""Cause of missing advantages: the trajectory belongs to an evaluation; the filter dropped it; its environment failed;
+or no group of its iteration had a signal, so that there was no update."""
 _REASONS: tuple[Unlearned, ...] = get_args(Unlearned)
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
 MAX_KEYS_PER_TOKEN = 2
-"""Maximum ratio of the rows' tokens to the computed ones: attention keeps the keys of all of a row's tokens."""
+"""Maximum ratio of the rows' tokens to the computed ones: attention keeps the keys of all tokens in a row."""
 MAX_CPU_TOKENS = 4096
-"""Maximum tokens of a micro-batch on a CPU: activations of larger ones leave its cache between two operations."""
+"""Maximum tokens of a micro-batch on a CPU: activations of larger ones are evicted from its cache."""
 
 
 def token_limit(configured: int, device: torch.device) -> int:

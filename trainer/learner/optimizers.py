@@ -15,7 +15,7 @@ from trainer.config.optimizer import OptimizerConfig
 from trainer.policy.load import ModelError
 
 SAME_STATE = {"adamw_fused": "adamw"}
-"""Names of optimisers that have the same state as another one."""
+"""Optimisers that have the same state as another one."""
 
 
 class CombinedOptimizer:

@@ -20,7 +20,7 @@ from trainer.policy.forward import PolicyForward
 from trainer.policy.load import Policy
 
 KL_SAMPLE = 32
-"""Rows that suffice to measure the distance from the initial policy."""
+"""Number of rows that suffices to measure the distance from the initial policy."""
 
 
 def scatter_tokens(values: Tensor, mask: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan
 
 Stage = Literal["prepare", "reference", "old", "values", "diagnostics", "step"]
 STEP_COST = 3.0
-"""Work of a row in an optimiser step, forward and backward, in forward passes of one row."""
+"""Cost of a row in an optimiser step, forward and backward, in forward passes of one row."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
 _BY_POLICY = {"rollout": ("format_line", "stop_at_answer"), "environment": ("cells",)}
-"""Settings whose `auto` depends on the policy, see `RunConfig.with_prompts`."""
+"""Settings with an `auto` that depends on the policy, see `RunConfig.with_prompts`."""
 
 
 def results(folder: Path, config: RunConfig) -> dict[str, Evaluation]:
@@ -160,7 +160,7 @@ def begin_evaluation(session: RunSession) -> list[str]:
 
 
 def play_missing(session: RunSession, evaluator: SuiteEvaluator) -> None:
-    """Play the missing suites, and end the run with the success rate of its own environment."""
+    """Play the missing suites, and end the run with the success rate in its main environment."""
     suites = get_suites(session.config)
     if missing(session.folder, session.config):
         evaluator.run()

@@ -13,7 +13,7 @@ from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
 UNLIMITED = 2**40
-"""Context in token ids: the endpoint itself reports when its context is full."""
+"""Context in token ids: the endpoint itself reports that its context is full."""
 
 
 def evaluate_hosted(session: RunSession) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 
 WINDOW = 20
-"""Newest measurements of each phase that a forecast reads."""
+"""Number of newest measurements of each phase in a forecast."""
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 """Quantiles of a phase's seconds: pace of a fast, a typical and a slow iteration."""
 SPREAD_OF_ONE = 0.3
-"""Relative half-width of the range after a single measurement; it falls with the square root of their number."""
+"""Relative half-width of the range after a single measurement; it shrinks with the square root of their number."""
 ASSUMED_RANGE = 2.0
-"""Factor by which seconds that were not measured, only derived from other phases, may be wrong."""
+"""Factor by which seconds may be wrong if they were only derived from other phases."""
 ORDER = ("warmup", "rollout", "update", "evaluate", "checkpoint")
 """Phases of an iteration, in order. The evaluation of an iteration follows its update.
 
@@ -24,7 +24,7 @@ An iteration up to 0 is a step of the warm-up on demonstrations instead of a rol
 """
 
 Seconds = Mapping[str, Sequence[float]]
-"""Phase → seconds of each time it was done, oldest first; `other` is the rest of an iteration."""
+"""Phase → seconds of each occurrence, oldest first; `other` is the rest of an iteration."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from trainer.loops.train import train
 Loop = Callable[[RunSession], None]
 
 LOOPS: dict[str, Loop] = {"train": train, "sft": sft, "evaluate": evaluate}
-"""By `config.kind`."""
+"""Loops by `config.kind`."""
 
 
 def get_loop(config: RunConfig) -> Loop:

@@ -30,11 +30,11 @@ from trainer.rollout.episode import ContextError
 from trainer.rollout.runner import EnvironmentsFailedError, Interrupted
 
 BAD_SETTINGS = (ModelError, TemplateError, ContextError, NoSolverError, RefusedError, trackers.MissingTrackerError)
-"""Raised when the settings ask for something impossible. The messages are written for users."""
+"""Errors of impossible settings. The messages are written for users."""
 EXPLAINED_ERRORS = (*BAD_SETTINGS, DivergedError, HostedError, ClusterError, EnvironmentsFailedError)
-"""Errors whose message explains on its own why the run ended."""
+"""Errors with a message that explains the end of the run by itself."""
 MAX_LOSSES = 3
-"""Learners that a run may lose since its newest checkpoint before it ends: more often, something is wrong with them."""
+"""Number of learners that a run may lose since its newest checkpoint; more losses indicate a systematic fault."""
 
 
 class RunSession:

@@ -20,7 +20,7 @@ from trainer.memory.gpu_usage import reserved_gpu_bytes, visible_gpus
 INTERVAL = 5.0
 """Seconds between two samples. Listing the processes of a large machine takes tens of milliseconds."""
 GPU_INTERVAL = 10.0
-"""The same of the GPUs: each sample starts nvidia-smi."""
+"""Seconds between two samples of the GPUs: each sample starts nvidia-smi."""
 
 
 @dataclass

@@ -35,7 +35,7 @@ from trainer.loops.tracking.traces import OpenTelemetry
 from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 RECORD = "trackers.json"
-"""In the run's folder: the run's id in each tracker, under which a resumed run continues."""
+"""In the run's folder: the run's id in each tracker, with which a resumed run continues."""
 _MAX_FAILURES = 3  # consecutive failures after which a tracker is no longer used
 _PARAMETER_BATCH = 100  # MLflow's maximum per request
 _MAX_PARAMETER_LENGTH = 6000
@@ -223,7 +223,7 @@ TRACKERS: dict[TrackerName, tuple[Callable[[TrackedRun], Tracker], str, str]] = 
         "opentelemetry-exporter-otlp-proto-http",
     ),
 }
-"""For each name: the tracker, the module it needs, the package that provides it."""
+"""Tracker, required module, and the package that provides it, by name."""
 
 
 def attach(journal: Journal, names: Sequence[TrackerName], folder: Path) -> None:

@@ -14,9 +14,9 @@ from xml.sax.saxutils import escape
 from trainer.metrics.spec import Unit, bytes_text
 
 COLOURS = ("#2f5fd0", "#c2463a", "#2d8a55", "#b9770e", "#7a4fc0", "#1f8a9c", "#8a5a3c")
-"""Of the lines of a document; pages have colours of their own for both themes."""
+"""Colours of the lines in a document; pages have other colours for both themes."""
 PLOT = (1000, 300)
-"""Size of the box of a plot on a page, which is stretched to its place."""
+"""Size of the box of a plot on a page, which is stretched to the available space."""
 MAX_DOTS = 40
 """Lines with more points are drawn without dots."""
 _INK, _SOFT, _LINE = "#1d2024", "#555b63", "#e2e2dc"
@@ -24,9 +24,9 @@ _LEFT, _TOP, _RIGHT, _BOTTOM = 46, 26, 12, 34
 _HEAD, _ROW = 28, 17
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Ticks of an axis of all shares."""
+"""Ticks of an axis for the whole range of shares."""
 WHISKER, _MARGIN = 190, 14
-"""Width of the drawing of an interval, and the room at its ends for half of a label."""
+"""Width of an interval's drawing, and the margin at its ends for half of a label."""
 
 Points = Sequence[tuple[float, float]]
 Ranges = Sequence[tuple[float, float, float]]

@@ -40,7 +40,7 @@ Unit = Literal[
     "%",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
-"""In display order."""
+"""Sections in display order."""
 
 
 @dataclass(frozen=True)

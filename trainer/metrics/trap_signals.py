@@ -106,4 +106,4 @@ SIGNALS = (
         "share",
     ),
 )
-"""In the order in which they appear in a collapse; then the one that tells whether there is anything to judge."""
+"""Signals in their order within a collapse, followed by the one that says whether anything can be judged."""

@@ -44,9 +44,9 @@ def _get_template(tokenizer: Any) -> str:
 
 
 Role = Literal["user", "tool"]
-"""Of the message between two responses: a state, or the results of calls."""
+"""Role of the message between two responses: a state, or the results of calls."""
 NOT_EXECUTED = "Error: this call was not executed."
-"""Result of a call without one, for example beyond the limit of calls, where each needs a message."""
+"""Result of a call without one, for example beyond the limit of calls, if each call needs a message."""
 
 
 class ChatFormat:

@@ -77,7 +77,7 @@ def prepare_device(device: torch.device) -> None:
 
 
 _BFLOAT16_KERNELS = ("amx_bf16", "avx512_bf16", "bf16")
-"""Capabilities of x86 and ARM processors that compute products of bfloat16 matrices."""
+"""Capabilities of x86 and ARM processors with products of bfloat16 matrices."""
 
 
 def slow_precision_notice(model: PreTrainedModel) -> str | None:

@@ -115,7 +115,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int, **shape: Any) -> 
 
 
 LOOK_BACK = 6.0
-"""Size of the biases that make a head look back: large enough for one of some hundred tokens to stand out."""
+"""Size of the biases that make a head look back: large enough for one of a few hundred tokens to stand out."""
 
 
 def look_back(model: Qwen2ForCausalLM, distances: Sequence[int]) -> None:
@@ -151,8 +151,8 @@ def look_back(model: Qwen2ForCausalLM, distances: Sequence[int]) -> None:
 
 
 MATCH, CARRIED, COPIED = 2.0, 0.04, 0.2
-"""Sizes of the weights of an induction head: of its queries and keys, of what a token carries of the one before it, and
-of the copied token."""
+"""Sizes of the weights of an induction head: for queries and keys, for the previous token that a token carries, and for
+the copied token."""
 
 
 def induction_head(model: Qwen2ForCausalLM, seed: int) -> None:

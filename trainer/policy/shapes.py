@@ -262,7 +262,7 @@ _OF_KIND: Mapping[str, Mapping[str, Any]] = {
     "gpt2": {"gated": False} | _BIASES,
     "nemotron": {"gated": False, "norm_bias": True},
 }
-"""What kinds of models have that their configuration does not tell."""
+"""Properties of kinds of models that their configuration does not contain."""
 _GPT2_NAMES = {
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",

@@ -14,12 +14,12 @@ from envs.tools.calls import ToolCall
 
 Message = dict[str, Any]
 Render = Callable[[list[Message]], str | None]
-"""Renders a dialogue; None where the template refuses it."""
+"""Renders a dialogue; None if the template refuses it."""
 
 CALL_MARK, RESULT_MARK, _QUESTION = "TOOL-CALL-HERE", "TOOL-RESULT-HERE", "QUESTION-HERE"
 _CALL_ID = "call00000"  # nine letters and digits, as Mistral's templates demand
 _ROLES = ("tool", "tool_response", "environment")
-"""Of results: that of nearly all templates first, then those of Granite 3.0 and OLMo 3."""
+"""Roles of results: the role in nearly all templates first, then the roles in Granite 3.0 and OLMo 3."""
 _SCHEMA = {"text": {"type": "string", "description": "A text."}, "number": {"type": "integer", "description": "One."}}
 TRIAL_TOOL = ToolSpec(
     name="trial_tool",
@@ -27,7 +27,7 @@ TRIAL_TOOL = ToolSpec(
     parameters={"type": "object", "properties": _SCHEMA, "required": ["text"]},
 )
 TRIAL_CALL = ToolCall("trial_tool", {"text": CALL_MARK, "number": 7})
-"""What a template must render so that its format reads the same call."""
+"""A call that a template must render so that its format reads the same call."""
 
 
 @dataclass(frozen=True)

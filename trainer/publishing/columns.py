@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 Feature = str | dict[str, Any] | list[Any]
-"""Type of a column: a name of Arrow, a mapping of fields (a struct), a list with the type of its items, or a list with
-the types of the keys and the values of a map."""
+"""Type of a column: a type name of Arrow, a mapping of fields (a struct), a list with the type of its items, or a list
+with the types of a map's keys and values."""
 
 ACTION: dict[str, Feature] = {
     "text": "string",

@@ -21,7 +21,7 @@ from trainer.publishing.trajectories import RecordedTrajectory, read_trajectorie
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
 ROW_GROUP = 250
-"""Trajectories in a row group, and at most in memory besides those of unfinished iterations."""
+"""Trajectories in a row group, and maximum in memory in addition to unfinished iterations."""
 MEANINGS = {
     "id": "id of the trajectory in the run's journal; with `attempt` unique",
     "attempt": "which start of the run played it",

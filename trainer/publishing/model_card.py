@@ -20,7 +20,7 @@ CARD = "README.md"
 CURVE = "success.svg"
 SETTINGS = "training_config.yaml"
 _MAX_SAMPLE = 6_000
-"""Characters of the sample trajectory in the card."""
+"""Maximum number of characters of the sample trajectory in the card."""
 
 
 def write_card(

@@ -22,12 +22,12 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.publishing.live_groups import is_superseded
 
 _OWN_FIELDS = ("name", "tags", "trackers")
-"""Settings that name a run, and change nothing in what it learns."""
+"""Settings that name a run and do not affect its results."""
 _UNPUBLISHED = ("engine.urls", "hosted.url", "hosted.api_key_env", "cluster.address", "tags")
 """Settings with addresses, folders or variables of the machine; cards and published settings omit them."""
 
 PRIVATE_ADDRESS = "ADDRESS"
-"""What stands in cards for the address of a server that others may not reach."""
+"""Replacement in cards for the address of a server that others may not reach."""
 
 _PRIVATE_DOMAINS = (".local", ".internal", ".lan", ".home", ".corp", ".localhost", ".intranet")
 
@@ -42,7 +42,7 @@ class RunFacts:
     success: dict[int, float] = field(default_factory=dict)
     """Success rate of the rollouts, by iteration."""
     evaluations: list[events.Evaluation] = field(default_factory=list)
-    """In the order of the journal."""
+    """Evaluations in the order of the journal."""
     tokens: int = 0
     seconds: float = 0.0
     rewinds: list[events.Rewound] = field(default_factory=list)

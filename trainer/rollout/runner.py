@@ -20,7 +20,7 @@ from trainer.rollout.episode import Episode
 from trainer.rollout.trajectory import Trajectory
 
 ListenerFactory = Callable[[Sequence[str], Callable[[int], int]], TokenListener]
-"""Makes the token listener of a session from its trajectories' ids by row, and the current turn of a row."""
+"""Creates the token listener of a session from its trajectories' ids by row, and the current turn of a row."""
 
 
 class Interrupted(Exception):

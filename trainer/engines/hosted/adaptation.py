@@ -39,7 +39,7 @@ _CHANGES: Mapping[str, tuple[Callable[[Body], Body], str]] = {
     "temperature": (_without("temperature"), "no temperature is sent, so that it samples at its own"),
     "system": (_with_merged_system, "the system message is sent within the first user message"),
 }
-"""Word of an error message → change of the request, and the clause that describes it."""
+"""Key word of an error message → change of the request, and the clause that describes it."""
 
 
 class RequestAdaptation:

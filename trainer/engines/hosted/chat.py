@@ -23,7 +23,7 @@ _MARKS = 5
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 Message = dict[str, Any]
-"""`role` and `content`, and those of `tool_calls` and `tool_call_id` that belong to it, as in the API."""
+"""`role` and `content`, and the role's `tool_calls` or `tool_call_id`, as in the API."""
 
 
 class InternedTokens:

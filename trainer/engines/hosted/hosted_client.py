@@ -22,7 +22,7 @@ from trainer.engines.hosted.completion import CONTEXT_EXCEEDED, Completion, NotA
 
 FIRST_BACKOFF = 0.5
 RETRYABLE_STATUS = (408, 409, 425, 429)
-"""Statuses below 500 after which the same request may succeed; from 500 on all may."""
+"""Statuses below 500 after which the same request may succeed; statuses from 500 on are always retried."""
 RETRIES = 6
 """Further attempts while the endpoint is busy or unreachable."""
 _TOOLS_HINT = (

@@ -18,7 +18,7 @@ from trainer.engines.transformers.kv_cache import KVCache
 from trainer.policy.attention_window import attention_window
 
 KEPT_MODES = {"graphs"}
-"""How decoding must work for buffers to be kept: only graphs take long to make."""
+"""Decoding modes for which buffers are kept: only graphs take long to create."""
 KEPT_SHARE = 1 / 32
 """Largest share of the GPU's memory that a KV cache may occupy between two rollouts."""
 

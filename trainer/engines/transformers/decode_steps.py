@@ -17,7 +17,7 @@ from torch import Tensor
 from trainer.engines.transformers.kv_cache import KVCache
 
 DecodeMode = Literal["ragged", "static", "graphs"]
-"""ragged: only active rows and columns in use; static: padded to fixed shapes; graphs: these, replayed as graphs."""
+"""ragged: only active rows and columns in use; static: padded to fixed shapes; graphs: static, replayed as graphs."""
 
 WIDTH_STEP = 256
 """Columns that attention reads are padded to a multiple of this: reading them costs less than capturing more graphs."""

@@ -18,7 +18,7 @@ BUDGET = 2.0
 """Seconds after which no further round of measurements begins."""
 ROUNDS = 3
 MIN_GAIN = 1.1
-"""Speed-up that twice as many threads must give: below it, the cores are worth more to other processes."""
+"""Required speed-up of twice as many threads: below it, the cores are worth more to other processes."""
 _DECODE_ROWS, _DECODE_STEPS, _LEARNED_TOKENS = 16, 4, 128
 
 

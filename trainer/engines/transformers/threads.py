@@ -21,7 +21,7 @@ from trainer.engines.transformers.listeners import SharedListener
 MAX_THREADED_BYTES = 32 * 2**20
 """Largest model (bytes of weights) for which one session per core is faster than one session on all cores."""
 MIN_ROWS_PER_THREAD = 12
-"""Below this a thread's overhead, most of it Python's, is as large as its computation."""
+"""Below this number of rows, a thread's overhead, mostly Python's, is as large as its computation."""
 MAX_THREADS = 4
 """More threads wait for each other in Python."""
 

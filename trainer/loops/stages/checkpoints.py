@@ -38,7 +38,7 @@ class Progress:
     """Progress of a run apart from its weights: everything that an exact resume needs."""
 
     iteration: int = 0
-    """Finished ones; negative during a warm-up on demonstrations, whose last step ends at 0."""
+    """Finished iterations; negative during a warm-up on demonstrations, which ends at 0."""
     evaluated: int = -1
     tokens: int = 0
     seconds: float = 0.0
@@ -50,17 +50,17 @@ class Progress:
     config_digest: str = ""
     rewinds: int = 0
     checkpoint_seconds: float = 0.0
-    """Time spent on writing the checkpoint; belongs to the metrics of the next iteration."""
+    """Time for writing the checkpoint; belongs to the metrics of the next iteration."""
     base: str = ""
-    """Where the initial policy was loaded from, where the settings alone do not determine it."""
+    """Source of the initial policy, if the settings do not determine it."""
     skipped_updates: int = 0
-    """Iterations without an update in a row, up to the present one."""
+    """Consecutive iterations without an update, up to the current one."""
     explained_skip: bool = False
-    """Whether the run has had an iteration without an update, which a notice explained."""
+    """Whether a notice has explained the run's first iteration without an update."""
     marginal_stds: dict[str, float] = field(default_factory=dict)
-    """Moving averages that the z-scores of reasoning metrics divide by, by metric family."""
+    """Moving averages by metric family, by which the z-scores of reasoning metrics are divided."""
     threads: int = 0
-    """CPU threads that were chosen at the start (policy.threads=0), which later attempts use again; 0 = not yet."""
+    """CPU threads chosen at the start (policy.threads=0) and reused by later attempts; 0 = not yet."""
     phase_seconds: dict[str, list[float]] = field(default_factory=dict)
     """Newest measured seconds of each phase, for the forecast of the remaining time."""
 

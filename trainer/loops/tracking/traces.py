@@ -17,7 +17,7 @@ from trainer.loops.tracking.dialogues import Dialogues, TrackedDialogue
 from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 _MAX_QUEUE = 8192
-"""Spans that wait for the receiver; with a slower one, the oldest are dropped."""
+"""Maximum number of spans that wait for the receiver; if it is slow, the oldest are dropped."""
 _FLUSH_TIMEOUT = 10_000  # milliseconds
 _DEFAULT_ENDPOINT = "http://localhost:4318"
 

@@ -18,9 +18,9 @@ from trainer.policy.head import logit_kernels
 from trainer.policy.head.output_head import ScaledHead
 
 MAX_LOGITS = 2**25
-"""Logits of a chunk: 128 MiB in fp32."""
+"""Number of logits in a chunk: 128 MiB in fp32."""
 _BYTES = 16
-"""Memory of a logit and all that PyTorch's operations compute from it, of which `MAX_LOGITS` need 512 MiB."""
+"""Memory of a logit and its results in PyTorch's operations; `MAX_LOGITS` need 512 MiB."""
 
 
 def max_logits(like: Tensor) -> int:

@@ -23,7 +23,7 @@ from trainer.policy.packing.shared_prefix import SharedPrefix, prefix_chains
 
 _MAX_COMPILATIONS = 32
 BLOCK = 128
-"""Tokens of a block of the mask: blocks that no token attends to are skipped."""
+"""Number of tokens in a block of the mask: blocks that no token attends to are skipped."""
 
 
 @dataclass(frozen=True)

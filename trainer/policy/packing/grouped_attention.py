@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 GROUPED_DEVICES = {"cuda"}
-"""Devices on which this is faster than repeating. A CPU's kernel takes grouped heads as they are."""
+"""Devices on which this is faster than repeating. A CPU's kernel supports grouped heads directly."""
 
 
 def applies(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:

@@ -16,7 +16,7 @@ _MAX_LENGTH_RATIO = {"cpu": 1.25}
 """Segments of one attention call differ in length by at most this factor; the shorter ones are padded. On a CPU another
 call costs less than the padding, whose attention grows with the square of the length."""
 _DEFAULT_MAX_LENGTH_RATIO = 2.0
-"""The same on other devices, where another call costs a launch of several kernels in every layer."""
+"""Maximum ratio on other devices, where another call costs a launch of several kernels in every layer."""
 
 
 @dataclass(frozen=True)

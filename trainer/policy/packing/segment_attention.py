@@ -13,10 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from trainer.policy.packing.layout import PackedBatch, Segments, Targets
 
 _QUERY_CHUNK = {"cpu": 192}
-"""Query tokens per call where there is a mask: scores of masked keys are computed in vain. PyTorch's CPU kernel works
-on blocks of 64 queries from 192 on, and of 32 below."""
+"""Query tokens per call with a mask: scores of masked keys are computed in vain. PyTorch's CPU kernel works on blocks
+of 64 queries from 192 on, and of 32 below."""
 _DEFAULT_QUERY_CHUNK = 256
-"""The same on other devices."""
+"""Query tokens per call on other devices."""
 
 
 def attend(layout: PackedBatch | Targets, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:

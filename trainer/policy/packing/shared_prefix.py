@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 MIN_SHARED_TOKENS = 64
-"""Tokens that a shared prefix of an update must save: it costs every layer another call of attention."""
+"""Tokens that a shared prefix of an update must save: it costs another call of attention in every layer."""
 
 
 @dataclass(frozen=True)
