@@ -22,7 +22,7 @@ class Timeout:
 
     @property
     def seconds(self) -> float:
-        """The limit in force. Raises ValueError if the variable is no positive number."""
+        """The current limit. Raises ValueError if the variable is not a positive number."""
         text = os.environ.get(self.variable, "").strip()
         try:
             seconds = float(text) if text else self.default
@@ -83,6 +83,6 @@ TIMEOUTS = (
 
 
 def check() -> None:
-    """Raise ValueError if the variable of a limit is no positive number."""
+    """Raise ValueError if the variable of a limit is not a positive number."""
     for timeout in TIMEOUTS:
         _ = timeout.seconds

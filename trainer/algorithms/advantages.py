@@ -177,7 +177,7 @@ def reinforce_plus_plus_verl(rewards: Tensor, mask: Tensor, gamma: float) -> tup
 
 
 def _whitened_rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float, *, restart: bool) -> tuple[Tensor, Tensor]:
-    """Return whitened and raw rewards-to-go; with `restart` the sum starts anew at every gap in the mask."""
+    """Return whitened and raw rewards-to-go; with `restart` the sum restarts at every gap in the mask."""
     rewards, chosen = only(rewards, mask), mask.bool()
     returns = torch.zeros_like(rewards)
     running = start = torch.zeros_like(rewards[:, 0])

@@ -32,7 +32,7 @@ class EstimatorInputs:
         mask: policy tokens.
         turns: turn of each policy token, counted from 0.
         group: (B,) id of the initial state.
-        anchors: (B, K) id of the state in which each turn began; negative where there is no such turn.
+        anchors: (B, K) id of the state in which each turn began; negative for missing turns.
     """
 
     rewards: Tensor

@@ -49,7 +49,7 @@ def gigpo(
         rewards: (B, T) per token, at the turn that earned it.
         group: (B,) id of the initial state; anchors of different groups are never compared.
         turns: (B, T) turn of each policy token, from 0.
-        anchors: (B, K) id of the state in which each turn began; negative where there is no such turn.
+        anchors: (B, K) id of the state in which each turn began; negative for missing turns.
         mask: (B, T) policy tokens.
         gamma: discount from turn to turn (paper: 0.95).
         weight: ω of the turn-level part (paper: 1).

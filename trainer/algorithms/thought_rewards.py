@@ -45,7 +45,7 @@ class RewardTermError(ValueError):
 
 
 def thought_present(turn: TurnContext) -> float:
-    """Return 1 if the thought has at least three distinct terms, else 0: repeating one term is no thought."""
+    """Return 1 if the thought has at least three different words, else 0: repeating one word is not a thought."""
     return float(len(set(words(turn.thought))) >= MIN_WORDS)
 
 
@@ -97,7 +97,7 @@ def action_follows(turn: TurnContext) -> float:
 
 
 def repeats(turn: TurnContext) -> float:
-    """Return the share of 4-grams that also occur in the previous thought; meant for a negative weight."""
+    """Return the share of word 4-grams that also occur in the previous thought; meant for a negative weight."""
     if not turn.earlier_thoughts:
         return 0.0
     current, previous = ngrams(words(turn.thought), NGRAM), set(ngrams(words(turn.earlier_thoughts[-1]), NGRAM))

@@ -20,7 +20,7 @@ def until_reader_gone(command: Callable[[], int]) -> int:
         try:
             return command()
         finally:
-            sys.stdout.flush()  # here, where it can be caught: the interpreter would print a traceback at its end
+            sys.stdout.flush()  # here, so that errors can be caught: at exit the interpreter would print a traceback
     except BrokenPipeError:
         if not _reader_gone():
             raise

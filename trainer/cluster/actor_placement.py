@@ -65,7 +65,7 @@ class ActorPlacement:
         """Return the resources of each of a number of actors.
 
         Args:
-            gpus: of each actor; None: one if the cluster has any and the policy's setting `device` allows it.
+            gpus: GPUs of each actor; None: one if the cluster has any and the policy's setting `device` allows it.
             paired: None means half a GPU, because another actor has the other half.
         """
         if gpus is None:

@@ -28,7 +28,7 @@ def check_nodes(
     Args:
         shape: shape of the policy; None: unknown, nothing is checked.
         learners, rollouts: number of actors by node, without actors on GPUs.
-        memory: by node, if known.
+        memory: memory by node, if known.
     Returns:
         The number of trajectories that a rollout actor samples at once, and warnings.
     Raises:

@@ -14,7 +14,7 @@ def node_names(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Map each node's id to a unique name: its host's, with the id appended if a host has several nodes.
 
     Args:
-        nodes: as Ray lists them, with NodeID, NodeManagerHostname and NodeManagerAddress.
+        nodes: nodes in Ray's format, with NodeID, NodeManagerHostname and NodeManagerAddress.
     """
     hosts = {node["NodeID"]: node["NodeManagerHostname"] or node["NodeManagerAddress"] for node in nodes}
     count = Counter(hosts.values())

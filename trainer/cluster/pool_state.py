@@ -1,4 +1,4 @@
-"""Actors and open requests of a rollout pool, as the driver sees them."""
+"""Driver's state of a rollout pool: actors and open requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainer.rollout.trajectory import Trajectory
 
 @dataclass(eq=False)
 class PoolMember:
-    """An actor as the driver sees it.
+    """The driver's state of an actor.
 
     Attributes:
         number: number of its bundle.

@@ -35,7 +35,7 @@ _REPORT_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 10.0
 _LOST_SECONDS = 5.0
-"""Time that a failed call waits for the news that another rank was lost."""
+"""Time that a failed call waits for the loss of another rank to be reported."""
 
 
 class RayLearnerGroup:

@@ -92,8 +92,8 @@ def base_url(text: str, example: str, about_keys: str = "") -> str:
     """Return the base URL of a server without trailing slashes. `about_keys` says where credentials belong instead.
 
     Raises:
-        ValueError: it is no http(s) address, or contains credentials, a query or a fragment. A `#` would cut off the
-            path that a client appends, so that requests would go to the text itself.
+        ValueError: the text is not an http(s) address, or contains credentials, a query or a fragment. A `#` would cut
+            off the path that a client appends, so that requests would go to the text itself.
     """
     url = text.strip().rstrip("/")
     try:

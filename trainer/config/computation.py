@@ -17,7 +17,7 @@ def computation_digest(config: RunConfig) -> str:
     """Return the digest of the settings that have an effect, without the names of the run.
 
     Two runs with the same digest are the same computation even if their configurations differ: a group filter that
-    keeps all groups, for instance, is no filter.
+    keeps all groups, for instance, has no effect.
     """
     data = config.model_dump(mode="json")
     if not config.algorithm.filters_groups:

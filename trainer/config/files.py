@@ -84,7 +84,7 @@ def load_yaml(path: Path, defaults: Defaults = NO_DEFAULTS) -> RunConfig:
     """Load a RunConfig from a YAML file, over the defaults.
 
     Raises:
-        ValueError: with one line per problem, each naming its field.
+        ValueError: the message has one line per problem, each naming its field.
     """
     return RunConfig.model_validate(_over(defaults, _mapping(path)))
 

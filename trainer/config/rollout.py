@@ -44,7 +44,7 @@ RESERVED_KWARGS = frozenset(
 )
 """Arguments of the rendering that are not variables of a template, or that the trainer sets."""
 OWN_BUDGET = "empty = as the environment recommends"
-"""Help of the budgets. RunConfig fills them in: this section does not know the environment."""
+"""Help of the budgets. RunConfig fills them in, because this section has no access to the environment."""
 
 
 class RolloutConfig(Section):

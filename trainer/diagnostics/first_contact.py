@@ -23,8 +23,8 @@ class FirstContact:
 
     Attributes:
         turns: number of turns.
-        copied_thoughts: share with a thought that repeats the text of the format line.
-        copied_answers: share with an answer that repeats the text of the format line and contains no existing action.
+        copied_thoughts: share with a thought that repeats words of the format line.
+        copied_answers: share with an answer that repeats words of the format line and contains no existing action.
         acting: share with an action that was executed.
         after_answer: share of the responses' characters that follow the answer.
     """
@@ -42,7 +42,7 @@ def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
     Args:
         played: trajectories, each with the format line of its prompt (`trainer.rollout.prompts.format_line`).
     """
-    turns = [(turn, _tokenize(line)) for trajectory, line in played for turn in trajectory.turns]
+    turns = [(turn, _split_words(line)) for trajectory, line in played for turn in trajectory.turns]
     if not turns:
         return None
     written = sum(len(turn.response) for turn, _ in turns)
@@ -96,13 +96,13 @@ def _acts(turn: Turn) -> bool:
     return any(action.status == "executed" for action in turn.actions)
 
 
-def _tokenize(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
 def _repeats(text: str, line: Sequence[str]) -> bool:
     """True if the line contains each sentence of a text literally; models also combine sentences of two examples."""
-    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _tokenize(sentence))]
+    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := _split_words(sentence))]
     return bool(sentences) and all(_contains(line, words) for words in sentences)
 
 

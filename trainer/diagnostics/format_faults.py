@@ -15,7 +15,7 @@ _MOST = 0.5  # a reported fault must explain at least this share of the broken t
 
 
 def common_fault(trajectories: Iterable[Trajectory]) -> str:
-    """Return the common fault of most turns without a valid format; empty if there is none.
+    """Return the fault that most turns without a valid format share; empty if there is none.
 
     Checked in this order: a misplaced tag, such as `</thinking>`; truncated responses; a common problem.
     """

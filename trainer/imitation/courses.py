@@ -55,7 +55,7 @@ class Course:
     vocabulary: tuple[str, ...]
     """Environments whose vocabulary the tokenizer learns. Fixed, to be independent of installed packages."""
     words: Callable[[], Iterable[str]] = tuple
-    """Returns terms that the tokenizer learns as one token each."""
+    """Returns words that the tokenizer learns as one token each."""
     demonstrator: MakeDemonstrator | None = None
     """Demonstrator for the course's environments; None: each environment's demonstrator."""
     practice: MakeDemonstrator | None = None

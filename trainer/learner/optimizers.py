@@ -45,7 +45,7 @@ Shard = Callable[[dict[str, Any], Sequence[Tensor]], dict[str, Any]]
 
 
 def unchanged(state: dict[str, Any], parameters: Sequence[Tensor]) -> dict[str, Any]:
-    """Return the state as it is, for optimisers whose state is not sharded."""
+    """Return the state unchanged, for optimisers whose state is not sharded."""
     return state
 
 
@@ -56,7 +56,7 @@ def make_optimizer(
 
     Args:
         lr: learning rate.
-        parameters: in the optimiser's order.
+        parameters: parameters in the optimiser's order.
         plain: whether each parameter is not a feature matrix (embeddings, output layers, norms): muon leaves these to
             adamw. Read for muon only.
     Raises:

@@ -86,8 +86,8 @@ def remaining_phases(config: RunConfig, iterations: int, position: Position) -> 
         "checkpoint": _is_due(at, iterations, checkpoint.every),
     }
     counts = {}
-    for position_in_order, phase in enumerate(ORDER):
-        here = rest if phase == current else float(now.get(phase, False)) if position_in_order > step else 0.0
+    for index, phase in enumerate(ORDER):
+        here = rest if phase == current else float(now.get(phase, False)) if index > step else 0.0
         counts[phase] = max(0, due[phase]) + here
     return counts | {"other": counts["warmup"] + counts["update"]}
 

@@ -134,6 +134,6 @@ class SystemSampler:
         while not self._closed.is_set():
             try:
                 self.sample()
-            except (OSError, psutil.Error):  # a run goes on without these figures
+            except (OSError, psutil.Error):  # a run continues without these figures
                 pass
             self._closed.wait(INTERVAL)

@@ -35,7 +35,7 @@ from trainer.loops.tracking.traces import OpenTelemetry
 from trainer.loops.tracking.tracker import PROJECT, TrackedRun, Tracker
 
 RECORD = "trackers.json"
-"""In the run's folder: the run's id in each tracker, with which a resumed run continues."""
+"""File in the run's folder with the run's id in each tracker, which a resumed run uses again."""
 _MAX_FAILURES = 3  # consecutive failures after which a tracker is no longer used
 _PARAMETER_BATCH = 100  # MLflow's maximum per request
 _MAX_PARAMETER_LENGTH = 6000

@@ -1,4 +1,4 @@
-"""Tokenisation of a text into lower-case terms and n-grams."""
+"""Words and n-grams of a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def words(text: str) -> list[str]:
-    """Return all letter sequences and numbers in lower case, without punctuation."""
+    """Return all words and numbers in lower case, without punctuation."""
     return re.findall(r"\w+", text.lower())
 
 

@@ -12,7 +12,7 @@ from trainer.policy.packing.layout import PackedBatch
 
 
 class PolicyForward(nn.Module):
-    """The model and its output layer as one module, so that a wrapper (FSDP) sees one call for all weights."""
+    """The model and its output layer as one module, so that a wrapper (FSDP) handles one call for all weights."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()

@@ -318,7 +318,7 @@ _TUNED = re.compile(r"-(?:Instruct|Base|Thinking)(?:-2507)?(?=$|-v0)|^Meta-")
 
 
 def find_shape(model: str) -> ModelShape | None:
-    """Load the shape of `policy.model` from a folder's config.json, a known model or a downloaded one; else None."""
+    """Find the shape of `policy.model` by a folder's config.json, a known model or a downloaded one; otherwise None."""
     if model == POCKET:
         return read_folder(POCKET_CHECKPOINT)
     folder = Path(model)

@@ -1,4 +1,4 @@
-"""Settings of a study's runs as text: the shared ones, and those that differ between arms."""
+"""Settings of a study's runs as text: the shared ones, and the ones that differ between arms."""
 
 from __future__ import annotations
 
