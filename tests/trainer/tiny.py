@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,16 @@ def bpe(special: list[str], template: str, eos: str, pad: str | None = None) -> 
         eos_token=eos,
         pad_token=pad,
         chat_template=template,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def with_backend(tokenizer: PreTrainedTokenizerFast, data: dict[str, Any]) -> PreTrainedTokenizerFast:
+    """The tokenizer with another tokenizer.json."""
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(data)),
+        eos_token=tokenizer.eos_token,
+        chat_template=tokenizer.chat_template,
         clean_up_tokenization_spaces=False,
     )
 

@@ -266,6 +266,15 @@ class ChatFormat:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
         return ids
 
+    def _encode_after(self, end_id: int, text: str) -> list[int]:
+        """Token ids of text that follows an end token.
+
+        Both are encoded together: SentencePiece tokenizers write a space before the first word of a text, and some end
+        tokens (Phi 3) swallow the line break behind them.
+        """
+        ids = self._encode(self.tokenizer.convert_ids_to_tokens(end_id) + text)
+        return ids[1:] if ids[:1] == [end_id] else self._encode(text)
+
     def system_messages(self) -> list[dict[str, str]]:
         """Return the system message, as a list of at most one."""
         return [{"role": "system", "content": self.system}] if self.system else []
@@ -289,7 +298,9 @@ class ChatFormat:
             text = self._results(user) + self.forced
         else:
             role, text = "user", self._before_user + user + self._after_user + self.forced
-        return self._encode(text) if ended else [self.end_id(role), *self._encode(text)]
+        end_id = self.end_id(role)
+        ids = self._encode_after(end_id, text)
+        return ids if ended else [end_id, *ids]
 
     def frame(self, role: Role | None) -> tuple[str, str]:
         """Return the template's text around a message: from the previous response to the first sampled token.

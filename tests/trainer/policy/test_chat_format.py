@@ -1,5 +1,7 @@
 """Chat format: masks by construction, many chat templates, any response."""
 
+import json
+
 import pytest
 import torch
 from hypothesis import given
@@ -87,6 +89,36 @@ def test_a_dialogue_equals_the_rendered_template(style):
             messages.append({"role": "assistant", "content": "<think>" + reply})
     rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert tokenizer.decode(ids) == rendered + "<think>"
+
+
+def starts_with_a_space(tokenizer):
+    """As LlamaTokenizer: words begin with ▁, and so does the first one of a text."""
+    data = json.loads(tokenizer.backend_tokenizer.to_str())
+    data["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+    alphabet = sorted({letter for text in (*tiny.corpus(), "▁😀<|>_") for letter in text})
+    data["model"] |= {"vocab": {letter: number for number, letter in enumerate(alphabet)}, "merges": []}
+    data["decoder"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+    start = len(alphabet)
+    data["added_tokens"] = [token | {"id": start + number} for number, token in enumerate(data["added_tokens"])]
+    return tiny.with_backend(tokenizer, data)
+
+
+def swallows_line_breaks(tokenizer):
+    """As Phi 3: the line break after a special token is part of it."""
+    data = json.loads(tokenizer.backend_tokenizer.to_str())
+    data["added_tokens"] = [token | {"rstrip": True} for token in data["added_tokens"]]
+    return tiny.with_backend(tokenizer, data)
+
+
+@pytest.mark.parametrize("change", [starts_with_a_space, swallows_line_breaks])
+def test_messages_are_encoded_as_in_the_whole_dialogue(change):
+    tokenizer = change(STYLES["chatml"])
+    chat = ChatFormat(tokenizer, think=True)
+    question, end = "a wall", tokenizer.convert_ids_to_tokens(chat.eos_id)
+    prompt = "\n<|im_start|>user\na wall<|im_end|>\n<|im_start|>assistant\n<think>"
+    expected = tokenizer.encode(end + prompt, add_special_tokens=False)
+    assert [chat.eos_id, *chat.between(question, ended=True)] == expected
+    assert chat.between(question, ended=False) == expected
 
 
 def test_a_template_that_drops_thoughts_keeps_sampled_tokens():
