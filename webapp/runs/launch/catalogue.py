@@ -11,6 +11,9 @@ from trainer.config.files import load_preset, preset_names
 from webapp.runs.launch.experiment import NAMES
 from webapp.runs.summaries import algorithm_words, size_words
 
+_DIFFERENCES = {"trap": ", Echo Trap", "paper": ", the paper's settings"}
+"""Text that distinguishes presets of the same model, by the last part of their names."""
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -50,15 +53,15 @@ def presets() -> tuple[Preset, ...]:
         _, arm, kind = name.split("-", 2)
         model = algorithm_words(config.model_dump()).partition(" · ")[2]
         label = labels.get(config.policy.model, model[:1].upper() + model[1:])
-        trap = ", Echo Trap" if kind == "trap" else ""
+        difference = _DIFFERENCES.get(kind, "")
         found.append(
             Preset(
                 name=name,
                 environment=config.environment.name,
                 arm=arm,
                 arm_label=NAMES.get(arm, arm.replace("_", " ")),
-                model=model + trap,
-                model_label=label + trap,
+                model=model + difference,
+                model_label=label + difference,
                 needs_gpu=config.policy.device == "cuda",
                 size=size_words(config),
             )
