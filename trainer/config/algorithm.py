@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from trainer.algorithms.aggregations import AGGREGATIONS
 from trainer.algorithms.estimators import ESTIMATORS
-from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod
+from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod, kept_count
 from trainer.algorithms.kl_estimators import KL_ESTIMATORS
 from trainer.config.base import Section, setting
 
@@ -153,6 +153,10 @@ class AlgorithmConfig(Section):
         """Cost of an update, in passes of the policy over all sampled trajectories."""
         kept = self.group_filter_keep if self.group_filter in _RANKED else 1.0
         return kept * self.updates_per_rollout * (_CRITIC if self.needs_critic else 1.0)
+
+    def most_kept(self, groups: int) -> int:
+        """Largest number of these groups that an update learns from."""
+        return kept_count(groups, self.group_filter_keep) if self.group_filter in _RANKED else groups
 
     @property
     def needs_critic(self) -> bool:

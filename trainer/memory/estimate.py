@@ -255,10 +255,13 @@ def learned_tokens(config: RunConfig, shape: ModelShape, *, gpu: bool) -> int:
 
 
 def step_rows(config: RunConfig) -> int:
-    """Dialogues of an optimiser step."""
+    """Dialogues of an optimiser step: without those of groups that the filter always drops."""
     if config.kind == "sft":
         return min(config.sft.batch, config.sft.demonstrations)
-    return min(config.optimizer.mini_batch_trajectories, config.rollout.trajectories)
+    rollout = config.rollout
+    mixed = len(config.environment.names) - 1  # each environment rounds its share of the groups up
+    groups = min(rollout.groups, config.algorithm.most_kept(rollout.groups) + mixed)
+    return min(config.optimizer.mini_batch_trajectories, groups * rollout.group_size)
 
 
 def step_tokens(config: RunConfig, shape: ModelShape) -> int:

@@ -102,6 +102,21 @@ def test_a_warm_up_needs_the_memory_of_the_same_imitation_and_counts_where_it_is
     assert estimate.estimate_memory(small, shape, gpu=False).peak == estimates["plain"].peak
 
 
+@pytest.mark.parametrize(
+    ("group_filter", "others", "rows"),
+    [("std", [], 10), ("std", ["FrozenLake"], 15), ("soft", [], 20), ("none", [], 20)],
+)
+def test_groups_that_a_filter_always_drops_are_not_learned(group_filter, others, rows):
+    """Each environment of a mixture rounds its share up: of 2 + 2 groups, 1 + 1 are kept, of 1 + 3, 1 + 2."""
+    sections = {
+        "environment": {"name": "Sokoban", "mix": [{"name": name, "share": 0.5} for name in others]},
+        "rollout": {"groups": 4, "group_size": 5},
+        "algorithm": {"group_filter": group_filter, "group_filter_keep": 0.5},
+        "optimizer": {"mini_batch_trajectories": 100},
+    }
+    assert estimate.step_rows(RunConfig.model_validate(sections)) == rows
+
+
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
 @pytest.mark.parametrize("targets", [["all-linear"], ["q_proj", "down_proj"]])
 def test_every_adapter_is_estimated(kind, targets):
