@@ -60,7 +60,7 @@ def check_folder(folder: Path) -> str:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # parsers of broken tokenizer files raise anything, even bare Exception
-        raise ModelStoreError(f"its tokenizer cannot be loaded: {_first_line(error)}") from error
+        raise ModelStoreError(f"its tokenizer cannot be loaded: {tokenizer_problem(error)}") from error
     if tokenizer.chat_template is None:
         raise ModelStoreError(
             "its tokenizer has no chat template: it is a base model. Choose an instruction-tuned (chat) model, or add "
@@ -117,6 +117,16 @@ def _expected_shapes(config: Any) -> dict[str, tuple[int, ...]]:
     except (ValueError, TypeError, RuntimeError, ImportError) as error:
         raise ModelStoreError(f"it is no causal language model of transformers: {_first_line(error)}") from error
     return {name: tuple(weight.shape) for name, weight in model.named_parameters(remove_duplicate=False)}
+
+
+def tokenizer_problem(error: Exception) -> str:
+    """Return why transformers cannot load a tokenizer, in one sentence."""
+    if "backend tokenizer" in str(error):  # followed by advice to install a package
+        return (
+            "there is no tokenizer.json, the only form of a tokenizer that is read; add that of the original model, "
+            "with its tokenizer_config.json and chat template"
+        )
+    return _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

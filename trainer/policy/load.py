@@ -16,7 +16,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 from trainer.config.base import is_hub_id as is_hub_id
 from trainer.config.catalogue import catalogue
 from trainer.config.run import PolicyConfig
-from trainer.models import store
+from trainer.models import check, store
 from trainer.policy.head.output_head import output_head as output_head
 
 
@@ -228,7 +228,8 @@ def _cannot_load(name: str, what: str, error: Exception) -> str:
     hint = ""
     if not Path(name).is_dir():
         hint = " (offline mode is on)" if os.environ.get("HF_HUB_OFFLINE") else " (check the name and the network)"
-    return f"policy.model: the {what} of {name!r} cannot be loaded{hint}: {error}"
+    reason = check.tokenizer_problem(error) if what == "tokenizer" else error
+    return f"policy.model: the {what} of {name!r} cannot be loaded{hint}: {reason}"
 
 
 def _load_tokenizer(name: str, version: Mapping[str, str]) -> Any:
@@ -239,7 +240,10 @@ def _load_tokenizer(name: str, version: Mapping[str, str]) -> Any:
     sample = "Turn 1"
     written = str(tokenizer.decode(tokenizer.encode(sample, add_special_tokens=False)))
     if sample.lower() not in written.lower():
-        raise ModelError(f"policy.model: the tokenizer of {name!r} cannot write plain text: its files are incomplete")
+        raise ModelError(
+            f"policy.model: the tokenizer of {name!r} cannot write plain text: its files are incomplete; add "
+            "tokenizer.json of the original model"
+        )
     if tokenizer.chat_template is None:
         raise ModelError(
             f"policy.model: the tokenizer of {name!r} has no chat template: choose an instruction-tuned (chat) model"

@@ -104,6 +104,7 @@ def test_an_interrupted_download_is_continued(hub: Hub, models_folder: Path) -> 
         ("some/pickle", {}, "has no .*safetensors file"),
         ("some/model", {"revision": "v9"}, "has no revision 'v9'"),
         ("some/incomplete", {}, "its config.json is missing"),
+        ("some/wordless", {}, "its tokenizer cannot be loaded: there is no tokenizer.json"),
         ("smollm9", {}, "there is no model 'smollm9' in the catalogue"),
     ],
 )
@@ -114,6 +115,7 @@ def test_what_the_hub_does_not_give_is_explained_and_leaves_nothing(
     hub.gated.add("models/some/gated")
     hub.add_model("some/pickle", {"config.json": b"{}", "model.bin": b"x"})
     hub.add_model("some/incomplete", {k: v for k, v in checkpoint.items() if k != "config.json"})
+    hub.add_model("some/wordless", {k: v for k, v in checkpoint.items() if "tokenizer" not in k})
     with pytest.raises(ModelStoreError, match=message):
         fetch(model, **options)
     assert (store.installed(), store.unfinished()) == ([], [])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.trainer import tiny
 from trainer.config.run import PolicyConfig
 from trainer.policy import load as load_module
 from trainer.policy.critic import Critic
@@ -72,6 +73,13 @@ def test_a_damaged_file_is_refused(folder, file):
 def test_a_missing_file_is_refused(folder, file, complaint):
     (folder / file).unlink()
     refuse(folder, complaint)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+    folder = tiny.save_llama(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (folder / name).unlink()
+    refuse(folder, r"there is no tokenizer\.json, .* add that of the original model")
 
 
 def test_missing_weights_are_not_initialised(folder):
