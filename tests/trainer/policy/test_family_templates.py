@@ -50,6 +50,34 @@ def tokenizer_of(template: str):
 
 
 @pytest.mark.parametrize(
+    ("name", "end", "forced"),
+    [
+        ("llama3", "<|eot_id|>", "<think>"),
+        ("llama3_2", "<|eot_id|>", "<think>"),
+        ("qwen2_5", "<|im_end|>", "<think>"),
+        ("qwen3", "<|im_end|>", "<think>"),
+        ("gemma3", "<end_of_turn>", "<think>"),
+        ("gemma4", "<turn|>", "<think>"),
+        ("phi3", "<|end|>", "<think>"),
+        ("phi3_5", "<|end|>", "<think>"),
+        ("cohere", "<|END_OF_TURN_TOKEN|>", "<think>"),
+        ("glm4moe", "<|user|>", "<think>"),
+        ("deepseek_r1_distill", "<｜end▁of▁sentence｜>", ""),
+        ("nemotron_3_nano", "<|im_end|>", ""),
+    ],
+)
+def test_a_response_and_the_next_message_are_written_as_templates_of_models_do(name, end, forced):
+    tokenizer = tokenizer_of(real_template(name))
+    chat = ChatFormat(tokenizer, think=True)
+    assert (tokenizer.convert_ids_to_tokens(chat.eos_id), chat.forced) == (end, forced)
+    roles = {"user": "first", "assistant": "reply"}
+    messages = [*({"role": role, "content": text} for role, text in roles.items()), {"role": "user", "content": "next"}]
+    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    following = tokenizer.decode([chat.eos_id, *chat.between("next", ended=True)])
+    assert (rendered + forced).endswith(f"reply{following}")
+
+
+@pytest.mark.parametrize(
     ("name", "call_format", "definitions", "results"),
     [
         ("qwen2_5", "hermes", True, True),
