@@ -1,11 +1,11 @@
-"""The Echo Trap detector over runs of other trainers, from the metrics that they have recorded.
+"""Runs the Echo Trap detector on runs of other trainers, using their recorded metrics.
 
-Runs of our own trainer bring the detector's values and alarms in their journals, and are not judged here. The verdict
-depends only on the stored metrics of each iteration, in the order of iterations: not on how the journal was divided, on
-the order of its events, or on restarts. The state that is kept between batches only saves repeating earlier iterations.
+The journals of our own trainer contain the detector's values and alarms, so its runs are not judged here. The verdict
+depends only on the stored metrics of each iteration, in the order of iterations: not on how the journal was divided,
+on the order of its events, or on restarts. State is kept between batches only to avoid repeating earlier iterations.
 
 An iteration is judged once metrics of a later one have arrived, or the run has ended: trainers log the metrics of one
-iteration in several events. What arrives later still is judged by repeating the iterations from there on.
+iteration in several events. Metrics that arrive even later are judged by repeating the iterations from there on.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
 
 Closing = journal.Metrics | journal.RunFinished
 STATES = 3
-"""Number of states kept, of which the newest is that of the last judged iteration."""
+"""Number of states kept; the newest is the state of the last judged iteration."""
 BETWEEN = 64
 """Iterations between the states kept: at most twice as many are repeated for metrics that arrive a little late."""
 
 
 @dataclass(frozen=True)
 class JudgedIteration:
-    """What the detector says of one iteration."""
+    """The detector's verdict on one iteration."""
 
     iteration: int
     tokens: int
@@ -54,12 +54,12 @@ class JudgedIteration:
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """What a batch of events has added to a run's verdict, for the event `seq` of its frame.
+    """Additions of a batch of events to a run's verdict, for the frame of the event `seq`.
 
     Attributes:
-        start: the first iteration judged or judged again; earlier values of it and of later ones are void.
-        evidence: signal → iteration, value and limit of the newest ones among them.
-        alarms: the newest changes of state as in the snapshot; None if there is no new one.
+        start: first iteration that was judged or judged again; earlier values of this and later iterations are void.
+        evidence: signal → iteration, value and limit of the newest of these iterations.
+        alarms: newest changes of state, as in the snapshot; None if there is no new one.
     """
 
     seq: int
@@ -68,26 +68,26 @@ class JudgedBatch:
     alarms: list[dict[str, Any]] | None
 
     def as_data(self) -> dict[str, Any]:
-        """For the browser; static/js/live/reducer.js applies it."""
+        """Return the batch for the browser; static/js/live/reducer.js applies it."""
         return {"from": self.start, "evidence": self.evidence} | (
             {} if self.alarms is None else {"alarms": self.alarms}
         )
 
 
 def do_judge(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None:
-    """Judge what these events of another trainer, which have been written, complete.
+    """Judge the iterations that these stored events of another trainer complete.
 
-    Takes part in the ingest's transaction, under the run's lock. Returns None if nothing was judged.
+    Runs in the ingest's transaction, under the run's lock. Returns None if nothing was judged.
     """
     metrics = [event for event in events if isinstance(event, journal.Metrics)]
     closing = [event for event in events if isinstance(event, journal.Metrics | journal.RunFinished)]
     started = events[0] if isinstance(events[0], journal.RunStarted) else None
-    own = _verdict_iterations(events)
-    if not (closing or started or own):
+    recorded = _verdict_iterations(events)
+    if not (closing or started or recorded):
         return None
     state, new = EchoTrapState.objects.get_or_create(run=run)
-    if own or (new and _has_verdicts(run)):
-        _leave_to_trainer(run, state, own, events[-1].seq)
+    if recorded or (new and _has_verdicts(run)):
+        _leave_to_trainer(run, state, recorded, events[-1].seq)
     if state.by_trainer:
         return None
     changed = [event.iteration for event in metrics if not event.values.keys().isdisjoint(WATCHED)]
@@ -97,7 +97,7 @@ def do_judge(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None
 
 
 def do_judge_earlier_runs() -> int:
-    """Judge the runs that were read before the site had a detector; a job of the clock. Returns how many."""
+    """Judge runs that were read before the site had a detector; a job of the clock. Returns the number of runs."""
     count = 0
     earlier = Run.objects.filter(imported=True, echo_trap_state=None, seq__gt=0, config__has_key="recorded")
     for run in earlier.only("pk"):
@@ -116,15 +116,15 @@ def do_judge_earlier_runs() -> int:
 
 
 def forget(run: Run) -> None:
-    """Forget what was judged, before the run is read anew."""
+    """Discard a run's verdicts before its journal is read again."""
     EchoTrapState.objects.filter(run=run).delete()
 
 
-# -- runs that bring verdicts of their own ----------------------------------------------------------------------------
+# -- runs whose journals contain verdicts -----------------------------------------------------------------------------
 
 
 def _verdict_iterations(events: Sequence[journal.AnyEvent]) -> list[int]:
-    """Iterations of alarms and of the detector's metrics among the events."""
+    """Return the iterations of alarms and of the detector's metrics among the events."""
     return [
         event.iteration
         for event in events
@@ -134,23 +134,23 @@ def _verdict_iterations(events: Sequence[journal.AnyEvent]) -> list[int]:
 
 
 def _has_verdicts(run: Run) -> bool:
-    """Whether the journal has held verdicts, for a run of which nothing was judged here."""
+    """Return True if the journal contained verdicts, for a run of which nothing was judged here."""
     return run.alarms.exists() or MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS).exists()
 
 
-def _leave_to_trainer(run: Run, state: EchoTrapState, own: Sequence[int], seq: int) -> None:
-    """Drop what was judged here before the first verdict in the journal. Open pages reload.
+def _leave_to_trainer(run: Run, state: EchoTrapState, recorded: Sequence[int], seq: int) -> None:
+    """Delete the verdicts made here before the journal contained its first one. Open pages reload.
 
     Args:
-        own: iterations of the verdicts in the journal.
-        seq: of the last event written.
+        recorded: iterations of the verdicts in the journal.
+        seq: seq of the last event written.
     """
     if state.by_trainer:
         return
     state.by_trainer = True
     if state.states:
         run.alarms.filter(computed=True).delete()
-        MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS, iteration__lt=min(own)).delete()
+        MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS, iteration__lt=min(recorded)).delete()
         run.resync_seq = seq
     state.states = []
     state.save()
@@ -169,9 +169,9 @@ def _judge(
     """Judge the iterations that are complete and have not been judged since they changed.
 
     Args:
-        changed: the first iteration of which signals have arrived or gone.
-        closing: the events that show that earlier iterations are complete.
-        newest: the last event written, that of alarms which none of `closing` explains.
+        changed: first iteration whose signals have arrived or were deleted.
+        closing: events that show that earlier iterations are complete.
+        newest: last event written, to which alarms belong that none of `closing` explains.
     """
     judged = state.states[-1]["iteration"] if state.states else -1
     again = changed is not None and changed <= judged
@@ -202,9 +202,9 @@ def _judge(
 
 
 def _verdicts(run: Run, state: EchoTrapState, after: int) -> Iterator[JudgedIteration]:
-    """The verdict of each complete iteration after this one; adds states to `state`.
+    """Yield the verdict on each complete iteration after this one, and add states to `state`.
 
-    The detector counts the iterations that have signals, since some trainers log every tenth only.
+    The detector counts only iterations with signals, since some trainers log only every tenth.
     """
     points = MetricPoint.objects.filter(run=run, name__in=WATCHED, iteration__gt=after)
     if not run.end_reason:
@@ -229,7 +229,7 @@ def _verdicts(run: Run, state: EchoTrapState, after: int) -> Iterator[JudgedIter
 
 
 def _keep(state: EchoTrapState, newest: dict[str, Any]) -> None:
-    """Add a state; the one before goes unless it is BETWEEN iterations from its own predecessor."""
+    """Add a state; delete its predecessor unless that is BETWEEN iterations away from the state before it."""
     states = state.states
     if len(states) > 1 and newest["count"] - states[-2]["count"] < BETWEEN:
         states = states[:-1]
@@ -262,7 +262,7 @@ def _store_alarms(
     closing: Sequence[Closing],
     newest: journal.Event,
 ) -> bool:
-    """Replace the alarms after an iteration. Those raised before stay, and are not sent again.
+    """Replace the alarms after an iteration. Earlier alarms are kept and not sent again.
 
     Returns whether any changed.
     """
@@ -281,7 +281,7 @@ def _facts(alarm: Alarm) -> tuple[int, str, str]:
 
 
 def _alarm(run: Run, verdict: JudgedIteration, closing: Sequence[Closing], newest: journal.Event) -> Alarm:
-    """The alarm of a verdict, at the event that completed its iteration."""
+    """Return the alarm of a verdict, at the event that completed its iteration."""
     assert verdict.alarm is not None
     later = (
         event for event in closing if isinstance(event, journal.RunFinished) or event.iteration > verdict.iteration

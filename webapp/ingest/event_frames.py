@@ -1,4 +1,4 @@
-"""Text of the websocket frames of events, as stored and as joined for many sockets."""
+"""Text of websocket frames of events, both stored frames and frames joined for many sockets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ FRAME_TAIL = "]}"
 
 
 def frame_head(first: int, last: int) -> str:
-    """Text of a frame before its first event."""
+    """Return the text of a frame before its first event."""
     return f'{{"type":"events","first":{first},"last":{last},"events":['
 
 
 def frame_text(first: int, last: int, events: Iterable[str]) -> str:
-    """The frame of the events `first` to `last`, each as JSON."""
+    """Return the frame of the events `first` to `last`, each given as JSON."""
     return f"{frame_head(first, last)}{','.join(events)}{FRAME_TAIL}"

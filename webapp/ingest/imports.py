@@ -1,4 +1,4 @@
-"""Imported runs: created from the first event of a journal, with the state of its last one."""
+"""Imported runs, created from the first event of a journal and left in the state of its last event."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def do_create_imported_run(
     growing: bool = False,
     visibility: Run.Visibility = Run.Visibility.TEAM,
 ) -> Run:
-    """Create a run without a process and without events yet. Raises NotImportable."""
+    """Create a run without a process or events. Raises NotImportable."""
     config = _stored(started.config)
     if not 0 <= started.iterations <= MAX_ITERATIONS:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
@@ -73,7 +73,7 @@ def do_create_imported_run(
 
 
 def _stored(sent: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of our own trainer, completed; of another one what it recorded. Raises NotImportable."""
+    """Return the configuration to store: completed if it is our own trainer's, else unchanged. Raises NotImportable."""
     if not _is_foreign(sent):
         return _complete(sent)
     _check_size(sent)
@@ -91,17 +91,21 @@ def _stored(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_foreign(config: Mapping[str, Any]) -> bool:
-    """Whether it is a configuration of another trainer: recorded as such, or with names and no sections of ours."""
+    """Return True for another trainer's configuration: marked as recorded, or without the sections of ours."""
     unknown, environment = config.keys() - RunConfig.model_fields.keys(), config.get("environment")
     general = {"name", "tags"}
     if not isinstance(environment, Mapping) or environment.keys() <= {"name"}:
         general.add("environment")
-    own = config.keys() - unknown - general
-    return "recorded" in config or not own or (bool(unknown) and not own >= {"policy", "rollout", "algorithm"})
+    own_sections = config.keys() - unknown - general
+    return (
+        "recorded" in config
+        or not own_sections
+        or (bool(unknown) and not own_sections >= {"policy", "rollout", "algorithm"})
+    )
 
 
 def _complete(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration completed with this version's defaults. Raises NotImportable."""
+    """Complete the configuration with this version's defaults. Raises NotImportable."""
     try:
         RunConfig.model_validate(config)
     except ValidationError as error:
@@ -132,23 +136,27 @@ def _merged(base: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any
 
 @transaction.atomic
 def do_settle_end(run: Run) -> Run:
-    """Set the state of a run whose journal was read to its end only after its training had ended.
+    """Set the state of a run whose journal was read to its end only after the training.
 
-    A trained run counts as failed while the end of its journal was not read; once it was, the journal decides.
+    A trained run counts as failed until the end of its journal has been read; then the journal decides.
     """
     if run.imported:
         return do_finish_import(run, growing=False)
-    found = Run.objects.select_for_update().get(pk=run.pk)
-    if found.state == Run.State.FAILED and ENDS.get(found.end_reason) == Run.State.FINISHED and not found.journal_error:
-        found.state, found.failure, found.log_tail = Run.State.FINISHED, "", ""
-        found.save(update_fields=["state", "failure", "log_tail"])
-        notify_on_commit(found.pk)
-    return found
+    locked = Run.objects.select_for_update().get(pk=run.pk)
+    if (
+        locked.state == Run.State.FAILED
+        and ENDS.get(locked.end_reason) == Run.State.FINISHED
+        and not locked.journal_error
+    ):
+        locked.state, locked.failure, locked.log_tail = Run.State.FINISHED, "", ""
+        locked.save(update_fields=["state", "failure", "log_tail"])
+        notify_on_commit(locked.pk)
+    return locked
 
 
 @transaction.atomic
 def do_finish_import(run: Run, *, growing: bool) -> Run:
-    """Set the run's state from the end of its journal; without an end it runs while the journal grows."""
+    """Set the run's state from the end of its journal; without an end it is running while the journal grows."""
     locked = Run.objects.select_for_update().get(pk=run.pk)
     if locked.end_reason in ENDS:
         state = ENDS[locked.end_reason]

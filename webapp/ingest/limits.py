@@ -1,6 +1,6 @@
-"""Limits of the journal's events: a few kilobytes sent must not become pages of many megabytes.
+"""Limits on the journal's events, so that a few kilobytes sent cannot become pages of many megabytes.
 
-Journals come from training processes and, by import, from anywhere. Long texts are cut, so that a run goes on being
+Journals come from training processes and, by import, from anywhere. Long texts are cut, so that a run remains
 shown; what cannot be cut makes a line invalid. docs/journal.md lists the limits.
 """
 
@@ -22,23 +22,23 @@ from webapp.trajectories.token_view import MAX_TOKENS
 
 MAX_LINE_BYTES = 1024 * 1024
 MAX_TEXT = 64 * 1024
-"""Characters of any text: a state, a response, a thought, an answer, a prompt."""
+"""Maximum characters of any text: a state, a response, a thought, an answer, a prompt."""
 MAX_MESSAGE = 4 * 1024
 MESSAGES = {"message", "error", "reason", "problem"}
 """Fields with at most MAX_MESSAGE characters: pages show many of them."""
 MAX_SIDE = 200
-"""Cells of each side of a grid."""
+"""Maximum cells on each side of a grid."""
 MAX_METRICS = 1000
 MAX_MEMBERS = 4096
-"""Trajectories of a group."""
+"""Maximum trajectories of a group."""
 MAX_ACTIONS = 200
-"""Actions of a turn; the trainer executes at most 100."""
+"""Maximum actions of a turn; the trainer executes at most 100."""
 MAX_TURNS = 1000
-"""Turns of a trajectory; the trainer plays at most 100."""
+"""Maximum turns of a trajectory; the trainer plays at most 100."""
 MAX_TURN_BYTES = 128 * 1024
-"""JSON of a turn. A trajectory has many, and pages show it whole."""
+"""Maximum JSON of a turn. A trajectory has many turns, and pages show all of it."""
 SHORT_TEXT, SHORT_NAME = 16 * 1024, 200
-"""Characters of the texts, and of the actions' names, in a turn that would be larger."""
+"""Maximum characters of the texts, and of the actions' names, in a turn that would be larger."""
 MAX_TIME = 253_402_300_799.0
 """Seconds since the epoch to the end of the year 9999."""
 WIDE = {"seq", "seed", "parameters", "tokens", "bytes", "done", "total", "iterations"}
@@ -54,11 +54,11 @@ class LimitExceeded(JournalError):
 
 
 class LineLeftOut(JournalError):
-    """A line that is replaced by a notice in any case: no later one depends on it."""
+    """A line that is always replaced by a notice, because no later line depends on it."""
 
 
 def fitted(event: journal.AnyEvent) -> journal.AnyEvent:
-    """The event with long texts cut; itself if there are none. Raises LimitExceeded or LineLeftOut, naming the line."""
+    """Return the event with long texts cut. Raises LimitExceeded or LineLeftOut, naming the line."""
     where = f"line {event.seq}"
     if not 0 <= event.time <= MAX_TIME:
         raise LimitExceeded(f"{where} has the time {event.time}, which is not a time in seconds since 1970")
@@ -88,9 +88,9 @@ def _check_tokens(event: journal.TrajectoryTokens, where: str) -> None:
 
 
 def _fitted_turn(turn: journal.Turn) -> journal.Turn:
-    """A turn that pages can show with all others of its trajectory.
+    """Shorten a turn so that pages can show it with all other turns of its trajectory.
 
-    It is never left out, because the following turns would then be out of order.
+    It is never left out, because later turns would then be out of order.
     """
     if turn.turn >= MAX_TURNS:
         raise LimitExceeded(f"is turn {turn.turn:,} of its trajectory (from 0), and at most {MAX_TURNS:,} are stored")
@@ -116,7 +116,7 @@ def _with_short_texts(turn: journal.Turn) -> journal.Turn:
 
 
 def _without_boards(turn: journal.Turn) -> journal.Turn:
-    """Without boards, advice, claims and extras, and with short actions and calls; the page shows the texts."""
+    """Remove boards, advice, claims and extras, and shorten actions and calls; the page shows the texts."""
     actions = [
         action.model_copy(
             update={
@@ -151,9 +151,9 @@ def _fitted_model(model: Model) -> Model:
 
 
 def _fitted_extra(value: Any) -> Any:
-    """What another recorder added, which only exports and details show: numbers may be of any size.
+    """Shorten a value added by another recorder. Only exports and details show it, so numbers may have any size.
 
-    A number that is not finite, which a database cannot hold, becomes null.
+    Non-finite numbers, which a database cannot store, become null.
     """
     if isinstance(value, dict):
         return {_cut(key, SHORT_NAME): _fitted_extra(item) for key, item in value.items()}
@@ -165,7 +165,7 @@ def _fitted_extra(value: Any) -> Any:
 
 
 def _fitted(name: str, value: Any) -> Any:  # noqa: C901 - called for each value of each event
-    """Called for each value of each event: the usual ones return at once."""
+    """Shorten a value. Called for each value of each event, so usual values return at once."""
     kind = type(value)
     if kind is str:
         return value if len(value) <= MAX_MESSAGE else _cut(value, MAX_MESSAGE if name in MESSAGES else MAX_TEXT)
@@ -181,7 +181,7 @@ def _fitted(name: str, value: Any) -> Any:  # noqa: C901 - called for each value
         if not math.isfinite(value):
             raise LimitExceeded(f"has a number in {name} that is not finite")
         return value
-    if kind is GridBoard:  # its legend has limits of its own
+    if kind is GridBoard:  # the legend has its own limits
         return (
             value if not _is_huge(value) else TextBoard(text=f"A grid of more than {MAX_SIDE} cells a side, not shown.")
         )

@@ -17,7 +17,7 @@ class JournalLine:
     """A complete line of the journal: its event, its text for browsers, and its bytes.
 
     Attributes:
-        left_out: why a notice stands in its place; empty: the line itself was read.
+        left_out: why a notice replaces the line; empty if the line was read.
     """
 
     event: AnyEvent
@@ -27,12 +27,12 @@ class JournalLine:
 
 
 def read_line(raw: bytes, number: int) -> JournalLine:
-    """A line without NUL characters and with long texts cut; a placeholder for one that is too large in any case.
+    """Parse a line, without NUL characters and with long texts cut. A line that is too large becomes a placeholder.
 
-    Limits apply to our own trainer, too: environments, tools and policies write into its lines.
+    Limits also apply to our own trainer, since environments, tools and policies write into its lines.
 
     Raises:
-        JournalError, UnicodeDecodeError: the line is no event, or has what cannot be cut.
+        JournalError, UnicodeDecodeError: the line is not an event, or exceeds a limit and cannot be cut.
     """
     size, most = len(raw), limits.MAX_LINE_BYTES
     if size > most:
@@ -50,13 +50,13 @@ def read_line(raw: bytes, number: int) -> JournalLine:
 
 
 def leave_out(number: int, size: int, problem: str) -> JournalLine:
-    """Placeholder for an invalid line."""
+    """Return the placeholder for an invalid line."""
     event = Notice(seq=number, level="error", message=f"An event was left out: {problem}.")
     return JournalLine(event, event.model_dump_json(exclude_none=True), size, problem)
 
 
 def _without_nul(text: str, number: int) -> tuple[AnyEvent, str]:
-    """Replace NUL characters, which PostgreSQL does not store in text, by their symbol."""
+    """Replace NUL characters, which PostgreSQL cannot store, with their symbol."""
 
     def clean(value: object) -> object:
         if isinstance(value, str):

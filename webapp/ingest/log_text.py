@@ -27,7 +27,7 @@ METRICS = (
 
 
 def store(run: Run, events: Sequence[journal.AnyEvent]) -> None:
-    """Store notices and log lines of new events. `run` (not saved) is as before them."""
+    """Store notices and log lines of new events. `run` (not saved) is in its state before these events."""
     Notice.objects.bulk_create(
         Notice(run=run, seq=event.seq, level=event.level, message=event.message, time=_moment(event))
         for event in events
@@ -46,21 +46,21 @@ def _moment(event: journal.AnyEvent) -> datetime:
 def lines(
     events: Iterable[journal.AnyEvent], phase: tuple[str, int], noun: str, when: Callable[[int], str]
 ) -> Iterator[tuple[journal.AnyEvent, str, str]]:
-    """(event, level, text) of those that are log lines.
+    """Yield (event, level, text) of each event that is a log line.
 
     Args:
-        phase: phase and iteration before the first of them.
-        noun: what the run's pages call an initial state (Run.task_noun).
-        when: of an iteration, as in “after iteration 8” (Run.when).
+        phase: phase and iteration before the first event.
+        noun: the run's term for an initial state on its pages (Run.task_noun).
+        when: text for an iteration, such as “after iteration 8” (Run.when).
     """
     for event in events:
         if isinstance(event, journal.Phase):
             begins, phase = (event.phase, event.iteration) != phase, (event.phase, event.iteration)
             if not begins:
                 continue
-        found = _line(event, noun, when)
-        if found is not None and found[1]:
-            yield event, *found
+        level_and_text = _line(event, noun, when)
+        if level_and_text is not None and level_and_text[1]:
+            yield event, *level_and_text
 
 
 def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tuple[str, str] | None:  # noqa: C901 - a line for each kind of event
@@ -94,7 +94,7 @@ def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tup
             ]
             warms_up = event.iteration < 0 or "sft/loss" in event.values
             if warms_up and not values:
-                return None  # of an evaluation, which has a line of its own
+                return None  # part of an evaluation, which has its own line
             done = when(event.iteration).capitalize() if warms_up else f"Iteration {event.iteration} done"
             return "info", f"{done}{': ' if values else ''}{', '.join(values)}."
         case journal.Evaluation():
@@ -136,4 +136,4 @@ def _phase(event: journal.Phase) -> str:
             return f"{head}rollout{size} started."
         case "update":
             return f"{head}update started."
-    return ""  # a checkpoint is a line when it is saved
+    return ""  # a checkpoint is logged when it is saved

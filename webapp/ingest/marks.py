@@ -1,7 +1,7 @@
-"""Marks of the mistakes of ended attempts, stored for lists, filters and exports.
+"""Stores marks of mistakes in ended attempts, for lists, filters and exports.
 
-Judging an attempt takes milliseconds, and on slippery ice much longer, so the ingest leaves it to a job of the clock:
-the newest attempts first, a few seconds at a time, without a lock on any row while it judges. Attempts that were
+Judging an attempt takes milliseconds, and much longer on slippery ice, so the ingest leaves it to a job of the clock.
+The job judges the newest attempts first, a few seconds at a time, and locks no rows meanwhile. Attempts that were
 played before marks were stored wait in the same queue.
 """
 
@@ -27,17 +27,17 @@ from webapp.trajectories.serialize import turn_events
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS = 2.0
-"""Time of a round of the clock, which has other jobs: at most 40% of a core with the pause between rounds."""
+"""Duration of a round of the clock, which has other jobs: at most 40% of a core with the pause between rounds."""
 CHUNK = 50
-"""Attempts of a query. Their turns are read one attempt after the other."""
+"""Attempts per query. Their turns are read one attempt after the other."""
 MAX_BETTER = 8
-"""Best actions stored of a mark."""
+"""Maximum number of best actions that are stored for a mark."""
 WORST = {kind: Trajectory.WorstMark[kind.upper()] for kind in GLYPHS}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is stored of an attempt: its worst mark, the turn of its first mistake, and the marks of each turn."""
+    """Stored result for an attempt: its worst mark, the turn of its first mistake, and the marks of each turn."""
 
     worst: int
     first_mistake_turn: int | None
@@ -45,50 +45,50 @@ class Judged:
 
 
 def do_judge_waiting() -> int:
-    """A round of the clock's job: judge for ROUND_SECONDS. Returns the number of attempts."""
+    """Judge attempts for ROUND_SECONDS; a round of the clock's job. Returns the number of attempts."""
     return do_judge(waiting(), seconds=ROUND_SECONDS)
 
 
 def waiting(runs: Iterable[Run] | None = None) -> QuerySet[Trajectory]:
-    """Ended attempts, of these runs or of all, that have not been judged."""
-    found = Trajectory.objects.filter(worst_mark__isnull=True, finished_seq__isnull=False)
-    return found if runs is None else found.filter(run__in=runs)
+    """Return ended attempts that have not been judged, of these runs or of all."""
+    attempts = Trajectory.objects.filter(worst_mark__isnull=True, finished_seq__isnull=False)
+    return attempts if runs is None else attempts.filter(run__in=runs)
 
 
 def do_judge(attempts: QuerySet[Trajectory], seconds: float | None = None) -> int:
-    """Judge attempts, the newest first, for so many seconds. Returns how many.
+    """Judge attempts, newest first, for up to `seconds`. Returns their number.
 
-    It can be repeated and run twice at a time: what it stores depends only on what was played.
+    Safe to repeat and to run concurrently: the result depends only on the recorded attempts.
     """
     end = None if seconds is None else time.monotonic() + seconds
     limits: dict[tuple[int, str, str], Limits | None] = {}
     count = 0
-    before: int | None = None
+    last_key: int | None = None
     while True:
-        chunk = attempts if before is None else attempts.filter(pk__lt=before)
+        chunk = attempts if last_key is None else attempts.filter(pk__lt=last_key)
         read = list(chunk.select_related("group", "run").order_by("-pk")[:CHUNK])
         for attempt in read:
-            place = (attempt.run_id, attempt.group.environment, attempt.group.suite)
-            if place not in limits:
-                limits[place] = limits_of(attempt)
-            _store(attempt, _judge(attempt, limits[place]))
+            puzzle_set = (attempt.run_id, attempt.group.environment, attempt.group.suite)
+            if puzzle_set not in limits:
+                limits[puzzle_set] = limits_of(attempt)
+            _store(attempt, _judge(attempt, limits[puzzle_set]))
             count += 1
             if end is not None and time.monotonic() >= end:
                 return count
         if len(read) < CHUNK:
             return count
-        before = read[-1].pk
+        last_key = read[-1].pk
 
 
 def forget(run: Run) -> None:
-    """Let the attempts of a run wait to be judged again, such as after a correction of a solver."""
+    """Queue the attempts of a run to be judged again, for example after a solver was corrected."""
     with transaction.atomic():
         Turn.objects.filter(trajectory__run=run, marks__isnull=False).update(marks=None)
         run.trajectories.update(worst_mark=None, first_mistake_turn=None)
 
 
 def _judge(attempt: Trajectory, limits: Limits | None) -> Judged:
-    """The marks of an attempt; one that cannot be judged, whatever a journal from elsewhere holds, has none."""
+    """Return the marks of an attempt; no marks if it cannot be judged, as foreign journals may contain anything."""
     try:
         played = {"board": attempt.group.board, "hint": attempt.group.hint, "turns": turn_events(attempt)}
         steps = list(steps_of(played, attempt.group.environment, limits))
@@ -119,7 +119,7 @@ def _stored(mark: Mark) -> dict[str, Any]:
 
 
 def _store(attempt: Trajectory, judged: Judged) -> None:
-    """Store the marks unless the attempt was read anew meanwhile, as by a rebuild: then it waits again."""
+    """Store the marks unless the attempt was read again meanwhile, as by a rebuild; then it is judged again."""
     with transaction.atomic():
         same = Trajectory.objects.filter(pk=attempt.pk, finished_seq=attempt.finished_seq, worst_mark__isnull=True)
         changed = same.update(worst_mark=judged.worst, first_mistake_turn=judged.first_mistake_turn)

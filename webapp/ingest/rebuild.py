@@ -1,4 +1,4 @@
-"""Rebuilds everything shown of a run from its journal, after a power cut or a restored folder."""
+"""Rebuilds a run's tables from its journal, after a power cut or when a folder was restored."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ class RebuildRefused(Exception):
 
 @transaction.atomic
 def do_rebuild(run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> Run:
-    """Replace what was read from the run's journal by what the file holds now, in one transaction.
+    """Replace the stored data of the run's journal with the present contents of the file, in one transaction.
 
-    Permalinks, shares, stars, tags and comments of trajectories stay. Trajectories that the journal no longer holds are
-    deleted unless they are shared or annotated. Pages that are open reload.
+    Permalinks, shares, stars, tags and comments of trajectories are kept. Trajectories that are missing from the
+    journal are deleted unless they are shared or annotated. Open pages reload.
 
     Args:
-        run: not being trained, unless the caller supervises it.
-        folder: where the journal is, if not in the run's own folder.
-        skip_bad_lines: put a notice in the place of invalid lines instead of stopping there.
+        run: must not be in training unless the caller supervises it.
+        folder: folder of the journal, if it is not the run's own.
+        skip_bad_lines: replace invalid lines with a notice instead of stopping there.
     Returns:
         The run as it is now, with `journal_error` if the journal could not be read to its end.
     """
     run = Run.objects.select_for_update().get(pk=run.pk)
-    before = run.seq
+    previous_seq = run.seq
     _clear(run)
     run.rebuild_requested = False
     run.save()
     JournalTailer(run, folder, skip_bad_lines=skip_bad_lines).drain()
     _drop_unannounced(run)
     run.refresh_from_db()
-    logger.warning("Run %s: rebuilt from its journal, %d events (%d before).", run.slug, run.seq, before)
+    logger.warning("Run %s: rebuilt from its journal, %d events (%d before).", run.slug, run.seq, previous_seq)
     notify_on_commit(run.pk)
     return run
 
 
 def do_recover_cut_journal(run: Run) -> Run:
     """Rebuild a supervised run whose journal lost its end, and record the loss in the journal and on the page."""
-    before = run.seq
+    previous_seq = run.seq
     run = do_rebuild(run)
     if run.journal_error:
         return run
@@ -68,8 +68,8 @@ def do_recover_cut_journal(run: Run) -> Run:
         Notice(
             level="warning",
             message=(
-                f"The journal ended {before - run.seq} events before what had been shown, as after a power cut. These "
-                "events are no longer shown; training repeats them from the newest checkpoint."
+                f"The journal ended {previous_seq - run.seq} events before what had been shown, as after a power cut. "
+                "These events are no longer shown; training repeats them from the newest checkpoint."
             ),
         )
     )
@@ -117,14 +117,14 @@ def _refuse_in_training(run: Run) -> None:
 
 
 def requested_rebuilds() -> QuerySet[Run]:
-    """Runs for which the page requested a rebuild."""
+    """Return runs for which a rebuild was requested on their page."""
     return Run.objects.filter(rebuild_requested=True)
 
 
 def do_requested_rebuilds() -> int:
-    """Carry the requested rebuilds out; a job of the clock. Returns how many.
+    """Carry out the requested rebuilds; a job of the clock. Returns their number.
 
-    A request that cannot be carried out is dropped, with the reason on the run's page.
+    A request that cannot be carried out is dropped, and the run's page gives the reason.
     """
     requested = list(requested_rebuilds())
     for run in requested:
@@ -139,7 +139,7 @@ def do_requested_rebuilds() -> int:
 def _clear(run: Run) -> None:
     """Delete what was read from the journal, and reset the columns of `run` (not saved) that the ingest writes.
 
-    Trajectories and groups stay, superseded, until the journal has been read again: those that it announces again keep
+    Trajectories and groups are kept, superseded, until the journal has been read again: those announced again keep
     their permalinks, shares and annotations. `_drop_unannounced` then deletes the others.
     """
     for rows in (run.metrics, run.alarms, run.rewinds, run.notices, run.checkpoints, run.evaluations, run.batches):
@@ -160,7 +160,7 @@ def _clear(run: Run) -> None:
 
 
 def _drop_unannounced(run: Run) -> None:
-    """After a rebuild: delete trajectories that the journal does not hold, unless they are shared or annotated."""
+    """Delete trajectories that a rebuild did not find in the journal, unless they are shared or annotated."""
     gone = run.trajectories.filter(superseded=True).exclude(pk__in=_shared()).exclude(is_annotated())
     Turn.objects.filter(trajectory__in=gone).delete()
     gone.delete()

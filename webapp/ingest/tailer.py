@@ -32,15 +32,15 @@ logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 256 * 1024
 MAX_LINE_BYTES = 32 * 1024 * 1024
-"""Longest line that is searched for its end; those of more than limits.MAX_LINE_BYTES are left out."""
+"""Longest line that is searched for its end; lines of more than limits.MAX_LINE_BYTES are left out."""
 MAX_REASONS = 20
 
 
 class JournalMismatch(Exception):
-    """The file is not the one that was read before, or only its beginning.
+    """The file is another one than before, or only the beginning of it.
 
     Attributes:
-        same_run: the file begins as before: a power cut took its end, and what was read of that is lost.
+        same_run: the file begins as before, but a power cut removed its end, including lines that had been read.
     """
 
     def __init__(self, path: Path, problem: str, *, same_run: bool) -> None:
@@ -53,7 +53,7 @@ class JournalMismatch(Exception):
 
 
 def fingerprint(line: bytes) -> str:
-    """Size and SHA-256 of the last line that was read, by which the file is recognised later."""
+    """Return size and SHA-256 of the last line read, which identify the file later."""
     return f"{len(line)}:{hashlib.sha256(line).hexdigest()[:32]}"
 
 
@@ -61,11 +61,11 @@ class JournalTailer:
     """The reader of one run's journal. All state that a later reader needs is in the database.
 
     Attributes:
-        left_out: why lines were left out, of the first MAX_REASONS of them.
+        left_out: reasons for the first MAX_REASONS lines that were left out.
     """
 
     mismatch: JournalMismatch | None = None
-    """Why the file is not read any more; the database's view has to be rebuilt from it, or the file restored."""
+    """Reason why the file is not read any more; the tables have to be rebuilt from it, or the file restored."""
 
     def __init__(self, run: Run, folder: Path | None = None, *, skip_bad_lines: bool = False) -> None:
         self.run_id = run.pk
@@ -123,7 +123,7 @@ class JournalTailer:
         return len(taken)
 
     def _read(self) -> bytes:
-        """Complete lines after the offset. Raises JournalMismatch."""
+        """Return the complete lines after the offset. Raises JournalMismatch."""
         limit = BATCH_BYTES
         try:
             with self._inside.open(JOURNAL_FILE) as file:
@@ -141,7 +141,7 @@ class JournalTailer:
             return b""
 
     def _verify(self, file: BinaryIO) -> None:
-        """Compare the file with what was read before: its length always, its last line whenever it is another file."""
+        """Compare the file with what was read before: always its length, and its last line if the file was replaced."""
         if not self.offset:
             return
         status = os.fstat(file.fileno())
@@ -160,7 +160,7 @@ class JournalTailer:
         self._verified = identity
 
     def _is_of_this_run(self, file: BinaryIO) -> bool:
-        """Whether the file begins as the journal that was read: its first attempt started at the same moment."""
+        """Return True if the file begins as the journal read before: its first attempt started at the same moment."""
         file.seek(0)
         lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
         for number, line in enumerate(lines, 1):
@@ -204,7 +204,7 @@ class JournalTailer:
         return lines, problem
 
     def _parse(self, data: bytes, seq: int, max_lines: int) -> tuple[list[JournalLine], str]:
-        """At most `max_lines` lines, up to the first unreadable one or the next start of an attempt."""
+        """Parse at most `max_lines` lines, up to the first unreadable line or the next start of an attempt."""
         lines: list[JournalLine] = []
         self._batch = []
         for number, raw in enumerate(islice(BytesIO(data), max_lines), seq + 1):
@@ -243,7 +243,7 @@ def _commit_without_waiting() -> None:
 
 
 def _is_event_of_another_line(raw: bytes, number: int) -> bool:
-    """Whether lines are missing before it; skipping it would then skip everything that follows."""
+    """Return True if lines before it are missing: skipping it would then skip everything that follows."""
     try:
         seq = json.loads(raw).get("seq")
     except (ValueError, AttributeError, RecursionError):
@@ -252,9 +252,9 @@ def _is_event_of_another_line(raw: bytes, number: int) -> bool:
 
 
 def frame(lines: list[JournalLine], slugs: dict[int, list[str]], judged: JudgedBatch | None = None) -> str:
-    """The websocket frame: the journal's own lines, and in each group_started the slugs parallel to its members.
+    """Return the websocket frame: the journal's lines, with the slugs of the members added to each group_started.
 
-    One event also has as `judged` what the site has judged. Token arrays are left out: they are fetched per trajectory.
+    One event also has the site's verdicts, as `judged`. Token arrays are left out: they are fetched per trajectory.
     """
     texts = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Sums of turns that the ingest adds to the rows of their trajectories."""
+"""Sums over turns that the ingest adds to the rows of their trajectories."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from trainer.journal import events as journal
 
 
 def turn_totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
-    """Sums of the turns for each trajectory; `false_claim_kinds` may name a kind several times.
+    """Sum up the turns of each trajectory; `false_claim_kinds` may contain a kind several times.
 
-    `tokens` is None if the number of a turn is not known; `broken` if no turn is known to break the format, and not all
-    were judged.
+    `tokens` is None if it is unknown for one of the turns; `broken` is None if no turn is known to break the format
+    and not all were judged.
     """
     totals: dict[str, dict[str, Any]] = {}
     for event in turns:
@@ -37,7 +37,7 @@ def turn_totals(turns: Sequence[journal.Turn]) -> list[dict[str, Any]]:
 
 
 def _either(one: bool | None, other: bool | None) -> bool | None:
-    """OR of three values, as PostgreSQL has it: None is not known."""
+    """Return the three-valued OR, as in PostgreSQL: None means unknown."""
     if one or other:
         return True
     return None if one is None or other is None else False

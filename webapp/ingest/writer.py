@@ -55,7 +55,7 @@ WRITTEN = [
     "progressed_at",
     "state",
 ]
-"""The columns of a run that the ingest writes. `state` only from starting to running."""
+"""Columns of a run that the ingest writes; `state` only from starting to running."""
 
 
 def moment(time: float) -> datetime:
@@ -63,7 +63,7 @@ def moment(time: float) -> datetime:
 
 
 def validate(run: Run, lines: list[JournalLine], *, skip_bad_lines: bool) -> tuple[list[JournalLine], str]:
-    """The lines up to the first inconsistent one (an unannounced trajectory, a repeated turn), and its problem.
+    """Return the lines up to the first inconsistent one (an unannounced trajectory, a repeated turn), and its problem.
 
     With `skip_bad_lines`, placeholders replace such lines.
     """
@@ -102,7 +102,7 @@ _ENDED, _TOKENS_WRITTEN = -1, -2  # end states in place of a number of turns: en
 
 
 def _inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
-    """Why the event contradicts earlier ones, or "". `states`: turns of each trajectory or its end state; updated."""
+    """Explain why the event contradicts earlier ones, or return "". Updates `states`, the turns or end state by id."""
     match event:
         case journal.GroupStarted():
             twice = [key for key in event.members if key in states]
@@ -140,7 +140,7 @@ def _turn_inconsistency(event: journal.Turn, states: dict[str, int]) -> str:
 def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
     """Store the events and bring `run` (not saved) up to date. Returns the members' slugs by seq of group_started.
 
-    A run_started may only be the first of them.
+    Only the first event may be a run_started.
     """
     events = [line.event for line in lines]
     if isinstance(events[0], journal.RunStarted):
@@ -175,7 +175,7 @@ def _start_attempt(run: Run, event: journal.RunStarted) -> None:
 
 
 def _supersede(run: Run, event: journal.RunStarted) -> None:
-    """Delete what the new attempt repeats. Shared or annotated trajectories stay readable but leave all lists."""
+    """Delete what the new attempt repeats. Shared or annotated trajectories remain readable but leave all lists."""
     lift_statement_timeout()  # an import may repeat a whole run
     iteration, evaluated, kept = event.from_iteration, event.evaluated_iteration, event.evaluated_suites
     later = MetricPoint.objects.filter(run=run, iteration__gt=iteration)
@@ -242,7 +242,7 @@ _TRAJECTORY_KEY = ["run", "attempt", "key"]
 
 
 def _replacing(run: Run, model: type[Model], key: list[str], *kept: str) -> dict[str, Any]:
-    """Options of bulk_create: after a rebuild, rows of an earlier reading with the same key are filled anew."""
+    """Return options of bulk_create that, after a rebuild, fill rows of an earlier reading with the same key again."""
     if not run.rebuilds:
         return {}
     columns = [field.name for field in model._meta.concrete_fields if not field.primary_key]
@@ -251,7 +251,7 @@ def _replacing(run: Run, model: type[Model], key: list[str], *kept: str) -> dict
 
 
 def _left_by_a_rebuild(run: Run, keys: Sequence[str]) -> dict[str, str]:
-    """Slugs of the trajectories that an earlier reading made, so that permalinks stay; their turns are deleted."""
+    """Return the slugs that an earlier reading gave to trajectories, to keep permalinks; deletes their turns."""
     if not run.rebuilds:
         return {}
     left = Trajectory.objects.filter(run=run, attempt=run.attempt, key__in=keys)
@@ -341,7 +341,7 @@ def _score(run: Run, events: Sequence[journal.GroupsScored]) -> None:
 
 
 def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
-    """Store the points in one statement, the last value of each metric and iteration; models would take most of it."""
+    """Store the last value of each metric and iteration in one statement; models would take most of the time."""
     newest = {
         (name, event.iteration): (value, event.tokens or 0, event.seconds)
         for event in events
