@@ -1,4 +1,4 @@
-"""Repeated checks whether the users of open sockets may still see what they follow, one for all sockets alike."""
+"""Repeated checks of whether users of open sockets may still see what they follow, one for all equal sockets."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ACCESS_INTERVAL = 8.0
 
 
 class WatchedSocket(Protocol):
-    """A socket as the watch sees it."""
+    """A socket, as seen by the watch."""
 
     def access_key(self) -> Hashable:
-        """Equal for sockets that have access for the same reasons."""
+        """Return a key that is equal for sockets with access for the same reasons."""
 
     async def check_access(self) -> object:
-        """Current access, as `on_access` takes it; does not raise."""
+        """Return the current access, as `on_access` takes it. Does not raise."""
 
     def on_access(self, access: object) -> None:
-        """Take the access of a socket alike over. Must not block."""
+        """Accept the result of a check of an equal socket. Must not block."""
 
 
 class AccessWatch:
@@ -60,5 +60,5 @@ _watches: dict[asyncio.AbstractEventLoop, AccessWatch] = {}
 
 
 def access_watch() -> AccessWatch:
-    """The watch of the running event loop."""
+    """Return the watch of the running event loop."""
     return hub_of_running_loop(_watches, AccessWatch)

@@ -30,15 +30,15 @@ POLL_WITHOUT_REDIS = 3.0
 
 
 def member_trajectory(user: Any, slug: str) -> int | None:
-    """The trajectory's primary key if the user belongs to its team and may see it."""
+    """Return the trajectory's primary key if the user belongs to its team and may see it."""
     try:
         return get_member_trajectory(user, slug)[0].pk
     except Http404:
         return None
 
 
-def version_of(trajectory_id: int) -> int:
-    """Number of changes of the annotations so far."""
+def get_version(trajectory_id: int) -> int:
+    """Return the number of changes of the annotations so far."""
     return AnnotationVersion.objects.filter(trajectory_id=trajectory_id).values_list("version", flat=True).first() or 0
 
 
@@ -82,7 +82,7 @@ _hubs: dict[asyncio.AbstractEventLoop, AnnotationHub] = {}
 
 
 def hub() -> AnnotationHub:
-    """The hub of the running event loop."""
+    """Return the hub of the running event loop."""
     return hub_of_running_loop(_hubs, AnnotationHub)
 
 
@@ -111,7 +111,7 @@ class AnnotationsConsumer(LiveConsumer):
     async def follow(self) -> None:
         while True:
             self.woken.clear()
-            version = await query(version_of, self.trajectory)
+            version = await query(get_version, self.trajectory)
             if version != self.version:
                 self.version = version
                 await self.send_frame({"type": "changed", "version": version})

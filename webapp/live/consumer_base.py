@@ -51,11 +51,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     async def visibility(self) -> Any:
-        """What the user may see of the object now; None: nothing."""
+        """Return what the user may see of the object now; None if nothing."""
         raise NotImplementedError
 
     def on_visibility(self, visibility: Any) -> None:
-        """The user may see that much of the object now. Must not block."""
+        """Handle a change of what the user may see of the object. Must not block."""
 
     async def follow(self) -> None:
         """Send changes until the socket closes."""
@@ -73,13 +73,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Handle text that is not a frame; ignored by default."""
 
     async def renew(self) -> None:
-        """Renew resources that the socket holds elsewhere; called every `renew_interval` seconds."""
+        """Renew resources that the socket uses elsewhere; called every `renew_interval` seconds."""
 
     def renew_interval(self) -> float:
         return PING_INTERVAL
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one socket. It ends here however it ends: sending to a client that has left raises an error."""
+        """Serve one socket until its end, also if the client has left and sending raises an error."""
         self.tasks: list[asyncio.Task[None]] = []
         self.counted = self.opened = False
         try:
@@ -90,7 +90,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def dispatch(self, message: Any) -> None:
         """Handle an event of the socket; channels would close old database connections first, in a thread, each time.
 
-        Only `query` uses the database, and closes them itself.
+        Only `query` uses the database, and it closes them itself.
         """
         await getattr(self, get_handler_name(message))(message)
 
@@ -98,7 +98,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.woken = asyncio.Event()
         self.last_received = time.monotonic()
         self.slug: str = self.scope["url_route"]["kwargs"]["slug"]
-        self.visitor = visitor_of(self.scope)
+        self.visitor = get_visitor(self.scope)
         await self.accept()  # a refusal before it would reach browsers without its code
         _sockets[self.visitor] += 1
         socket_garbage.opened()
@@ -121,7 +121,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self._end()
 
     async def _end(self) -> None:
-        """Give back what the socket holds; may be called again."""
+        """Release the socket's resources; may be called again."""
         if self.counted:
             self.counted = False
             _sockets[self.visitor] -= 1
@@ -151,7 +151,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self.send(json.dumps(frame))
 
     def cursor(self, name: str, default: int) -> int:
-        """The number of a query parameter; `default` where it is missing or no number."""
+        """Return the number in a query parameter, or `default` if it is missing or not a number."""
         query = self.scope["query_string"].decode("ascii", "replace")
         text = parse_qs(query).get(name, [""])[0]
         is_number = text.isascii() and text.isdigit() and len(text) <= MAX_CURSOR_DIGITS
@@ -184,7 +184,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     @property
     def session_key(self) -> str | None:
-        """Key of the session with which the socket was opened."""
+        """Key of the session that opened the socket."""
         key: str | None = getattr(self.scope.get("session"), "session_key", None)
         return key
 
@@ -192,10 +192,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return type(self), self.slug, self.scope["user"].pk, self.session_key
 
     async def check_access(self) -> tuple[int | None, Any]:
-        """(code, None) if sockets like this one have to be closed, else (None, visibility).
+        """Return (code, None) if sockets like this one have to be closed, else (None, visibility).
 
-        A lost session is answered by TRY_LATER: the browser connects again with the session that it has now, and is
-        refused unless it has one.
+        A lost session is answered with TRY_LATER: the browser reconnects with its present session, and is refused
+        unless it has one.
         """
         try:
             if not await query(is_still_signed_in, self.scope["user"], self.session_key):
@@ -212,7 +212,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         code, visibility = access
         if code is None:
             self.on_visibility(visibility)
-        else:  # in a task: a lagging client delays its own close only
+        else:  # in a task: a lagging client delays only its own close
             access_watch().leave(self)
             self.tasks.append(asyncio.create_task(self._guard(self.close(code))))
 
@@ -234,18 +234,18 @@ _sockets: Counter[str] = Counter()
 """Open sockets of this process by visitor."""
 
 
-def visitor_of(scope: Mapping[str, Any]) -> str:
-    """The account of a socket, else its network address; "" if neither is known, as behind a Unix socket.
+def get_visitor(scope: Mapping[str, Any]) -> str:
+    """Return the account of a socket, else its network address; "" if neither is known, as with a Unix socket.
 
-    IPv6 addresses count by their /64 network: a visitor has all addresses of one.
+    IPv6 addresses count by their /64 network, since a visitor has all addresses of one network.
     """
     user, client = scope["user"], scope.get("client")
     if user.is_authenticated:
         return f"user {user.pk}"
-    return f"address {_network_of(client[0])}" if client and client[0] else ""
+    return f"address {_network(client[0])}" if client and client[0] else ""
 
 
-def _network_of(address: str) -> str:
+def _network(address: str) -> str:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -258,7 +258,7 @@ def _network_of(address: str) -> str:
 
 
 def is_still_signed_in(user: User | AnonymousUser, session_key: str | None) -> bool:
-    """Whether the account is active, and the session with which the socket was opened is still its own."""
+    """Return True if the account is active and still has the session that opened the socket."""
     if not user.is_authenticated:
         return True
     current = User.objects.filter(pk=user.pk, is_active=True).first()
@@ -268,7 +268,7 @@ def is_still_signed_in(user: User | AnonymousUser, session_key: str | None) -> b
 
 
 def parse_frame(text: str | None, max_length: int) -> tuple[dict[str, Any] | None, str]:
-    """(frame, "") of a client's text, or (None, error message for the client)."""
+    """Return (frame, "") for a client's text, or (None, error message for the client)."""
     if text is None or len(text) > max_length:
         return None, f"A frame must be JSON text of at most {max_length} characters."
     try:
@@ -281,5 +281,5 @@ def parse_frame(text: str | None, max_length: int) -> tuple[dict[str, Any] | Non
 
 
 def poll_interval(hub: BroadcastHub, with_redis: float, without_redis: float) -> float:
-    """Seconds to the next poll of the database; longer while Redis answers, because wake-up messages replace polls."""
+    """Return the seconds to the next poll: longer while Redis answers, because wake-up messages replace polls."""
     return with_redis if hub.redis_answers else without_redis

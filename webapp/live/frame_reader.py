@@ -1,4 +1,4 @@
-"""One reader per watched run and process: fetches new frames once and shares the bytes with all its sockets."""
+"""One reader per watched run and process, which fetches new frames once and shares the bytes with all sockets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Status of a run: the fields of `hello`, and the cursor before which pages must reload."""
+    """Status of a run: the fields of `hello`, and the cursor below which pages must reload."""
 
     seq: int
     attempt: int
@@ -57,7 +57,7 @@ class RunStatus:
 
 
 def run_status(run_id: int) -> RunStatus | None:
-    """Current status of the run; None if it was deleted."""
+    """Return the current status of the run; None if it was deleted."""
     fields = ("seq", "attempt", "state", "requested", "resync_seq", "rebuilds", "failure", "journal_error")
     run = Run.objects.filter(pk=run_id).only(*fields).first()
     if run is None:
@@ -68,13 +68,13 @@ def run_status(run_id: int) -> RunStatus | None:
 
 
 def frames_after(run_id: int, seq: int) -> list[Frame]:
-    """The next page of frames with events after `seq`."""
+    """Return the next page of frames with events after `seq`."""
     rows = EventBatch.objects.filter(run_id=run_id, last_seq__gt=seq).order_by("last_seq")
     return [Frame(*row) for row in rows.values_list("first_seq", "last_seq", "frame")[:PAGE_SIZE]]
 
 
 def status_and_frames(run_id: int, seq: int) -> tuple[RunStatus | None, list[Frame]]:
-    """Current status of the run, and the next page of frames after `seq`, in one thread hop."""
+    """Return the current status of the run and the next page of frames after `seq`, in one thread hop."""
     status = run_status(run_id)
     return status, frames_after(run_id, seq) if status is not None and status.seq > seq else []
 
@@ -84,7 +84,7 @@ _executor = ThreadPoolExecutor(2, thread_name_prefix="reader")
 
 
 class SharedEvents:
-    """New events `first` to `last` for all listeners: for the team, and without its texts for others."""
+    """New events `first` to `last` for all listeners; listeners outside the team get them without the team's texts."""
 
     def __init__(self, frame: Frame) -> None:
         self.first, self.last = frame.first, frame.last
@@ -97,7 +97,7 @@ class SharedEvents:
 
 
 def joined(frames: Sequence[Frame]) -> list[Frame]:
-    """The events of all frames in as few as JOINED_LENGTH and gaps allow: each costs every socket a write."""
+    """Join frames up to JOINED_LENGTH and gaps, because each frame costs every socket a write."""
     texts: list[list[str]] = []
     bounds: list[tuple[int, int]] = []
     length = 0
@@ -116,19 +116,19 @@ def joined(frames: Sequence[Frame]) -> list[Frame]:
 
 
 class Listener(Protocol):
-    """A socket as its reader sees it. No method may block."""
+    """A socket, as seen by its reader. No method may block."""
 
     def wake(self) -> None:
-        """The run's status, the availability of Redis, or frames that were not passed on changed."""
+        """Called when the run's status, the availability of Redis, or frames that were not passed on have changed."""
 
     def on_events(self, events: SharedEvents) -> None:
-        """New events arrived; those before were passed on."""
+        """Called with new events, after all earlier ones were passed on."""
 
     def on_tokens(self, trajectory: str, frame: SharedFrame) -> None:
-        """A partial response arrived."""
+        """Called with a partial response."""
 
     def on_progress(self, frame: SharedFrame) -> None:
-        """Progress of an update arrived."""
+        """Called with the progress of an update."""
 
 
 class FrameHub(BroadcastHub):
@@ -139,7 +139,7 @@ class FrameHub(BroadcastHub):
         self._readers: dict[str, FrameReader] = {}
 
     def join(self, run_id: int, slug: str, status: RunStatus, listener: Listener) -> FrameReader:
-        """Add a listener to the run's reader, which is created for the first one."""
+        """Add a listener to the run's reader, and create the reader for the first listener."""
         self.start()
         reader = self._readers.get(slug)
         if reader is None:
@@ -175,7 +175,7 @@ _hubs: dict[asyncio.AbstractEventLoop, FrameHub] = {}
 
 
 def hub() -> FrameHub:
-    """The hub of the running event loop."""
+    """Return the hub of the running event loop."""
     return hub_of_running_loop(_hubs, FrameHub)
 
 
@@ -201,7 +201,7 @@ class FrameReader:
         self._wake_listeners()
 
     def buffered_after(self, cursor: int) -> list[Frame] | None:
-        """Frames with events after `cursor` from memory; None if the buffer does not reach back that far."""
+        """Return frames with events after `cursor` from memory; None if the buffer does not reach back that far."""
         if cursor >= self.seq:
             return []
         if not self._buffer or self._buffer[0].first > cursor + 1:
@@ -248,7 +248,7 @@ class FrameReader:
                 pass
 
     async def _poll(self) -> None:
-        before, new = self.status, list[Frame]()
+        previous, new = self.status, list[Frame]()
         while True:
             status, page = await query(status_and_frames, self.run_id, self.seq, executor=_executor)
             if status is None:
@@ -262,12 +262,12 @@ class FrameReader:
             new += page
             for frame in page:
                 self._append(frame)
-            if self.seq < status.seq and not page:  # pruned: clients that need these frames are sent a resync
+            if self.seq < status.seq and not page:  # pruned: clients that need these frames get a resync
                 self._skip_to(status.seq)
             if self.seq >= status.seq:
                 break
         self.status = status
-        if replace(before, seq=status.seq) != status or (not new and before.seq != status.seq):
+        if replace(previous, seq=status.seq) != status or (not new and previous.seq != status.seq):
             self._wake_listeners()
         for frame in joined(new):
             await self._pass_on(SharedEvents(frame))

@@ -38,7 +38,7 @@ _hubs: dict[asyncio.AbstractEventLoop, InboxHub] = {}
 
 
 def hub() -> InboxHub:
-    """The hub of the running event loop."""
+    """Return the hub of the running event loop."""
     return hub_of_running_loop(_hubs, InboxHub)
 
 
@@ -71,6 +71,6 @@ class InboxConsumer(LiveConsumer):
                 self.after = microseconds(update.entries[0].at)
             if update.entries or update.unread != sent:
                 sent = update.unread
-                found = [entry.as_data() for entry in update.entries]
-                await self.send_frame({"type": "inbox", "unread": sent, "entries": found, "cursor": self.after})
+                entries = [entry.as_data() for entry in update.entries]
+                await self.send_frame({"type": "inbox", "unread": sent, "entries": entries, "cursor": self.after})
             await self.wait_until_woken(poll_interval(hub(), POLL_INTERVAL, POLL_WITHOUT_REDIS))

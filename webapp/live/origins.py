@@ -1,7 +1,7 @@
-"""Origin check of websockets: browsers send cookies with sockets of any page, so only own pages may open one.
+"""Origin check of websockets: browsers send cookies with sockets of any page, so only the site's pages may open one.
 
-The same rule as Django's for forms: the scheme, the name and the port of the page are those of the request, or the
-origin is one of ECHOSCOPE_ORIGINS.
+The rule is Django's rule for forms: scheme, name and port of the page equal the request's, or the origin is one of
+ECHOSCOPE_ORIGINS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OwnOrigin:
 
 
 def is_own(origin: str, host: str, *, secure: bool) -> bool:
-    """Whether pages of `origin` may open sockets of the site that was requested as `host`. `secure`: over HTTPS."""
+    """Return True if pages of `origin` may open sockets of the site requested as `host`; `secure` means over HTTPS."""
     try:
         page = urlsplit(origin)
         site = urlsplit(f"{'https' if secure else 'http'}://{host}")

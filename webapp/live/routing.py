@@ -1,4 +1,4 @@
-"""URL patterns of the websockets, and the answer to other paths."""
+"""URL patterns of the websockets, and the response to other paths."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,16 +20,16 @@ Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 def close_unknown_paths(application: Application) -> Application:
-    """The application for paths of the patterns; other sockets are closed with 4404, without an error in the log.
+    """Serve paths that match a pattern; close other sockets with 4404, without an error in the log.
 
-    So are those with a NUL character in the path or a cookie, which no query can contain.
+    Sockets with a NUL character in the path or a cookie, which no query can contain, are closed as well.
     """
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         cookies = dict(scope["headers"]).get(b"cookie", b"")
-        place = scope["path"].lstrip("/")
-        is_known = any(pattern.pattern.match(place) for pattern in websocket_urlpatterns)
-        if is_known and "\0" not in place and b"\\000" not in cookies:
+        path = scope["path"].lstrip("/")
+        is_known = any(pattern.pattern.match(path) for pattern in websocket_urlpatterns)
+        if is_known and "\0" not in path and b"\\000" not in cookies:
             await application(scope, receive, send)
             return
         await receive()  # the handshake

@@ -9,7 +9,7 @@ Frames of the server, all JSON objects with a `type`:
                                                        live: "push", or "poll" while Redis is away
     events  first last events                          contiguous, in order, exactly once (group_started with slugs)
     tokens  trajectory turn text                       partial response; has no seq, may be dropped
-    progress phase                                     a phase event of an update between those of the journal, with its
+    progress phase                                     the phase of an update between events of the journal, with its
                                                        time; has no valid seq, may be dropped
     resync  seq                                        reload the snapshot; what follows on this socket begins after seq
     ping, pong                                         heartbeat
@@ -31,7 +31,7 @@ from webapp.core.broadcast import REDIS_UNAVAILABLE
 from webapp.core.database import query
 from webapp.live.consumer_base import LOG_IN, NOT_FOUND, LiveConsumer
 from webapp.live.frame_reader import Frame, FrameReader, SharedEvents, frames_after, hub, run_status
-from webapp.live.shared_frames import SharedFrame, write_of
+from webapp.live.shared_frames import SharedFrame, find_write
 from webapp.runs import token_subscriptions
 from webapp.runs.models import Run
 from webapp.runs.public_words import failure_words, problem_words, public_frame
@@ -43,9 +43,9 @@ MAX_TRAJECTORY_ID = 100
 
 
 def visible_run(user: Any, slug: str) -> tuple[int, bool] | None:
-    """The run's primary key, if the user may see it, and whether the user is in its team."""
-    found = Run.objects.visible_to(user).filter(slug=slug).values_list("pk", "team_id").first()
-    return None if found is None else (found[0], role_in(user, found[1]) is not None)
+    """Return the run's primary key if the user may see it, and whether the user is in its team."""
+    row = Run.objects.visible_to(user).filter(slug=slug).values_list("pk", "team_id").first()
+    return None if row is None else (row[0], role_in(user, row[1]) is not None)
 
 
 class RunConsumer(LiveConsumer):
@@ -54,15 +54,15 @@ class RunConsumer(LiveConsumer):
     async def open(self) -> int | None:
         self.reader: FrameReader | None = None
         self.pending_tokens: dict[str, SharedFrame] = {}
-        self.write = write_of(self.scope)
+        self.write = find_write(self.scope)
         self.resting = False
-        """Whether everything was sent that is known, so that new frames may be written past `follow`."""
+        """True if everything known was sent, so that new frames may be written past `follow`."""
         self.pending_progress: SharedFrame | None = None
         self.watched_trajectory: str | None = None
         self.last_hello: dict[str, Any] | None = None
         self.inside = False
-        found = await query(visible_run, self.scope["user"], self.slug)
-        run_id, self.inside = found or (None, False)
+        visible = await query(visible_run, self.scope["user"], self.slug)
+        run_id, self.inside = visible or (None, False)
         status = await query(run_status, run_id) if run_id is not None else None
         if run_id is None or status is None:
             return NOT_FOUND if self.scope["user"].is_authenticated else LOG_IN
@@ -159,7 +159,7 @@ class RunConsumer(LiveConsumer):
                 self.resting = False
 
     async def _send_frames(self, reader: FrameReader) -> None:
-        """Frames behind the client's cursor: from the reader's memory, else the next page from the database."""
+        """Send the frames after the client's cursor, from the reader's memory or else a page from the database."""
         frames = reader.buffered_after(self.seq)
         if frames is None:
             frames = await query(frames_after, reader.run_id, self.seq)
@@ -203,7 +203,7 @@ class RunConsumer(LiveConsumer):
 
 
 def _trim(frame: Frame, seq: int) -> str:
-    """The frame without events up to `seq`; nearly always the stored bytes themselves."""
+    """Return the frame without events up to `seq`; nearly always the stored bytes."""
     if frame.first > seq:
         return frame.text
     data = json.loads(frame.text)

@@ -1,8 +1,8 @@
 """Frames for many sockets, encoded and compressed once, and the protocol of uvicorn that writes them to a connection.
 
 `uvicorn --ws webapp.live.shared_frames:SharedFrameProtocol`. An ASGI message to each socket would encode and compress
-the same text for each, and wake a task of each. The protocol compresses every message by itself (no context takeover),
-so that the compressed bytes of one socket are valid for all.
+the same text and wake a task for each. The protocol compresses every message independently (no context takeover), so
+that compressed bytes are valid for all sockets.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class SharedFrame:
 
     @cached_property
     def plain(self) -> bytes:
-        """The message for clients without compression."""
+        """Encode the message for clients without compression."""
         return self._frame.serialize(mask=False)
 
     @cached_property
     def compressed(self) -> bytes:
-        """The message for clients that accept WINDOW_BITS."""
+        """Encode the message for clients that accept WINDOW_BITS."""
         deflate = PerMessageDeflate(True, True, WINDOW_BITS, WINDOW_BITS, COMPRESSION)
         return self._frame.serialize(mask=False, extensions=[deflate])
 
@@ -48,14 +48,14 @@ Write = Callable[[SharedFrame], bool]
 """Write a frame now. False if that is not possible: the client has left, or has not read what was sent before."""
 
 
-def write_of(scope: MutableMapping[str, Any]) -> Write:
-    """The function of a socket's connection; under another server, one that never writes."""
+def find_write(scope: MutableMapping[str, Any]) -> Write:
+    """Return the write function of a socket's connection; under another server, one that never writes."""
     write: Write = scope.get("extensions", {}).get(WRITE, lambda frame: False)
     return write
 
 
 class SharedFrameProtocol(WebSocketsSansIOProtocol):
-    """Websocket connection that accepts shared frames besides ASGI messages."""
+    """Websocket connection that accepts both shared frames and ASGI messages."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Snapshot of a run at its present seq, as plain data. static/js/live/reducer.js continues from it by events.
+"""Snapshot of a run at its present seq, as plain data; static/js/live/reducer.js applies later events to it.
 
 Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 
@@ -56,7 +56,7 @@ NOTICES = 20
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """All queries inside see the database as of the same instant (unless the caller already opened a transaction)."""
+    """Let all queries inside see the database at the same instant, unless the caller already opened a transaction."""
     if connection.in_atomic_block:
         yield
         return
@@ -67,9 +67,9 @@ def one_moment() -> Iterator[None]:
 
 
 def rollout_shape(run: Run) -> tuple[int, int]:
-    """Planned groups of a rollout, and their size; of another trainer's run, without a plan, those of its newest wave.
+    """Return the planned number of groups of a rollout, and their size.
 
-    Two queries for such runs, else none.
+    A run of another trainer has no plan, so its newest wave is counted, with two queries.
     """
     if run.recorded is None:
         rollout = run.config.get("rollout", {})
@@ -84,9 +84,9 @@ def rollout_shape(run: Run) -> tuple[int, int]:
 
 
 def heading(run: Run) -> dict[str, Any]:
-    """Run, phase and standing alarm in the snapshot's shape, for the tabs other than the live page.
+    """Return run, phase and current alarm in the snapshot's shape, for the tabs other than the live page.
 
-    The same script continues from it by events.
+    The same script applies later events to it.
     """
     groups, group_size = rollout_shape(run)
     length = run.length
@@ -129,7 +129,7 @@ _NOT_DRAWN: dict[str, Any] = {
 
 
 def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
-    """Snapshot of the run at its present seq; without notices for visitors who are not `inside` the team."""
+    """Return the snapshot of the run at its present seq; without notices for visitors who are not `inside` the team."""
     with one_moment():
         run = Run.objects.with_alarm().defer("log_tail", "summary").get(pk=run.pk)
         finished = _newest_finished(run)
@@ -203,7 +203,7 @@ def _finished(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
-    """The trajectory being played, or else the last one in `finished` (the newest that ended)."""
+    """Return the trajectory being played, or else the last one in `finished` (the newest that ended)."""
     current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
     newest = current.order_by("-last_seq").first() or next(iter(finished), None)
     return None if newest is None else trajectory_data(newest)

@@ -1,7 +1,7 @@
 """Garbage collection while thousands of sockets are open.
 
 A full collection visits every object of every socket, for more than a second with 10,000 of them, and blocks all. The
-objects of open sockets are therefore set aside (`gc.freeze`) as their number grows. What of them becomes garbage is
+objects of open sockets are therefore set aside (`gc.freeze`) as their number grows. Their garbage is
 found once half of the sockets have closed; until then it takes at most as much memory as the sockets did.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 
 FEW = 500
-"""Sockets whose objects a collection may visit."""
+"""Number of sockets whose objects a collection may visit."""
 GROWTH = 1.25
 
 

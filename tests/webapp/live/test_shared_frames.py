@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
 from tests.patience import SECONDS, eventually
-from webapp.live.shared_frames import SharedFrame, Write, write_of
+from webapp.live.shared_frames import SharedFrame, Write, find_write
 from webapp.services.programs import WEBSOCKETS
 
 TEXT = json.dumps({"type": "events", "thought": "Ich möchte → die Kiste schieben. " * 200}, ensure_ascii=False)
@@ -33,7 +33,7 @@ class Application:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         assert (await receive())["type"] == "websocket.connect"
         await send({"type": "websocket.accept"})
-        self.writes.append(write_of(scope))
+        self.writes.append(find_write(scope))
         while (message := await receive())["type"] == "websocket.receive":
             await send({"type": "websocket.send", "text": message["text"]})
 

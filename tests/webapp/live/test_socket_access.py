@@ -17,7 +17,7 @@ from tests.patience import SECONDS
 from tests.webapp.conftest import People
 from tests.webapp.live.test_run_consumer import Browser, _close_connections, browser
 from webapp.live import access_watch, consumer_base
-from webapp.live.consumer_base import TRY_LATER, visitor_of
+from webapp.live.consumer_base import TRY_LATER, get_visitor
 from webapp.live.run_consumer import RunConsumer
 from webapp.runs.models import Run
 from webapp.teams.models import Membership, User
@@ -226,4 +226,4 @@ async def test_a_socket_ends_when_its_client_has_left_before_an_answer(
     ],
 )
 def test_anonymous_visitors_are_known_by_their_address(scope: dict[str, Any], visitor: str) -> None:
-    assert visitor_of(scope | {"user": AnonymousUser()}) == visitor
+    assert get_visitor(scope | {"user": AnonymousUser()}) == visitor
