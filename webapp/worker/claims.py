@@ -1,4 +1,4 @@
-"""Claims: which queued run a worker takes, and on which of its GPUs, decided in PostgreSQL.
+"""Claims: PostgreSQL decides which queued run a worker takes, and on which of its GPUs.
 
 The Celery message only wakes the worker; it does not choose the run.
 """
@@ -55,7 +55,7 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
         elif _is_reserved_for(run, worker, capacity, now):
             if not needs.actors:
                 return None
-            cluster_reserved = True  # others than this site may use the cluster for long: the machine stays in use
+            cluster_reserved = True  # others may occupy the cluster for long; smaller runs use the machine
     return None
 
 
@@ -63,11 +63,11 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
 def do_claim_run(
     run_id: int, worker: Worker | None, now: datetime, reserved: tuple[str, ...] = (), *, cluster_gpus: float = 0.0
 ) -> Run | None:
-    """Take the lease of that run for this process if it is free. Of two concurrent callers the second gets None.
+    """Take the lease of that run for this process if it is free. Of two concurrent callers, the second gets None.
 
     Args:
-        reserved: GPUs of the worker's machine that it gets.
-        cluster_gpus: those that its actors take of the worker's cluster, for the fair shares.
+        reserved: GPUs of the worker's machine that the run gets.
+        cluster_gpus: GPUs of the worker's cluster that the run's actors take, for the fair shares.
     """
     claimed = (
         Run.objects.claimable(now)
@@ -97,10 +97,10 @@ def do_claim_run(
 
 
 def _is_reserved_for(run: Run, worker: Worker, capacity: placement.WorkerCapacity, now: datetime) -> bool:
-    """Whether the worker waits until enough of its GPUs are free for this run, instead of claiming smaller runs.
+    """Return True if the worker waits until enough of its GPUs are free for this run, instead of claiming smaller runs.
 
-    Without the reservation, small runs would starve one that needs many GPUs at once. For a run with Ray actors, it is
-    the worker's cluster that waits.
+    Without the reservation, small runs would starve a run that needs many GPUs at once. For a run with Ray actors, the
+    worker's cluster waits.
     """
     if run.promised is not None and is_alive(run.promised, now) and not run.promised.stopping:
         return run.promised_id == worker.pk

@@ -1,4 +1,4 @@
-"""Messages on a run's page about how its trainer ended."""
+"""Messages on a run's page about the end of its trainer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERNAL_ERROR = (
 
 
 def crash(run: Run, status: int, log_tail: str = "") -> str:
-    """Message for a trainer that ended with an error or was killed too often."""
+    """Return the message for a trainer that ended with an error or was killed too often."""
     if status < 0:
         return (
             f"The trainer was killed by {signal_name(status)} {run.crashes + 1} times without finishing an iteration "
@@ -33,15 +33,15 @@ def crash(run: Run, status: int, log_tail: str = "") -> str:
 
 
 def limit(run: Run, exceeded: ExceededLimit) -> str:
-    """Message for a trainer that was ended because it exceeded a limit of its operator."""
+    """Return the message for a trainer that was ended because it exceeded the operator's limit."""
     return f"{exceeded.message} {_checkpoint(run)}"
 
 
 def full_disk(folder: Path, status: int, log_tail: str) -> str:
-    """Message for a trainer that failed because the disk of its folder is full; empty if that is not the reason.
+    """Return the message for a trainer that failed because its disk is full; empty if that is not the reason.
 
-    A trainer that reports it has a status of its own. Of others the log tells, or, if nothing could be written to it,
-    the free space.
+    A trainer that noticed the full disk exits with a special status. For other trainers the log tells, or the free
+    space if nothing could be written to the log.
     """
     free = disk_space.free_bytes(folder)
     unexplained = "Traceback" not in log_tail and "error: " not in log_tail
@@ -51,7 +51,7 @@ def full_disk(folder: Path, status: int, log_tail: str) -> str:
 
 
 def no_space_left(folder: Path) -> str:
-    """Message for a full disk."""
+    """Return the message for a full disk."""
     free = disk_space.free_bytes(folder)
     return (
         f"No space left on the disk of {folder} ({free / 1e6:.0f} MB free): free some and press Resume. "
@@ -60,27 +60,27 @@ def no_space_left(folder: Path) -> str:
 
 
 def invalid_configuration(log_tail: str) -> str:
-    """Message for a configuration that the trainer refused, from the errors in its log."""
+    """Return the message for a configuration that the trainer rejected, from the errors in its log."""
     errors = [line.removeprefix("error: ") for line in log_tail.splitlines() if line.startswith("error: ")]
     reason = "; ".join(errors) or "see the end of the log"
     return f"This configuration cannot be trained: {reason}. Clone the run and change it."
 
 
 def cannot_start(error: Exception) -> str:
-    """Message for a trainer process that could not be started."""
+    """Return the message for a trainer process that could not be started."""
     if disk_space.is_full(error):
         return no_space_left(Path(getattr(error, "filename", None) or settings.ECHOSCOPE_DATA_DIR))
     return f"The run could not be started: {error}. Its checkpoints are kept: fix the problem, then resume the run."
 
 
 def end_not_read(run: Run) -> str:
-    """Message for a trainer that completed while the end of its journal could not be read."""
+    """Return the message for a trainer that completed while the end of its journal could not be read."""
     reason = run.journal_error or "it ends without a closing event, as if its last lines had been removed"
     return f"Training ended without an error, but its journal was not read to the end: {reason}"
 
 
 def signal_name(status: int) -> str:
-    """Name of the signal in a negative exit status."""
+    """Return the name of the signal in a negative exit status."""
     try:
         return signal.Signals(-status).name
     except ValueError:

@@ -29,12 +29,12 @@ class GpuInfo(TypedDict):
 
 
 def describe_device(gpus: Sequence[GpuInfo]) -> str:
-    """Text for pages: the GPUs of this machine, or its processor cores."""
+    """Return the text for pages: the GPUs of this machine, or its processor cores."""
     return ", ".join(gpu["name"] for gpu in gpus) if gpus else f"CPU, {os.cpu_count()} cores"
 
 
 def describe_memory(gpus: Sequence[GpuInfo]) -> list[Memory]:
-    """The machine's memory where it is known, then that of each GPU."""
+    """Return the machine's memory if it is known, then the memory of each GPU."""
     machine: list[Memory] = []
     if sizes := available.available_memory():
         machine = [{"name": "Machine", "total": sizes[1], "free": sizes[0]}]
@@ -46,7 +46,7 @@ def describe_memory(gpus: Sequence[GpuInfo]) -> list[Memory]:
 
 
 def describe_gpus() -> list[GpuInfo]:
-    """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves to this process; all of them without it."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to this process; all GPUs without it."""
     rows = [row for line in gpu_usage.query_gpus("index,uuid,name,memory.total,memory.free") if (row := _gpu(line))]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
@@ -57,12 +57,12 @@ def describe_gpus() -> list[GpuInfo]:
 
 
 def environment(gpus: Sequence[str]) -> dict[str, str]:
-    """Environment variables that make only these GPUs visible to a process."""
+    """Return environment variables that make only these GPUs visible to a process."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
 
 
 def _gpu(line: str) -> tuple[str, GpuInfo] | None:
-    """(UUID, GPU) from "0, GPU-1b…, NVIDIA A100, 81920, 80000" (MiB); sizes are None for "[N/A]"."""
+    """Parse "0, GPU-1b…, NVIDIA A100, 81920, 80000" (MiB) into (UUID, GPU); sizes are None for "[N/A]"."""
     first, _, rest = line.partition(",")
     uuid, _, rest = rest.partition(",")
     parts = [part.strip() for part in rest.rsplit(",", 2)]

@@ -1,4 +1,4 @@
-"""Heartbeat of a Celery worker, and the reaper that requeues runs whose worker died, in a thread each."""
+"""Heartbeat of a Celery worker, and the reaper that requeues runs of dead workers, each in a thread."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL = 5.0
 MEMORY_INTERVAL = 15.0
 REAP_INTERVAL = 15.0
-"""The clock reaps sooner; workers do where it is down."""
+"""Workers reap at this interval in case the clock, which reaps sooner, is down."""
 RUNS_PER_GPU = "ECHOSCOPE_RUNS_PER_GPU"
 
 
 def runs_per_gpu() -> int:
-    """Number of runs that may share one GPU of this worker: ECHOSCOPE_RUNS_PER_GPU, default 1. Raises ValueError."""
+    """Return the number of runs that may share a GPU: ECHOSCOPE_RUNS_PER_GPU, default 1. Raises ValueError."""
     text = os.environ.get(RUNS_PER_GPU, "").strip() or "1"
     if not text.isdecimal() or not 0 < int(text) <= 100:
         raise ValueError(f"{RUNS_PER_GPU} must be a whole number from 1 to 100, not {text!r}.")
@@ -47,7 +47,7 @@ def runs_per_gpu() -> int:
 
 
 def measured() -> dict[str, Any]:
-    """GPUs and memory of this machine at this moment."""
+    """Return the present GPUs and memory of this machine."""
     gpus = describe_gpus()
     return {"gpus": gpus, "memory": describe_memory(gpus)}
 
@@ -87,7 +87,7 @@ class Heartbeat:
         self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
         self._trusted_since = time.monotonic()
         self._apart: set[str] = set()
-        """Names of the workers with another data folder that the log already has."""
+        """Names of the workers with another data folder that were already logged."""
 
     def start(self) -> None:
         if self._cluster is not None:
@@ -98,7 +98,7 @@ class Heartbeat:
         self._downloads.start()
 
     def leave(self) -> None:
-        """Mark the worker as stopping: its supervisors read that from the database and give their runs back."""
+        """Mark the worker as stopping: its supervisors read this from the database and give their runs back."""
         self.description["stopping"] = True
         self._wake.set()
         self._reap_wake.set()
@@ -140,12 +140,12 @@ class Heartbeat:
         connection.close()
 
     def _warn_of_other_folders(self) -> None:
-        """Once for each live worker that sees another data folder, unless journals also go to object storage."""
-        own = self.description["data_folder"]
-        if not own or object_storage.configured_storage() is not None:
+        """Warn once about each live worker with another data folder, unless journals also go to object storage."""
+        own_folder = self.description["data_folder"]
+        if not own_folder or object_storage.configured_storage() is not None:
             return
         alive = live_workers(database_now())
-        apart = dict(alive.exclude(data_folder__in=("", own)).values_list("name", "host"))
+        apart = dict(alive.exclude(data_folder__in=("", own_folder)).values_list("name", "host"))
         if new := sorted(apart.keys() - self._apart):
             logger.warning(
                 "%s (%s) has another data folder than this worker: neither can continue a run of the other one. Give "
@@ -156,13 +156,13 @@ class Heartbeat:
         self._apart |= apart.keys()
 
     def _show_alive(self) -> None:
-        """Apart from the heartbeat, which a database that hangs instead of refusing can hold up for minutes."""
+        """Show that the worker is alive. A thread of its heartbeat could hang with the database for minutes."""
         while not self._ended.is_set():
             liveness.touch()
             self._ended.wait(HEARTBEAT_INTERVAL)
 
     def _reap(self) -> None:
-        """Apart from the heartbeat, so that a run that cannot be reaped makes no worker look lost."""
+        """Requeue lost runs, in a thread where a run that cannot be reaped makes no worker look lost."""
         while not self.description["stopping"]:
             try:
                 self._deaths.do_take_back_runs()
@@ -179,19 +179,19 @@ _heartbeat: Heartbeat | None = None
 
 
 def clock_error() -> float:
-    """Seconds by which the clock of this worker is ahead of the database's, as of the last heartbeat."""
+    """Return the seconds by which this worker's clock is ahead of the database's, as of the last heartbeat."""
     return float(_heartbeat.description.get("clock_offset", 0.0)) if _heartbeat is not None else 0.0
 
 
 @celeryd_after_setup.connect
 def select_queues(sender: str, instance: Any, **kwargs: Any) -> None:
-    """Without -Q, a worker serves its device class, that of its hardware, its cluster's, and the one for any worker."""
+    """Select the queues of a worker without -Q: its hardware's device class, its cluster's, and the class for any."""
     gpus = len(describe_gpus())
-    own = device_classes.class_of_worker(gpus)
+    device_class = device_classes.class_of_worker(gpus)
     cluster = ray_cluster.configured_address()
     models_folder.set_models_folder()  # also for the pool's processes
     trainer_sandbox.require_protected(os.environ, store.models_folder())
-    runs_per_gpu()  # an invalid value must end the worker here, not in its thread or at each run
+    runs_per_gpu()  # an invalid value must end the worker here, not in a thread or at each run
     trainer_environment.named_by_operator(os.environ)
     run_limits.configured_limits()
     trainer_sandbox.is_active()
@@ -200,7 +200,7 @@ def select_queues(sender: str, instance: Any, **kwargs: Any) -> None:
     trainer_environment.hide_own_environment()  # before the pool's processes are forked, which inherit it
     queues = instance.app.amqp.queues
     if set(queues.consume_from) == {instance.app.conf.task_default_queue}:
-        for name in device_classes.served_classes(own, gpus, cluster=bool(cluster)):
+        for name in device_classes.served_classes(device_class, gpus, cluster=bool(cluster)):
             queues.select_add(queues.new_missing(name))  # with the same declaration as the sender's
 
 

@@ -1,7 +1,7 @@
-"""Liveness of a worker, for orchestrators: a file that one of its threads touches, and the script that judges its age.
+"""Liveness of a worker, for orchestrators: a thread touches a file, and a script judges the file's age.
 
 `python -I -S webapp/worker/liveness.py` exits with 0 while the file that ECHOSCOPE_LIVENESS_FILE names was touched
-within MAX_AGE seconds. The thread asks neither database nor Redis, which may hang instead of refusing: restarting the
+within MAX_AGE seconds. The thread uses neither database nor Redis, which may hang instead of refusing: restarting the
 worker would not bring them back, and would end its runs. Standard library only, so that a probe costs milliseconds.
 """
 
@@ -18,9 +18,9 @@ MAX_AGE = 60.0
 
 
 def touch() -> None:
-    """Show that the worker is alive, if a file is configured. Needs no space on the disk once the file exists.
+    """Show that the worker is alive, if a file is configured. Needs no disk space once the file exists.
 
-    A file that cannot be touched shows in its age alone.
+    A file that cannot be touched only becomes too old.
     """
     if path := os.environ.get(VARIABLE):
         with contextlib.suppress(OSError):
@@ -28,7 +28,7 @@ def touch() -> None:
 
 
 def problem(path: Path, max_age: float = MAX_AGE) -> str:
-    """Why the worker that touches this file does not count as alive; empty if it does."""
+    """Explain why the worker that touches this file does not count as alive, or return ""."""
     try:
         age = time.time() - path.stat().st_mtime
     except OSError as error:

@@ -19,14 +19,14 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-INTERRUPTED = 75  # equals the one in trainer.journal.protocol, which a script of the standard library cannot import
+INTERRUPTED = 75  # equals the value in trainer.journal.protocol, which a script of the standard library cannot import
 KILL_TIMEOUT = 10.0
 ORPHAN_TIMEOUT = 15.0
 """Seconds for a trainer to end after its supervisor, whose death sends it SIGTERM."""
 OOM_SCORE = "500"
-"""Of 1000: where memory runs out, Linux ends a trainer, which resumes, before the database or the web server."""
+"""Out of 1000: if memory runs out, Linux ends a trainer, which can resume, before the database or the web server."""
 TAG = "ECHOSCOPE_TRAINER"
-"""Environment variable of a trainer and all that it started, also where these are in sessions of their own."""
+"""Environment variable of a trainer and all processes that it started, even in other sessions."""
 
 
 class StaleTrainer(Exception):
@@ -34,7 +34,7 @@ class StaleTrainer(Exception):
 
 
 def start_time(pid: int) -> str:
-    """Start time of a process, to recognise a reused pid; empty if there is no such process."""
+    """Return a process's start time, to recognise a reused pid; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = stat[stat.rindex(")") + 2 :].split()
@@ -49,7 +49,7 @@ def start_time(pid: int) -> str:
 
 
 def stale_trainer(pid_file: Path) -> int | None:
-    """Pid of the trainer recorded in the file, if it still runs on this machine."""
+    """Return the pid of the trainer recorded in the file, if it still runs on this machine."""
     try:
         record = json.loads(pid_file.read_text(encoding="utf-8"))
         pid, born = int(record["pid"]), str(record["born"])
@@ -60,7 +60,7 @@ def stale_trainer(pid_file: Path) -> int | None:
 
 
 def tagged_processes(tag: str) -> list[int]:
-    """Pids of the running processes with this tag; empty where the system has no /proc."""
+    """Return the pids of running processes with this tag; empty on systems without /proc."""
     variable = f"{TAG}={tag}".encode()
     return [pid for pid in _pids() if variable in _environment(pid)] if tag else []
 
@@ -114,7 +114,7 @@ def kill_stale_trainer(pid_file: Path, timeout: float) -> bool:
 
 
 def kill_leftovers(pid_file: Path) -> bool:
-    """Kill the processes that a dead trainer started on this machine. True if there were any."""
+    """Kill the processes that a dead trainer started on this machine. Returns True if there were any."""
     try:
         record = json.loads(pid_file.read_text(encoding="utf-8"))
         tag = str(record["mark"]) if record["host"] == socket.gethostname() else ""

@@ -1,4 +1,4 @@
-"""Ray cluster that this worker stands for: its address, and its nodes as a child process reports them.
+"""The Ray cluster that a worker represents: its address, and its nodes as reported by a child process.
 
 Ray stays out of the worker's own process. The child imports it once and reads the cluster's tables a few times a minute
 (trainer/cluster/inspection.py).
@@ -22,11 +22,11 @@ from envs.sandbox.host_environment import BASIC_NAMES, BASIC_PREFIXES, select
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
 
 RAY_PREFIX = "RAY_"
-"""Of Ray's own variables, among them the cluster's token."""
+"""Prefix of Ray's variables, including the cluster's token."""
 INSPECTION = "trainer.cluster.inspection"
 INTERVAL = 10.0
 MAX_AGE = 45.0
-"""Seconds after which the newest report no longer counts. A child that imports Ray on a busy machine takes a while."""
+"""Seconds after which the newest report expires. A child that imports Ray on a busy machine takes a while."""
 _RESTART_PAUSE = 10.0
 _STOP_TIMEOUT = 5.0
 _CONNECTING = "The cluster is being asked for its nodes."
@@ -36,10 +36,10 @@ logger = logging.getLogger(__name__)
 
 
 def configured_address(environ: Mapping[str, str] = os.environ) -> str:
-    """Address of the cluster that this worker stands for, host:port; empty for none.
+    """Return the address (host:port) of the cluster that this worker represents; empty for none.
 
     Raises:
-        ValueError: it is no such address, or Ray is not installed here. The message says what to do.
+        ValueError: it is not such an address, or Ray is not installed here. The message says what to do.
     """
     address = environ.get(RAY_ADDRESS_VARIABLE, "").strip()
     if not address:
@@ -62,7 +62,7 @@ def configured_address(environ: Mapping[str, str] = os.environ) -> str:
 
 
 class ClusterMonitor:
-    """Newest report on a cluster, from a child process that is started again when it ends."""
+    """Newest report on a cluster, from a child process that is restarted when it ends."""
 
     def __init__(self, address: str, interval: float = INTERVAL) -> None:
         self.address, self.interval = address, interval
@@ -85,7 +85,7 @@ class ClusterMonitor:
         self._thread.join(_STOP_TIMEOUT)
 
     def report(self) -> dict[str, Any]:
-        """The cluster as the worker's heartbeat carries it: {problem, nodes}."""
+        """Return the cluster for the worker's heartbeat: {problem, nodes}."""
         with self._lock:
             if time.monotonic() - self._reported_at <= MAX_AGE:
                 return self._report
@@ -101,7 +101,7 @@ class ClusterMonitor:
             self._stopped.wait(_RESTART_PAUSE)
 
     def _read_reports(self) -> None:
-        """Take in the reports of a child until it ends."""
+        """Read the reports of a child until it ends."""
         command = [sys.executable, "-m", INSPECTION, self.address, str(self.interval)]
         environment = select(os.environ, BASIC_NAMES, (*BASIC_PREFIXES, RAY_PREFIX))
         child = subprocess.Popen(
@@ -122,7 +122,7 @@ class ClusterMonitor:
             for line in child.stdout:
                 try:
                     report = json.loads(line)
-                except ValueError:  # not ours: a library has printed
+                except ValueError:  # not a report, but a library's output
                     continue
                 self._take(report)
         status = child.wait()
@@ -137,9 +137,9 @@ class ClusterMonitor:
 
     def _take(self, report: dict[str, Any]) -> None:
         with self._lock:
-            before = self._report["problem"]
+            previous_problem = self._report["problem"]
             self._report, self._reported_at = report, time.monotonic()
-        if report["problem"] and report["problem"] != before:
+        if report["problem"] and report["problem"] != previous_problem:
             logger.warning("%s", report["problem"])
-        elif before and not report["problem"]:
+        elif previous_problem and not report["problem"]:
             logger.info("The Ray cluster at %s answers: %d nodes.", self.address, len(report["nodes"]))

@@ -28,7 +28,7 @@ class RunLease:
     Attributes:
         run: the run as it was claimed.
         request: what users requested, as of the last `refresh`.
-        worker_stopping: whether the worker shuts down, as of the last `refresh`.
+        worker_stopping: True while the worker shuts down, as of the last `refresh`.
     """
 
     def __init__(self, run: Run, *, refresh_interval: float, renew_interval: float, retry_interval: float) -> None:
@@ -40,11 +40,11 @@ class RunLease:
         self._renewed_at = self._refreshed_at = 0.0
 
     def held(self) -> RunQuerySet:
-        """The run's row while the lease holds; empty afterwards."""
+        """Return the run's row while the lease is valid, and no row afterwards."""
         return Run.objects.held_by(self.run.lease).filter(pk=self.run.pk)
 
     def is_due(self) -> bool:
-        """Whether the next `refresh` is due."""
+        """True if the next `refresh` is due."""
         return time.monotonic() - self._refreshed_at >= self._refresh_interval
 
     def refresh(self) -> None:
@@ -69,7 +69,7 @@ class RunLease:
         return state.label.lower() if released else "lease lost"
 
     def attempt(self, work: Callable[[], Result]) -> tuple[bool, Result | None]:
-        """(True, result) of database work; (False, None) while PostgreSQL is away: the next tick retries."""
+        """Return (True, result) of database work, or (False, None) while PostgreSQL is away: the next tick retries."""
         try:
             return True, work()
         except Error as error:
@@ -79,7 +79,7 @@ class RunLease:
             return False, None
 
     def persist(self, work: Callable[[], Result]) -> Result:
-        """The result of database work, retried for as long as PostgreSQL is away."""
+        """Return the result of database work, retried for as long as PostgreSQL is away."""
         while True:
             try:
                 return work()

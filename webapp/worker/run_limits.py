@@ -1,7 +1,7 @@
-"""Limits of each run on this worker: memory, disk, processes and time. Its operator can change each of them.
+"""Limits of each run on this worker: memory, disk, processes and time. The operator can change each limit.
 
 Memory is watched instead of limited by the kernel: RLIMIT_AS counts addresses, and CUDA reserves many times what it
-uses. RLIMIT_NPROC would count all processes of the account, those of the site included.
+uses. RLIMIT_NPROC would count all processes of the account, including the site's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GB = 1_000_000_000
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _BLOCK = 512  # unit of st_blocks
 _HIDDEN = (FileNotFoundError, ProcessLookupError, PermissionError)
-"""What /proc answers about processes that have ended, or that are another account's (mount option hidepid)."""
+"""Answers of /proc for processes that have ended, or belong to another account (mount option hidepid)."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class RunLimits:
     """Limits of one run; 0 means no limit.
 
     Attributes:
-        memory: bytes of main memory of all its processes.
+        memory: bytes of main memory that all its processes may use.
         disk: bytes in its folder.
         file: bytes of a single file.
         processes: number of its processes.
-        seconds: time in training since it was last started.
+        seconds: training time since its last start.
     """
 
     memory: int = 0
@@ -44,13 +44,13 @@ class RunLimits:
 
 
 def _memory_share() -> float:
-    """Most of this machine's memory, or of the container's, in GB; 0 if it is unknown."""
+    """Return most of this machine's memory, or of the container's, in GB; 0 if it is unknown."""
     memory = available_memory()
     return round(MEMORY_SHARE * memory[1] / GB, 1) if memory else 0
 
 
 MEMORY_SHARE = 0.9
-"""Of the machine: a run that needs more would bring the system to end one of the site's programs instead."""
+"""Share of the machine: for a run that needs more, the system might end one of the site's programs instead."""
 DEFAULTS: dict[str, Callable[[], float]] = {
     "ECHOSCOPE_RUN_MEMORY_GB": _memory_share,
     "ECHOSCOPE_RUN_DISK_GB": lambda: 1000,
@@ -61,7 +61,7 @@ DEFAULTS: dict[str, Callable[[], float]] = {
 
 
 def configured_limits(environ: Mapping[str, str] = os.environ) -> RunLimits:
-    """The operator's limits. Raises ValueError for a variable that is no number or negative."""
+    """Return the operator's limits. Raises ValueError for a variable that is negative or not a number."""
     value = {name: _number(environ, name) for name in DEFAULTS}
     return RunLimits(
         memory=int(GB * value["ECHOSCOPE_RUN_MEMORY_GB"]),
@@ -85,14 +85,14 @@ def _number(environ: Mapping[str, str], name: str) -> float:
 
 @dataclass(frozen=True)
 class ExceededLimit:
-    """A limit that a run has exceeded. `gentle`: the trainer may still write a checkpoint."""
+    """A limit that a run has exceeded. If `gentle`, the trainer may still write a checkpoint."""
 
     message: str
     gentle: bool = False
 
 
 class LimitMonitor:
-    """Compares a trainer with its limits. Costs a walk through /proc and through the run's folder at each call."""
+    """Compares a trainer with its limits. Each call costs a walk through /proc and the run's folder."""
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class LimitMonitor:
         tag: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tag`: of the trainer's processes (parent_guard.TAG), to find those whose parents have ended."""
+        """`tag` (parent_guard.TAG) finds processes of the trainer whose parents have ended."""
         self._limits, self._folder, self._pid, self._tag, self._clock = limits, folder, pid, tag, clock
         self._began = clock()
 
     def exceeded(self) -> ExceededLimit | None:
-        """The first limit that the run exceeds now, None if there is none."""
+        """Return the first limit that the run exceeds now, or None."""
         limits = self._limits
         if limits.seconds and self._clock() - self._began > limits.seconds:
             hours = f"{limits.seconds / 3600:g} hours"
@@ -126,7 +126,7 @@ class LimitMonitor:
 
 
 def _exceeded_disk(folder: Path, limit: int) -> ExceededLimit | None:
-    """A folder that is larger than the limit, or in which a run could hide that it is."""
+    """Check whether the folder is larger than the limit, or could hide that it is."""
     hidden: list[str] = []
     if (used := folder_bytes(folder, hidden)) > limit:
         return _exceeded_bytes("disk space", used, limit, "ECHOSCOPE_RUN_DISK_GB")
@@ -145,12 +145,12 @@ def _message(used: str, limit: str, variable: str) -> str:
 
 
 def folder_bytes(folder: Path, hidden: list[str] | None = None) -> int:
-    """Bytes that a folder occupies on its disk, sub-folders included. Those that cannot be listed go to `hidden`."""
+    """Return the bytes that a folder occupies on disk with its sub-folders. Unreadable sub-folders go to `hidden`."""
     return _BLOCK * sum(facts.st_blocks for _, facts in UntrustedFolder(folder).walk(refused=hidden))
 
 
 def process_tree(pid: int) -> list[int]:
-    """A process, its group, and all their descendants. Only the process itself where the system has no /proc."""
+    """Return a process, its group and all their descendants; only the process itself on systems without /proc."""
     groups: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if Path("/proc/self/stat").exists() else ():
@@ -165,18 +165,18 @@ def process_tree(pid: int) -> list[int]:
             groups[int(name)] = int(group)
             children.setdefault(int(parent), []).append(int(name))
     members = {pid}
-    reached = [pid, *(one for one, group in groups.items() if group == pid)]
+    reached = [pid, *(member for member, group in groups.items() if group == pid)]
     while reached:
-        one = reached.pop()
-        members.add(one)
-        reached.extend(child for child in children.get(one, ()) if child not in members)
+        member = reached.pop()
+        members.add(member)
+        reached.extend(child for child in children.get(member, ()) if child not in members)
     return sorted(members)
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:
-    """Main memory of these processes in bytes: pages that they share count once, where the system tells.
+    """Return the main memory of these processes in bytes; shared pages count once where the system tells.
 
-    Resident pages are counted first, which is cheap, and only if they exceed `limit` the shared ones are divided.
+    Resident pages are counted first, which is cheap; shared pages are divided only if the sum exceeds `limit`.
     """
     resident = sum(_resident(pid) for pid in pids)
     return resident if resident <= limit else sum(_proportional(pid) for pid in pids)

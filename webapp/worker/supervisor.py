@@ -58,7 +58,7 @@ class Intervals:
     copy_timeout: float = 600.0
 
     def sleep(self, began: float) -> None:
-        """Sleep until a tick after `began`, and at least an eighth of a tick."""
+        """Sleep until a tick after `began`, but at least an eighth of a tick."""
         time.sleep(max(self.tick / 8, began + self.tick - time.monotonic()))
 
 
@@ -81,9 +81,9 @@ def supervise(claimed: Run | None, *, command: Command | None = None, intervals:
 
 
 def _processes(run: Run) -> int:
-    """Learners on the GPUs that are reserved for the run on this machine.
+    """Return the number of learners on the GPUs that are reserved for the run on this machine.
 
-    1 where the settings name actors, and where one engine takes all GPUs.
+    1 if the settings name actors, or if one engine takes all GPUs.
     """
     split = (run.config.get("engine") or {}).get("tensor_parallel", 1) > 1
     return 1 if split or uses_ray(run.config) else max(1, len(run.reserved))
@@ -165,7 +165,7 @@ class Supervisor:
             raise TrainerCannotStart(failure_messages.cannot_start(error)) from error
 
     def _sandbox(self, environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-        """The beginning of the trainer's command that restricts it, and variables that it needs then."""
+        """Return the beginning of the trainer's command, which restricts it, and the variables that it then needs."""
         config, texts = self.claimed.config, allowed_inputs.texts(self.claimed.config)
         commands = [text.text for text in texts if text.role is TextRole.COMMAND]
         urls = [text.text for text in texts if text.role is TextRole.URL]
@@ -181,7 +181,7 @@ class Supervisor:
         )
 
     def _model_folder(self) -> str:
-        """Folder of the checkpoint of another run that this one begins with; empty for any other model."""
+        """Return the folder of another run's checkpoint that this run begins with; empty for any other model."""
         model = str((self.claimed.config.get("policy") or {}).get("model", ""))
         if (allowed_inputs.is_hub_id(model) or stored_models.stored_name(model)) and Path(model).exists():
             raise TrainerCannotStart(
@@ -203,7 +203,7 @@ class Supervisor:
             self.lease.refresh()
 
     def _prepare(self) -> None:
-        """Make the folder and the configuration, and ingest what an earlier trainer wrote."""
+        """Create the folder and the configuration, and ingest what an earlier trainer wrote."""
         self.files.folder.mkdir(parents=True, exist_ok=True)
         if self.copy is not None:
             self.copy.make_current()

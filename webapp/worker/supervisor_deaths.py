@@ -1,4 +1,4 @@
-"""Runs whose supervisor was killed: taken back by the worker that started it, before their leases expire."""
+"""Takes back runs whose supervisors were killed, before their leases expire."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 class SupervisorDeaths:
-    """The pool's processes as of the last look, and those that have ended since and may have held a run.
+    """The pool's processes at the last look, and processes that have ended since and may have supervised a run.
 
-    Only processes that this worker has seen count: the other supervisors of its name may be those of an earlier worker,
-    which give their runs back themselves.
+    Only processes that this worker has seen count: other supervisors of its name may belong to an earlier worker, and
+    give their runs back themselves.
     """
 
     def __init__(self, worker_name: str) -> None:
@@ -28,7 +28,7 @@ class SupervisorDeaths:
         self._ended: set[int] = set()
 
     def do_take_back_runs(self) -> int:
-        """Take back the runs of supervisors that have ended. Returns their number. The next call repeats failures."""
+        """Take back the runs of supervisors that have ended. Returns their number. The next call retries failures."""
         running = {child.pid for child in psutil.Process().children()}
         self._ended = (self._ended | self._running) - running
         self._running = running
@@ -44,7 +44,7 @@ class SupervisorDeaths:
 
 
 def _do_take_back(run: Run) -> bool:
-    """Take back a run once its trainer has ended. False if the trainer does not end, or the row is locked."""
+    """Take back a run once its trainer has ended. Returns False if it does not end, or the row is locked."""
     try:
         parent_guard.kill_stale_trainer(RunFiles(run.folder).pid, parent_guard.ORPHAN_TIMEOUT)
     except parent_guard.StaleTrainer as error:

@@ -1,4 +1,4 @@
-"""Celery task that starts a queued run. The message only wakes a worker: the queue itself is in PostgreSQL."""
+"""Celery task that starts a queued run. Its message only wakes a worker: the queue itself is in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.worker import heartbeat
 
 
 class WakeRequest(Request):
-    """Message that wakes a worker. It expires by the clock of the database, whatever that of the worker shows."""
+    """Message that wakes a worker. It expires by the database's clock, whatever the worker's clock shows."""
 
     def maybe_expire(self) -> bool:
         if self.expires is None:
@@ -29,7 +29,7 @@ class WakeTask(Task):
 
 @shared_task(name=TRAIN_TASK, bind=True, base=WakeTask)
 def train(self: Task, run_id: int) -> str:
-    """Supervise the first waiting run that fits this worker: the given one, or one before it in the queue."""
+    """Supervise the first waiting run that fits this worker: the given run, or an earlier one in the queue."""
     from webapp.worker.supervisor import serve
 
     return serve(self.request.hostname)

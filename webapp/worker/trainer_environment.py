@@ -1,6 +1,6 @@
-"""Environment variables of a trainer process: an allow-list, so that no secret of the site reaches it.
+"""Environment variables of a trainer process: an allow-list, so that it receives no secret of the site.
 
-A run's process executes code of models and environments that users choose. The worker's own variables hold the
+A run's process executes code of models and environments that users choose, and the worker's own variables contain the
 addresses and passwords of database, Redis, storage and mail.
 """
 
@@ -77,11 +77,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The worker's variables that the trainer of this configuration receives.
+    """Return the worker's variables that the trainer of this configuration receives.
 
-    Those are basic ones (PATH, HOME, locale, PYTHON…), those of the numeric libraries and model hubs, those of the
-    run's trackers, the key of its hosted model, and those named by the operator in ECHOSCOPE_TRAINER_ENV. A run with
-    Ray actors also receives the worker's address of a cluster, and Ray's variables with the cluster's token.
+    These are basic variables (PATH, HOME, locale, PYTHON…), the variables of numeric libraries, model hubs and the
+    run's trackers, the key of its hosted model, and variables that the operator named in ECHOSCOPE_TRAINER_ENV. A run
+    with Ray actors also receives the worker's cluster address, and Ray's variables with the cluster's token.
 
     Raises:
         ValueError: ECHOSCOPE_TRAINER_ENV is not a list of names.
@@ -95,18 +95,18 @@ def trainer_environment(config: Mapping[str, Any], environ: Mapping[str, str] = 
 
 
 def thread_limit(slots: int) -> dict[str, str]:
-    """OMP_NUM_THREADS of a trainer unless the worker sets it: its share of the cores. Empty with one slot."""
+    """Return OMP_NUM_THREADS for a trainer unless the worker sets it: its share of the cores. Empty with one slot."""
     return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // slots))} if slots > 1 else {}
 
 
 def uses_ray(config: Mapping[str, Any]) -> bool:
-    """Whether a run of that configuration has Ray actors."""
+    """Return True if a run of that configuration has Ray actors."""
     cluster = config.get("cluster") or {}
     return bool(cluster.get("rollout_actors") or cluster.get("learners"))
 
 
 def named_by_operator(environ: Mapping[str, str]) -> frozenset[str]:
-    """The names in ECHOSCOPE_TRAINER_ENV. Raises ValueError for anything that is not a name."""
+    """Return the names in ECHOSCOPE_TRAINER_ENV. Raises ValueError for anything that is not a name."""
     names = [name.strip() for name in environ.get(VARIABLE, "").split(",") if name.strip()]
     for name in names:
         if not _NAME.fullmatch(name):
@@ -115,7 +115,7 @@ def named_by_operator(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def _key_variable(config: Mapping[str, Any]) -> list[str]:
-    """The variable with the key of the run's hosted model, which the operator's list of endpoints has confirmed."""
+    """Return the variable with the key of the run's hosted model, as confirmed by the operator's list of endpoints."""
     try:
         hosted = HostedConfig.model_validate(without_removed(config).get("hosted") or {})
     except ValidationError:  # the trainer rejects it with a message
@@ -124,6 +124,6 @@ def _key_variable(config: Mapping[str, Any]) -> list[str]:
 
 
 def hide_own_environment() -> None:
-    """Deny processes of the same account to read this process's variables and memory in /proc (Linux, not as root)."""
+    """Keep processes of the same account from reading this process's variables and memory in /proc (Linux, no root)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -25,17 +25,17 @@ TAIL_BYTES = 16 * 1024
 
 
 def trainer_command(files: RunFiles, processes: int = 1) -> list[str]:
-    """The command that trains or resumes a run, with a learner and a rollout actor on each of several GPUs."""
+    """Return the command that trains or resumes a run, with a learner and a rollout actor on each of several GPUs."""
     command = [sys.executable, "-m", "trainer", "train"]
     command += ["--config", str(files.config), "--out", str(files.folder), "--resume"]
     return [*command, "--processes", str(processes)] if processes > 1 else command
 
 
 class TrainerProcess:
-    """A trainer in its own process group, with its output in the run's log.
+    """A trainer in a separate process group, with its output in the run's log.
 
-    `environment` holds all its variables: it inherits none (see trainer_environment.py).
-    `file_bytes` is the maximum size of its files; 0: no limit.
+    `environment` contains all its variables: it inherits none (see trainer_environment.py).
+    `file_bytes` is the maximum size of its files; 0 means no limit.
     """
 
     def __init__(
@@ -90,7 +90,10 @@ class TrainerProcess:
         return self._tag
 
     def exit_status(self) -> int | None:
-        """Exit status (negative: killed by that signal), None while it runs. Kills the rest of its process group."""
+        """Return the exit status (negative after a signal), or None while it runs.
+
+        Kills the rest of its process group.
+        """
         if self._deadline is not None and time.monotonic() > self._deadline:
             self.kill()
         status = self._process.poll()
@@ -99,13 +102,13 @@ class TrainerProcess:
         return status
 
     def stop(self, timeout: float) -> None:
-        """Send SIGTERM once: finish the turn, write a checkpoint, exit. Killed `timeout` seconds after that."""
+        """Send SIGTERM once: finish the turn, write a checkpoint, exit. After `timeout` seconds it is killed."""
         if self._process.poll() is None and self._deadline is None:
             self._deadline = time.monotonic() + timeout
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill it and everything it started."""
+        """Kill the trainer and everything it started."""
         self._kill_group()
         self._process.wait()
 
@@ -117,7 +120,7 @@ class TrainerProcess:
         parent_guard.kill_tagged(self._tag)
 
     def log_tail(self) -> str:
-        """The last lines of its output."""
+        """Return the last lines of its output."""
         try:
             with self.files.inside.open(LOG_FILE) as log:
                 end = log.seek(0, os.SEEK_END)
@@ -128,7 +131,7 @@ class TrainerProcess:
         return "\n".join(text.splitlines()[-TAIL_LINES:])
 
     def _forward(self, pipe: int) -> None:
-        """Forward the newest partial response of each trajectory and the newest phase, every TOKEN_INTERVAL at most."""
+        """Forward the newest partial response of each trajectory and the newest phase, once per TOKEN_INTERVAL."""
         rest = b""
         with os.fdopen(pipe, "rb", buffering=0) as source:
             while data := source.read(MAX_TOKEN_LINE):

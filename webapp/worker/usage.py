@@ -1,4 +1,4 @@
-"""Use of a worker's machine over the last minutes: processor, memory, GPUs and disk."""
+"""Usage of a worker's machine over the last minutes: processor, memory, GPUs and disk."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SAMPLES = 40
 
 
 class UsageHistory:
-    """Shares in use, oldest first; a heartbeat carries all of them, so that pages need no other table."""
+    """Usage shares, oldest first. A heartbeat carries all of them, so that pages need no other table."""
 
     def __init__(self) -> None:
         self._shares: dict[str, deque[float]] = {name: deque(maxlen=SAMPLES) for name in ("cpu", "memory", "gpu")}
         psutil.cpu_percent()  # the first call has nothing to compare with
 
     def sample(self, memory: Sequence[Memory]) -> dict[str, Any]:
-        """The history with the present use.
+        """Return the history with the present usage.
 
         Args:
-            memory: the machine's, measured now, first.
+            memory: the machine's memory, measured now, before the memory of its GPUs.
         """
         now = {"cpu": psutil.cpu_percent() / 100}
         if memory and memory[0]["name"] == "Machine" and memory[0]["total"]:

@@ -1,7 +1,7 @@
 """Downloads and deletions of models, in a thread of the worker.
 
-They are no Celery tasks: all places of a worker may be taken by runs for hours. Requests are rows of StoredModel, so
-that nothing is lost without Redis, and any worker of the same models folder may take them over.
+They are not Celery tasks because runs may take all places of a worker for hours. Requests are rows of StoredModel, so
+that nothing is lost without Redis, and any worker with the same models folder may take them over.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ STOP_SECONDS = 10.0
 
 
 class ModelDownloads:
-    """The thread: one download at a time in each models folder, deletions, and the list of installed models."""
+    """The download thread: one download at a time in each models folder, deletions, and the installed models."""
 
     def __init__(
         self, worker: str, store: str, command: Callable[[str], Sequence[str]] = fetch_command, pace: float = 1.0
     ) -> None:
-        """`store`: identity of the models folder. `pace`: factor of all intervals, for tests."""
+        """`store` identifies the models folder; `pace` is a factor of all intervals, for tests."""
         self._worker, self._store, self._command, self._pace = worker, store, command, pace
         self._fetch: FetchProcess | None = None
         self._row: StoredModel | None = None
@@ -54,7 +54,7 @@ class ModelDownloads:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and its download, which the next worker of the folder continues."""
+        """End the thread and its download, which the folder's next worker continues."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
@@ -104,7 +104,7 @@ class ModelDownloads:
             )
 
     def _supervise(self, fetch: FetchProcess) -> None:
-        """Record the progress of the download, and its end. A row that was taken away ends it."""
+        """Record the progress and the end of the download. It is ended if its row was taken away."""
         assert self._row is not None
         row, status = self._row, fetch.poll()
         if status is None:
@@ -119,7 +119,7 @@ class ModelDownloads:
         self._fetch = self._row = None
 
     def _give_back(self) -> None:
-        """Kill the download of a worker that stops, and queue it again."""
+        """Kill the download of a stopping worker, and queue it again."""
         if self._fetch is None or self._row is None:
             return
         self._fetch.kill()
@@ -131,7 +131,7 @@ class ModelDownloads:
 
 @transaction.atomic
 def do_claim_download(store: str, worker: Worker | None, now: datetime) -> StoredModel | None:
-    """Claim the oldest queued or dead download of a store; None if there is none or another one is under way."""
+    """Claim the oldest queued or dead download of a store. Returns None if there is none or another one runs."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
     rows = StoredModel.objects.filter(store=store)

@@ -48,13 +48,13 @@ def fetch_command(name: str) -> list[str]:
 
 
 class FetchProcess:
-    """An installation in its own process group. It ends with the thread that started it.
+    """An installation in a process group that ends with the thread that started it.
 
     It may write to the models folder and to caches, and cannot read the rest of the site's data.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Start the command. Raises OSError, ValueError, and StaleTrainer if an earlier one cannot be ended."""
+        """Start the command. Raises OSError, ValueError, or StaleTrainer if an earlier installation cannot be ended."""
         folder = store.models_folder()
         data = Path(settings.ECHOSCOPE_DATA_DIR)
         pid_file = data / TRAINERS_FOLDER / PID_FILE  # not in the models folder, where the process writes
@@ -81,7 +81,7 @@ class FetchProcess:
         os.set_blocking(self._process.stdout.fileno(), False)
 
     def poll(self) -> int | None:
-        """Read its reports. Returns the exit status, None while it runs."""
+        """Read the process's reports. Returns the exit status, or None while it runs."""
         status = self._process.poll()
         self._read()
         if status is not None:
@@ -89,7 +89,7 @@ class FetchProcess:
         return status
 
     def kill(self) -> None:
-        """Kill it and everything it started."""
+        """Kill the process and everything it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         parent_guard.kill_tagged(self._tag)
@@ -131,22 +131,22 @@ class FetchProcess:
 
 
 def fetch_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the process receives: the variables of a trainer, and those of the package index."""
+    """Return the variables that the process receives: a trainer's variables, and the variables of the package index."""
     index = {name: value for name, value in environ.items() if name.startswith(INDEX_PREFIXES)}
     return pip_configuration() | trainer_environment({}, environ) | index
 
 
 def pip_configuration() -> dict[str, str]:
-    """Return the settings in pip's files as variables: the files of the account are closed to the process.
+    """Return the settings in pip's files as variables, since the process cannot read the account's files.
 
-    By that the process may also read the folders, and connect to the ports, that these settings name.
+    The process may then also read the folders and connect to the ports that these settings name.
     """
     home = Path.home()
     shared = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf")]
-    own = [home / ".pip/pip.conf", home / ".config/pip/pip.conf", Path(sys.prefix) / "pip.conf"]
+    user_files = [home / ".pip/pip.conf", home / ".config/pip/pip.conf", Path(sys.prefix) / "pip.conf"]
     parser = configparser.RawConfigParser()
     try:
-        parser.read([*shared, *own], encoding="utf-8")
+        parser.read([*shared, *user_files], encoding="utf-8")
     except (configparser.Error, UnicodeDecodeError):
         return {}  # pip reports it
     values: dict[str, str] = {}

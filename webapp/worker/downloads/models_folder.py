@@ -21,9 +21,9 @@ MAX_SHAPE_BYTES = 100_000
 
 
 def set_models_folder() -> None:
-    """Choose the folder for this process and its children: the operator's, else one in the site's data folder.
+    """Choose the folder for this process and its children: the operator's folder, or one in the site's data folder.
 
-    The cache folder, which the command line uses, is writable for runs; this one is not.
+    The command line's cache folder is writable for runs; this folder is not.
     """
     if not os.environ.get(VARIABLE):
         os.environ[VARIABLE] = str(Path(settings.ECHOSCOPE_DATA_DIR) / FOLDER)
@@ -41,7 +41,7 @@ def store_identity() -> str:
 
 @transaction.atomic
 def do_sync(identity: str) -> None:
-    """Make the rows of installed models equal to the folder. Runs that wait for a new one are woken."""
+    """Make the rows of installed models equal to the folder. Runs that wait for a new model are woken."""
     rows = {row.name: row for row in StoredModel.objects.filter(store=identity)}  # before the folder is read
     installed = {model.name: model for model in store.installed()}
     state = StoredModel.State
@@ -62,7 +62,7 @@ def do_sync(identity: str) -> None:
 
 @transaction.atomic
 def do_finish_download(row: StoredModel) -> None:
-    """Mark a download as installed and wake the runs that wait for it. A failure if the folder lacks the model."""
+    """Mark a download as installed and wake runs that wait for it, or as failed if the folder lacks the model."""
     model = next((model for model in store.installed() if model.name == row.name), None)
     mine = StoredModel.objects.filter(pk=row.pk, lease=row.lease)
     if model is None:
@@ -73,7 +73,7 @@ def do_finish_download(row: StoredModel) -> None:
 
 
 def do_delete_requested(identity: str) -> None:
-    """Delete the models, and the rests of cancelled downloads, whose deletion was requested."""
+    """Delete models, and remains of cancelled downloads, whose deletion was requested."""
     for row in StoredModel.objects.filter(store=identity, state=StoredModel.State.DELETING):
         rows = StoredModel.objects.filter(pk=row.pk, state=StoredModel.State.DELETING)
         try:

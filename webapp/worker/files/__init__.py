@@ -1,1 +1,1 @@
-"""Files of a run on a worker: copies in object storage, and the checkpoint that it begins with."""
+"""Files of a run on a worker: copies in object storage, and the checkpoint that the run begins with."""

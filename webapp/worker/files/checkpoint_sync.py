@@ -1,4 +1,4 @@
-"""Background thread that uploads checkpoints to object storage, and fetches a run's copy from there.
+"""Background thread that uploads checkpoints to object storage and fetches a run's copy from there.
 
 Storage failures are reported and retried; training continues.
 """
@@ -34,7 +34,7 @@ RETRY_INTERVAL = 30.0
 
 @dataclass(frozen=True)
 class SyncResult:
-    """Result of an upload: the newest checkpoint in the copy (-1: none), or why it failed."""
+    """Result of an upload: the newest checkpoint in the copy (-1: none), or the reason of a failure."""
 
     iteration: int
     problem: str = ""
@@ -42,7 +42,7 @@ class SyncResult:
 
 @dataclass(frozen=True)
 class FetchResult:
-    """Result of a fetch: bytes of the fetched journal, or None and why it failed."""
+    """Result of a fetch: bytes of the fetched journal, or None and the reason of the failure."""
 
     journal_bytes: int | None
     problem: str = ""
@@ -62,7 +62,7 @@ class CheckpointSync:
         self._cancelled = False
 
     def poll(self) -> SyncResult | None:
-        """Start an upload if there is a new checkpoint. Returns the result of one that has ended since."""
+        """Start an upload if there is a new checkpoint. Returns the result of an upload that has ended since."""
         result = self.result()
         if result is None and not self.busy and time.monotonic() >= self._retry_at:
             checkpoints = self._checkpoints()
@@ -75,7 +75,7 @@ class CheckpointSync:
         return self._thread is not None and self._thread.is_alive()
 
     def finish(self) -> None:
-        """Start a final upload, once a running one has ended."""
+        """Start a final upload after the running one has ended."""
         earlier = self._thread
 
         def work() -> None:
@@ -86,7 +86,7 @@ class CheckpointSync:
         self._start(work)
 
     def result(self) -> SyncResult | None:
-        """The result of the newest upload, once."""
+        """Return the result of the newest upload, once."""
         result, self._result = self._result, None
         return result
 
@@ -114,7 +114,7 @@ class CheckpointSync:
         self._start(work)
 
     def fetch_result(self) -> FetchResult:
-        """The result of the newest fetch."""
+        """Return the result of the newest fetch."""
         return self._fetch_result or FetchResult(None, "the fetch was interrupted")
 
     def cancel(self) -> None:
@@ -139,30 +139,30 @@ class CheckpointSync:
             self._result = SyncResult(max(self._manifest.checkpoints, default=-1))
 
     def _checkpoints(self) -> tuple[tuple[str, int], ...]:
-        """(name, time of change) of every complete checkpoint in the folder, the one it begins with included."""
+        """Return (name, time of change) of every complete checkpoint in the folder, including the initial one."""
         inside, initial = UntrustedFolder(self.folder), object_storage.INITIAL_FOLDER
         checkpoints = []
-        for place in ("", *(f"{initial}/{slug}/" for slug in inside.folders(initial))):
-            for name in inside.folders(f"{place}{CHECKPOINTS_FOLDER}"):
+        for parent in ("", *(f"{initial}/{slug}/" for slug in inside.folders(initial))):
+            for name in inside.folders(f"{parent}{CHECKPOINTS_FOLDER}"):
                 with (
                     suppress(FileNotFoundError),
-                    inside.open(f"{place}{CHECKPOINTS_FOLDER}/{name}/{CHECKPOINT_STATE}") as state,
+                    inside.open(f"{parent}{CHECKPOINTS_FOLDER}/{name}/{CHECKPOINT_STATE}") as state,
                 ):
                     checkpoints.append((name, os.fstat(state.fileno()).st_mtime_ns))
         return tuple(checkpoints)
 
 
 def first_line(error: Exception) -> str:
-    """Type and first line of an error."""
+    """Return the type and first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def journal_after(run: Run, lines: int) -> Iterator[bytes]:
-    """The journal's lines after the first `lines`, rebuilt from the stored websocket frames.
+    """Yield the journal's lines after the first `lines`, rebuilt from the stored websocket frames.
 
-    Every line keeps its number. Token arrays, which the database already has, and pruned frames are replaced by one
-    notice with the number of these lines, and by events that readers pass over (docs/journal.md, "Restored journals").
+    Every line keeps its number. One notice with their number replaces the token arrays, which the database already has,
+    and the pruned frames; events that readers skip fill the gap (docs/journal.md, "Restored journals").
     """
     lost = sum(event is None for _, event in _stored_events(run, lines))
     noticed = False
@@ -176,7 +176,7 @@ def journal_after(run: Run, lines: int) -> Iterator[bytes]:
 
 
 def _stored_events(run: Run, lines: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """(seq, event) of each line after the first `lines`; None for those that the frames do not hold."""
+    """Yield (seq, event) of each line after the first `lines`; None for lines that are missing from the frames."""
     expected = lines + 1
     batches = EventBatch.objects.filter(run=run, last_seq__gt=lines).order_by("last_seq")
     for frame in batches.values_list("frame", flat=True).iterator():
@@ -197,5 +197,5 @@ def _notice(seq: int, lost: int) -> Notice:
 
 
 def _filler(seq: int) -> CheckpointRemoved:
-    """Neither a log line nor a change of state: no checkpoint has this iteration."""
+    """Return an event that is no log line and changes no state: no checkpoint has this iteration."""
     return CheckpointRemoved(seq=seq, time=time.time(), iteration=-1)

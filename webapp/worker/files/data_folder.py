@@ -12,9 +12,9 @@ ID_FILE = "folder-id"
 
 
 def identify(folder: Path) -> str:
-    """The identity in the folder's id file, which is created at the first call; empty if the folder is not writable.
+    """Return the identity from the folder's id file, created at the first call; empty if the folder is not writable.
 
-    Concurrent first calls, also from several machines, get the same identity.
+    Concurrent first calls, even from several machines, get the same identity.
     """
     path = folder / ID_FILE
     try:

@@ -1,6 +1,6 @@
-"""The checkpoint of another run that a run begins with: copied into its own folder before the trainer starts.
+"""Copies another run's checkpoint, with which a run begins, into the run's folder before the trainer starts.
 
-The copy lasts as long as the run: its source may be trained on, and keeps only its newest checkpoints.
+The copy is kept as long as the run: its source may be trained further, and keeps only its newest checkpoints.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webapp.runs.run_files import RunFiles
 from webapp.runs.untrusted_folder import UntrustedFolder
 
 KEEP_ALIVE_INTERVAL = 0.2
-FICLONE = 0x40049409  # of Linux; fcntl has it from Python 3.12 on
+FICLONE = 0x40049409  # Linux's; fcntl has it from Python 3.12 on
 MAX_STATE_BYTES = 16 << 20
 
 
@@ -39,18 +39,18 @@ class _Cancelled(Exception):
 
 
 def provide(source: Run | None, model: RunModel, files: RunFiles, keep_alive: Callable[[], None]) -> Path:
-    """The folder of the checkpoint, below the run's own.
+    """Copy the checkpoint, and return its folder below the run's folder.
 
-    The trainer may do with its copy what it likes. It takes no space on disks that share blocks between files: Btrfs
-    and XFS. A copy that is damaged is replaced.
+    The trainer may change its copy at will. On file systems that share blocks between files (Btrfs and XFS), the copy
+    takes no space. A damaged copy is replaced.
 
     Args:
-        source: the run that the model names; None if it was deleted.
+        source: run that the model names; None if it was deleted.
         model: a checkpoint, with its iteration.
-        files: of the run that begins with it.
-        keep_alive: called every KEEP_ALIVE_INTERVAL seconds meanwhile; what it raises cancels the work.
+        files: files of the run that begins with the checkpoint.
+        keep_alive: called every KEEP_ALIVE_INTERVAL seconds meanwhile; an exception from it cancels the work.
     Raises:
-        ModelUnavailable: it is not on this machine and not in storage, damaged, or the storage does not answer.
+        ModelUnavailable: it is neither on this machine nor in storage, damaged, or the storage does not answer.
     """
     if model.iteration is None:
         raise ModelUnavailable(f"{model} names no iteration, so that it may be another model at each start")
@@ -61,7 +61,7 @@ def provide(source: Run | None, model: RunModel, files: RunFiles, keep_alive: Ca
 
 
 class _Provision:
-    """Work of one call of `provide`, in a thread of its own: a storage may need minutes for a single read."""
+    """Work of one call of `provide`, in a separate thread: a storage may need minutes for a single read."""
 
     def __init__(self, source: Run | None, iteration: int, name: str, inside: UntrustedFolder, target: str) -> None:
         self._source, self._iteration, self._name = source, iteration, name
@@ -95,18 +95,18 @@ class _Provision:
             self._error = error  # raised again in the thread that waits
 
     def _replace(self) -> None:
-        """Put a sound copy in the place of the target. Raises ModelUnavailable, _Cancelled and those of the storage."""
+        """Replace the target with a sound copy. Raises ModelUnavailable, _Cancelled and the storage's errors."""
         damaged: list[str] = []
         parent, _, iteration = self._target.rpartition("/")
         for leftover in self._inside.folders(parent):
             if leftover.startswith(f"{iteration}.") and leftover.endswith(".new"):
                 self._inside.remove(f"{parent}/{leftover}")
         for way in (self._copy, self._fetch):
-            partial = f"{self._target}.{secrets.token_hex(4)}.new"  # not left by another
+            partial = f"{self._target}.{secrets.token_hex(4)}.new"  # not the remains of an earlier copy
             try:
-                found = self._source is not None and way(self._source, partial)
-                damaged = _changed_files(self._inside, partial) if found else damaged
-                if found and not damaged:
+                is_copied = self._source is not None and way(self._source, partial)
+                damaged = _changed_files(self._inside, partial) if is_copied else damaged
+                if is_copied and not damaged:
                     self._move(partial)
                     return
             finally:
@@ -122,10 +122,10 @@ class _Provision:
         )
 
     def _move(self, partial: str) -> None:
-        """Move the copy, whose files are on the disk, into place so that it survives a power cut."""
-        for place, facts in self._inside.walk(partial):
+        """Move the copy, whose files are on disk, into place so that it survives a power cut."""
+        for path, facts in self._inside.walk(partial):
             if stat.S_ISDIR(facts.st_mode):
-                self._inside.sync(place)
+                self._inside.sync(path)
         self._inside.sync(partial)
         self._check_cancelled()
         self._inside.remove(self._target)
@@ -137,36 +137,36 @@ class _Provision:
             raise _Cancelled
 
     def _copy(self, source: Run, target: str) -> bool:
-        """Copy the files from the source's folder. False if the checkpoint is not there."""
-        inside, place = UntrustedFolder(source.folder), checkpoint_path(self._iteration)
+        """Copy the files from the source's folder. Returns False if the checkpoint is not there."""
+        inside, checkpoint = UntrustedFolder(source.folder), checkpoint_path(self._iteration)
         if not object_storage.is_current(source.folder, source.copy):
             return False
-        files = inside.list_files(place).files
-        if f"{place}/{CHECKPOINT_STATE}" not in files:
+        files = inside.list_files(checkpoint).files
+        if f"{checkpoint}/{CHECKPOINT_STATE}" not in files:
             return False
         for path in files:
-            with inside.open(path) as file, self._created(f"{target}{path.removeprefix(place)}") as copy:
+            with inside.open(path) as file, self._created(f"{target}{path.removeprefix(checkpoint)}") as copy:
                 if not _share_blocks(file, copy):
                     copy.writelines(inside.blocks(path, object_storage.BLOCK))
         return True
 
     def _fetch(self, source: Run, target: str) -> bool:
-        """Download the files from the source's copy. False without that checkpoint in storage."""
+        """Download the files from the source's copy. Returns False if the storage lacks the checkpoint."""
         storage = object_storage.configured_storage()
         manifest = object_storage.read_manifest(storage, source.slug) if storage is not None else None
         if storage is None or manifest is None or self._iteration not in manifest.checkpoints:
             return False
-        place = checkpoint_path(self._iteration)
+        checkpoint = checkpoint_path(self._iteration)
         for path in manifest.files:
-            if path.startswith(f"{place}/"):
-                copied = f"{target}{path.removeprefix(place)}"
+            if path.startswith(f"{checkpoint}/"):
+                copied = f"{target}{path.removeprefix(checkpoint)}"
                 with storage.open(f"{source.slug}/{path}") as file, self._created(copied) as copy:
                     shutil.copyfileobj(file, copy, object_storage.BLOCK)
         return True
 
     @contextmanager
     def _created(self, path: str) -> Iterator[IO[bytes]]:
-        """A new file of the copy, read-only afterwards. It is on the disk at the end."""
+        """Create a file of the copy, read-only afterwards and on disk at the end."""
         self._check_cancelled()
         with self._inside.create(path, 0o444) as file:
             yield file
@@ -175,7 +175,7 @@ class _Provision:
 
 
 def _share_blocks(source: IO[bytes], target: IO[bytes]) -> bool:
-    """Make the target a copy that shares the source's blocks on the disk. False where the system cannot."""
+    """Make the target a copy that shares the source's blocks on disk. Returns False where the system cannot."""
     try:
         fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
     except OSError:  # other disks, a file system without it, or no file of the system
@@ -184,7 +184,7 @@ def _share_blocks(source: IO[bytes], target: IO[bytes]) -> bool:
 
 
 def _changed_files(inside: UntrustedFolder, checkpoint: str) -> list[str]:
-    """Files of a checkpoint that differ from the SHA-256 in its state; its state if that cannot be read."""
+    """Return the files of a checkpoint that differ from the SHA-256 in its state, or the state if it is unreadable."""
     try:
         recorded = json.loads(inside.read(f"{checkpoint}/{CHECKPOINT_STATE}", MAX_STATE_BYTES))["files"]
         return [name for name, digest in recorded.items() if _digest(inside, f"{checkpoint}/{name}") != digest]
@@ -193,7 +193,7 @@ def _changed_files(inside: UntrustedFolder, checkpoint: str) -> list[str]:
 
 
 def _digest(inside: UntrustedFolder, path: str) -> str:
-    """SHA-256 in hexadecimal; empty if the file is gone."""
+    """Return the SHA-256 in hexadecimal; empty if the file is gone."""
     try:
         with inside.open(path) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()

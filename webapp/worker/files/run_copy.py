@@ -1,4 +1,4 @@
-"""The copy of a supervised run in object storage: fetched before the start, uploaded on the way and at the end."""
+"""Keeps a copy of a supervised run in object storage: fetched before the start, uploaded later and at the end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunCopy:
         self._poll_interval, self._retry_interval = poll_interval, retry_interval
 
     def make_current(self) -> None:
-        """Fetch the run's files if the valid ones are elsewhere, and record that they are here from now on.
+        """Fetch the run's files if the valid files are elsewhere, and record that the files here are valid from now on.
 
         Raises:
             CopyUnavailable: the storage does not answer, or the copy is broken.
@@ -46,7 +46,7 @@ class RunCopy:
         if not self._files.inside.has(object_storage.TOKEN) or not token:
             token = ids.token()
             self._files.inside.replace(object_storage.TOKEN, token.encode())
-        # without a fetch, the offset is left alone: an earlier supervisor may have read on since the run was claimed
+        # without a fetch, the offset is kept: an earlier supervisor may have read on since the run was claimed
         self._lease.persist(lambda: self._lease.held().update(copy=token, **changes))
         run.copy = token
 
@@ -55,7 +55,7 @@ class RunCopy:
         self._record(self._sync.poll())
 
     def finish(self, timeout: float) -> None:
-        """Upload the final state before the lease is released: the next worker continues from it. Raises LeaseLost."""
+        """Upload the final state before the lease is released, for the next worker. Raises LeaseLost."""
         self._sync.finish()
         self._wait(timeout)
         timed_out = SyncResult(-1, "the final copy took too long; the next attempt retries it")
@@ -82,7 +82,7 @@ class RunCopy:
         )
 
     def _ingested_bytes(self, size: int) -> int:
-        """Offset in the fetched journal behind the last event that the database has."""
+        """Return the offset in the fetched journal after the last event in the database."""
         lines = end = 0
         with self._files.inside.open(JOURNAL_FILE) as file:
             while line := file.readline(object_storage.PART):
@@ -92,7 +92,7 @@ class RunCopy:
         return min(end, size)
 
     def _wait(self, timeout: float = float("inf")) -> None:
-        """Wait for the thread of the sync, renewing the lease meanwhile. Raises LeaseLost."""
+        """Wait for the sync's thread, and renew the lease meanwhile. Raises LeaseLost."""
         deadline = time.monotonic() + timeout
         while self._sync.busy and time.monotonic() < deadline:
             if self._lease.is_due():
@@ -100,7 +100,7 @@ class RunCopy:
             time.sleep(self._poll_interval)
 
     def _record(self, result: SyncResult | None) -> None:
-        """Show the state of the copy on the run's page. A problem leaves what was copied before as it is."""
+        """Show the state of the copy on the run's page. After a problem, the earlier copy remains unchanged."""
         if result is None:
             return
         changes: dict[str, object] = {"storage_error": result.problem}

@@ -1,1 +1,1 @@
-"""Confinement of trainers: what of the site's data folder a run may reach."""
+"""Confinement of trainers to parts of the site's data folder and of the machine."""

@@ -1,12 +1,12 @@
-"""Exec shim: limits the files and TCP ports that the process it becomes can reach, with Linux's Landlock.
+"""Exec shim that uses Linux's Landlock to limit the files and TCP ports that its process can reach.
 
 Run as a script: `python landlock.py RULES command…`, with `Rules` as JSON. Standard library only, so that it starts
-within milliseconds. Landlock needs no privileges, cannot be undone by the process, and holds for its children. Such a
-process cannot read the memory or the variables of processes outside, as other processes of its account can, nor connect
-to their abstract sockets or signal them (Linux 6.12). Root keeps only the capabilities that concern files, since others
-pass by these limits.
+within milliseconds. Landlock needs no privileges, cannot be undone by the process, and also applies to its children.
+Such a process cannot read the memory or the variables of processes outside, as other processes of its account can, nor
+connect to their abstract sockets or signal them (Linux 6.12). Root keeps only the capabilities for files, since others
+bypass these limits.
 
-Landlock knows only what is allowed: a process reaches the paths and ports of its rules, and no others.
+Landlock only knows permissions: a process reaches the paths and ports of its rules, and no others.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ NETWORK, SCOPES = 4, 6  # versions that limit TCP ports, and that close the way 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a process may reach. Paths that do not exist are left out, symbolic links as well.
+    """Paths and ports that a process may reach. Missing paths and symbolic links are left out.
 
     Attributes:
-        writable, readable: files, and folders with all that is in them.
-        listed: folders whose names, and the names in the folders below, the process may list without opening the files.
-        own_process: whether the process may write to its own entry in /proc, but not to its children's.
-        ports: TCP ports that it may connect to, and then it can listen on none; None: the network is open.
+        writable, readable: files, and folders with everything in them.
+        listed: folders whose names, including names in subfolders, the process may list without opening the files.
+        own_process: True if the process may write to its own entry in /proc, but not to its children's.
+        ports: TCP ports that it may connect to, in which case it can listen on none; None: the network is open.
     """
 
     writable: tuple[str, ...] = ()
@@ -70,19 +70,19 @@ class _NetPort(ctypes.Structure):
 
 
 def version() -> int:
-    """Version of Landlock's interface on this system; 0 without it."""
+    """Return the version of Landlock's interface on this system; 0 without it."""
     if sys.platform != "linux":
         return 0
     return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(CREATE_RULESET, None, 0, VERSION_FLAG)))
 
 
 def is_available() -> bool:
-    """Whether this system can restrict processes as this module needs it."""
+    """Return True if this system can restrict processes as this module needs it."""
     return version() >= OLDEST
 
 
 def limits_ports() -> bool:
-    """Whether this system can restrict a process to some TCP ports."""
+    """Return True if this system can restrict a process to some TCP ports."""
     return version() >= NETWORK
 
 
@@ -109,7 +109,7 @@ def restrict(rules: Rules) -> None:
 
 
 def _grants(rules: Rules, everything: int) -> Iterator[tuple[str, int]]:
-    """(path, access) of all rules."""
+    """Yield (path, access) of all rules."""
     yield from ((path, everything) for path in rules.writable)
     yield from ((path, EXECUTE | READ_FILE | READ_DIR) for path in rules.readable)
     yield from ((path, READ_DIR) for path in rules.listed)
@@ -118,7 +118,7 @@ def _grants(rules: Rules, everything: int) -> Iterator[tuple[str, int]]:
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
-    """Allow access to a file, or a folder with everything in it. A symbolic link allows nothing."""
+    """Allow access to a file, or to a folder with everything in it. A symbolic link allows nothing."""
     try:
         handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # missing, or not open to this account anyway
@@ -143,10 +143,10 @@ def _checked(result: int) -> int:
 
 
 def drop_capabilities() -> None:
-    """Take all capabilities but those for files from what this process executes. Without effect for other accounts."""
+    """Drop all capabilities except for files from what this process executes. No effect unless it is root."""
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in set(range(LAST_CAPABILITY + 1)) - FILE_CAPABILITIES:
-        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # an error for those that the kernel does not have
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # an error for capabilities that the kernel does not have
 
 
 def main(rules: Rules, command: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Paths that a trainer's variables name: those that it may read, and caches and folders that it may write to."""
+"""Paths named by a trainer's variables: paths that it may read, and caches and folders that it may write to."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _WRITABLE_NAMES = frozenset(
     {"HF_HOME", "TORCH_HOME", "TRITON_HOME", "TRACKIO_DIR", "WANDB_DIR", "WANDB_DATA_DIR", "MLFLOW_TRACKING_URI"}
 ) | {WEIGHTS_VARIABLE}
 _PRIVATE = frozenset({"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"})
-"""Variables whose folders are replaced by private ones, or belong to people."""
+"""Variables with folders that are replaced by private ones, or belong to people."""
 _PATH = re.compile(r"(?:^|[\s,;:=]|file://)(/(?!/)[^\s,;:]*)")
 
 
 def readable(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Absolute paths in the variables: certificates, data of environments, libraries and what the operator adds."""
+    """Yield absolute paths in the variables: certificates, environments' data, libraries, the operator's additions."""
     for name, value in environment.items():
         if name not in _PRIVATE:
             yield from paths_in(value)
 
 
 def writable(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders of caches and of trackers that the variables name."""
+    """Yield the folders of caches and trackers that the variables name."""
     for name, value in environment.items():
         if name in _WRITABLE_NAMES or _WRITABLE.fullmatch(name):
             yield from paths_in(value)
 
 
 def ray_folder(environment: Mapping[str, str]) -> list[Path]:
-    """Folder in which the nodes of the worker's Ray cluster keep sockets and logs, for drivers of its runs.
+    """Return the folder in which the nodes of the worker's Ray cluster keep sockets and logs, for drivers of its runs.
 
-    What a driver can change there opens nothing to it: the cluster's actors run any code that it sends.
+    A driver gains nothing by changing it: the cluster's actors run any code that the driver sends.
     """
     if RAY_ADDRESS_VARIABLE not in environment:
         return []
@@ -46,7 +46,7 @@ def ray_folder(environment: Mapping[str, str]) -> list[Path]:
 
 
 def paths_in(text: str) -> Iterator[Path]:
-    """The absolute paths in a list of paths or of `file:` addresses, and the text as a whole if it is one."""
+    """Yield the absolute paths in a list of paths or `file:` addresses, and the text as a whole if it is a path."""
     if text.startswith("/") and "\0" not in text:
         yield Path(text)
     yield from (Path(path) for path in _PATH.findall(text) if "\0" not in path)

@@ -1,4 +1,4 @@
-"""TCP ports that a trainer may connect to: of the hub, and of the servers that its run and its operator name."""
+"""TCP ports that a trainer may connect to: ports of the hub, and of servers that its run or its operator name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,;]+", re.IGNORECASE)
 def of_run(
     config: Mapping[str, Any], urls: Iterable[str], environment: Mapping[str, str], *, single: bool
 ) -> frozenset[int] | None:
-    """Ports for a run; None for one whose processes connect to each other at ports that they choose.
+    """Return the ports for a run; None for a run whose processes connect to each other at ports that they choose.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         urls: addresses that the configuration names.
-        environment: of its trainer.
-        single: whether the trainer is one process, and no driver of Ray actors.
+        environment: environment variables of its trainer.
+        single: True if the trainer is one process and not a driver of Ray actors.
     """
     if not single or (config.get("engine") or {}).get("name") == "vllm":
         return None
@@ -33,12 +33,12 @@ def of_run(
 
 
 def of_download(environment: Mapping[str, str]) -> frozenset[int]:
-    """Ports for the download of a model."""
+    """Return the ports for the download of a model."""
     return frozenset({HTTPS, DOMAIN, *of_variables(environment)})
 
 
 def of_variables(environment: Mapping[str, str]) -> Iterator[int]:
-    """Ports of the addresses in variables: proxies, mirrors of the hub, trackers and what the operator passed on."""
+    """Yield the ports of addresses in variables: proxies, mirrors of the hub, trackers, the operator's additions."""
     for name, value in environment.items():
         is_proxy = name.lower().endswith("_proxy") and name.lower() != "no_proxy"
         yield from _ports([f"http://{value}" if is_proxy and value and "://" not in value else value])
@@ -50,6 +50,6 @@ def _ports(texts: Iterable[str]) -> Iterator[int]:
             try:
                 port = (parts := urlsplit(url)).port or _DEFAULT.get(parts.scheme.lower())
             except ValueError:
-                continue  # no port, or no address
+                continue  # no port, or not an address
             if port:
                 yield port

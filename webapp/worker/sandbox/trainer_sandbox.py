@@ -1,4 +1,4 @@
-"""What a trainer may reach: the files of its own run, the program and its libraries, caches, and some TCP ports."""
+"""Everything that a trainer may reach: its run's files, the program and its libraries, caches, and some TCP ports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.worker.sandbox.named_paths import MODELS_VARIABLE
 VARIABLE = "ECHOSCOPE_TRAINER_SANDBOX"
 MODES = ("auto", "required", "off")
 TEMPORARY = "tmp"
-"""Folder for temporary files in that of the run."""
+"""Folder for temporary files, within the run's folder."""
 HOME = f"{TEMPORARY}/home"
 """Home folder of a trainer: compiled kernels and other caches of its libraries end with it, and reach no other run."""
 _SHARED_CACHES = {"HF_HOME": "huggingface", "ECHOSCOPE_CACHE": "echoscope"}
@@ -25,7 +25,7 @@ _SHARED_CACHES = {"HF_HOME": "huggingface", "ECHOSCOPE_CACHE": "echoscope"}
 
 
 def mode(environ: Mapping[str, str] = os.environ) -> str:
-    """The operator's choice. Raises ValueError for anything else."""
+    """Return the operator's choice. Raises ValueError for an unknown value."""
     chosen = environ.get(VARIABLE, "").strip() or MODES[0]
     if chosen not in MODES:
         raise ValueError(f"{VARIABLE} must be one of {', '.join(MODES)}, not {chosen!r}.")
@@ -33,7 +33,7 @@ def mode(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def is_active() -> bool:
-    """Whether trainers of this worker are sandboxed. Raises ValueError if the operator's choice cannot be met."""
+    """Return True if this worker's trainers are sandboxed. Raises ValueError if the operator's choice cannot be met."""
     chosen = mode()
     available = landlock.is_available()
     if chosen == "required" and not available:
@@ -44,21 +44,21 @@ def is_active() -> bool:
 
 
 def weaknesses() -> list[str]:
-    """What limits trainers of this worker less than the operator may expect, as sentences for a log or a terminal."""
+    """Return sentences, for a log or a terminal, on weaker limits of trainers than the operator may expect."""
     if mode() == "off":
         return []
-    found = []
+    sentences = []
     if os.geteuid() == 0:
-        found.append(
+        sentences.append(
             "Trainers run as root: code that leaves their sandbox owns this machine. Start under another account."
         )
     if not landlock.is_available():
-        found.append("Trainers run without a sandbox, as this system has no Landlock (Linux 5.19 or newer).")
+        sentences.append("Trainers run without a sandbox, as this system has no Landlock (Linux 5.19 or newer).")
     elif not landlock.limits_ports():
-        found.append(
+        sentences.append(
             "Trainers reach the whole network, as this system's Landlock limits no ports (Linux 6.7 or newer)."
         )
-    return found
+    return sentences
 
 
 def command_prefix(
@@ -68,27 +68,27 @@ def command_prefix(
     readable: Iterable[Path] = (),
     ports: Iterable[int] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
-    """The beginning of a trainer's command that restricts it, and variables that it needs then.
+    """Return the beginning of a trainer's command, which restricts it, and the variables that it then needs.
 
-    Both are empty where the operator switched it off, or the system has no Landlock and it is not required. The trainer
-    then reaches the files of its account.
+    Both are empty if the operator switched the sandbox off, or if it is not required and the system has no Landlock.
+    The trainer then reaches all files of its account.
 
     Args:
         data: the site's data folder.
-        folder: of the run, below it.
-        environment: of the trainer; the paths in it are readable, and its caches are writable.
+        folder: folder of the run, below `data`.
+        environment: environment variables of the trainer; paths in them are readable, and their caches are writable.
         readable: further files and folders that the operator opened to runs.
-        ports: TCP ports that it may connect to; None: it has several processes, which meet at ports that they choose.
+        ports: TCP ports that it may connect to; None if its processes connect to each other at ports that they choose.
     Raises:
-        ValueError: the operator's choice is none, or cannot be met on this system.
+        ValueError: the operator's choice is unknown or cannot be met on this system.
     """
     if not is_active():
         return [], {}
-    own = folder.resolve()
-    UntrustedFolder(own).make_folder(HOME)
-    variables = _variables(own, environment)
+    run_folder = folder.resolve()
+    UntrustedFolder(run_folder).make_folder(HOME)
+    variables = _variables(run_folder, environment)
     shared = [*caches(data, {**environment, **variables}), *named_paths.ray_folder(environment)]
-    writable = [own, *host_files.devices(), *shared]
+    writable = [run_folder, *host_files.devices(), *shared]
     names_threads = host_files.has_nvidia_gpu()  # CUDA does so in /proc, and does not start where it cannot
     is_single = ports is not None
     if names_threads and (os.geteuid() != 0 or not is_single):  # root may change the kernel there
@@ -114,42 +114,42 @@ def require_protected(environment: Mapping[str, str], models: Path) -> None:
 
 
 def caches(data: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Folders that runs share and write to, but none in the folder of runs, or that contains more than a cache.
+    """Return folders that runs share and write to, except folders of runs and folders that contain more than a cache.
 
-    A path in a run's folder may lead to another run by now: it is open to that run anyway, and to others never.
+    A path in a run's folder may by now lead to another run, and its own run can reach it anyway.
     """
     runs = data.resolve() / "runs"
     closed = [runs, host_files.ROOT, Path(sys.prefix).resolve(), Path.home().resolve()]
-    found = {
+    folders = {
         path for named in named_paths.writable(environment) if (path := _resolved(named, strict=False)) is not None
     }
-    apart = (path for path in found if not path.is_relative_to(runs))
-    return sorted(path for path in apart if not any(place.is_relative_to(path) for place in closed))
+    apart = (path for path in folders if not path.is_relative_to(runs))
+    return sorted(path for path in apart if not any(closed_path.is_relative_to(path) for closed_path in closed))
 
 
-def _variables(own: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that lead a trainer to folders that are open to it. Caches are created: it cannot do so itself."""
+def _variables(run_folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that direct a trainer to its open folders. Creates the caches, which the trainer cannot do."""
     shared = _cache_variables(environment)
     for path in named_paths.writable({**environment, **shared}):
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
-            continue  # below a folder that is read-only: the library reports what it cannot write
-    home = str(own / HOME)
-    private = {"HOME": home, "TMPDIR": str(own / TEMPORARY)}
+            continue  # below a read-only folder: the library reports what it cannot write
+    home = str(run_folder / HOME)
+    private = {"HOME": home, "TMPDIR": str(run_folder / TEMPORARY)}
     private |= {name: home for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in environment}
     base = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
     return shared | private | base
 
 
 def _cache_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables of the shared caches, at their usual places where the operator has not chosen others."""
+    """Return the variables of the shared caches, at their usual places unless the operator has chosen others."""
     around = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return {name: environment.get(name) or str(around / folder) for name, folder in _SHARED_CACHES.items()}
 
 
 def _readable(data: Path, environment: Mapping[str, str], listed: Iterable[Path]) -> list[Path]:
-    """Everything that a trainer may read, as real paths: nothing of the site's data but what the operator opened."""
+    """Return everything that a trainer may read, as real paths: no data of the site except what the operator opened."""
     private = (data, host_files.ROOT, Path.home().resolve())
     opened: set[Path] = set()
     for path in (*host_files.program(), *host_files.system()):
@@ -157,13 +157,13 @@ def _readable(data: Path, environment: Mapping[str, str], listed: Iterable[Path]
             opened.update(_apart_from(data, real))
     for path in (*named_paths.readable(environment), *listed):
         real = _resolved(path)
-        if real is not None and not any(place.is_relative_to(real) for place in private):
+        if real is not None and not any(private_path.is_relative_to(real) for private_path in private):
             opened.add(real)
     return sorted(path for path in opened if not path.is_relative_to(data / "runs"))
 
 
 def _apart_from(closed: Path, path: Path) -> Iterator[Path]:
-    """The path, or if it contains the closed folder, all that it contains but that."""
+    """Yield the path, or if it contains the closed folder, everything in it except that folder."""
     if not closed.is_relative_to(path):
         yield path
         return
@@ -173,7 +173,7 @@ def _apart_from(closed: Path, path: Path) -> Iterator[Path]:
 
 
 def _resolved(path: Path, *, strict: bool = True) -> Path | None:
-    """The path without symbolic links; None if that is impossible, and with `strict` if nothing is there."""
+    """Return the path without symbolic links; None if that is impossible, or with `strict` if it does not exist."""
     try:
         return path.resolve(strict=strict)
     except (OSError, RuntimeError, ValueError):  # missing, a circle of links, or no path
