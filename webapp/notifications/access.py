@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def get_rule(user: User | AnonymousUser, slug: str) -> Rule:
-    """The rule of that slug if it belongs to a team of the user. Raises Http404."""
+    """Return the rule of that slug if it belongs to a team of the user. Raises Http404."""
     rule = Rule.objects.visible_to(user).select_related("team", "author", "target_author").filter(slug=slug).first()
     if rule is None:
         raise Http404("This alert rule does not exist, or it belongs to a team you are not in.")
@@ -23,14 +23,14 @@ def get_rule(user: User | AnonymousUser, slug: str) -> Rule:
 
 
 def get_own_rule(user: User | AnonymousUser, slug: str) -> Rule:
-    """The rule, to change it. Raises Http404, or PermissionDenied for viewers."""
+    """Return the rule, to change it. Raises Http404, or PermissionDenied for viewers."""
     rule = get_rule(user, slug)
     require_writer(user, rule.team_id)
     return rule
 
 
 def get_delivery(user: User | AnonymousUser, rule: Rule, slug: str) -> Delivery:
-    """A delivery of the rule if the user may read its run. Raises Http404."""
+    """Return a delivery of the rule if the user may read its run. Raises Http404."""
     delivery = Delivery.objects.visible_to(user).filter(rule=rule).select_related("run").filter(slug=slug).first()
     if delivery is None:
         raise Http404("This delivery does not exist.")

@@ -21,7 +21,7 @@ from webapp.teams.models import Membership, User
 
 
 def do_follow(user: User, run: Run, on: bool) -> None:
-    """Follow the run from now on, or stop. A user who follows already keeps the time since when."""
+    """Follow the run from now on, or stop. For a user who already follows, the start time is kept."""
     now = timezone.now()
     follow, made = Follow.objects.get_or_create(user=user, run=run, defaults={"on": on, "since": now})
     if not made and follow.on != on:
@@ -30,7 +30,7 @@ def do_follow(user: User, run: Run, on: bool) -> None:
 
 
 def is_following(user: User, run: Run) -> bool:
-    """Whether the user is notified about the run: by their choice, or because they started it. One query."""
+    """Return True if the user is notified about the run: by choice, or because they started it. One query."""
     choice = Follow.objects.filter(user=user, run=run).values("on")[:1]
     chosen, own_runs = (
         User.objects.filter(pk=user.pk)
@@ -44,19 +44,22 @@ def is_following(user: User, run: Run) -> bool:
 
 
 def do_set_preferences(user: User, **chosen: bool) -> None:
-    """Set what the user is notified about, by fields of NotificationPreference. Others keep their values."""
+    """Set the given fields of the user's NotificationPreference; others keep their values."""
     NotificationPreference.objects.update_or_create(user=user, defaults=chosen)
 
 
 @transaction.atomic
 def do_notify(notifications: Iterable[Notification]) -> int:
-    """Store notifications that do not exist yet, and wake their users' pages. Returns the number of new ones."""
-    wanted = {(one.user_id, one.key): one for one in notifications}
+    """Store notifications that do not exist yet, and wake their users' pages.
+
+    Returns the number of new notifications.
+    """
+    wanted = {(notification.user_id, notification.key): notification for notification in notifications}
     keys = {key for _, key in wanted}
     existing = set(Notification.objects.filter(key__in=keys).values_list("user_id", "key")) if keys else set()
-    fresh = [one for place, one in wanted.items() if place not in existing]
+    fresh = [notification for identity, notification in wanted.items() if identity not in existing]
     Notification.objects.bulk_create(fresh, ignore_conflicts=True)
-    users = {one.user_id for one in fresh}
+    users = {notification.user_id for notification in fresh}
     transaction.on_commit(lambda: notify_inbox(users))
     return len(fresh)
 
@@ -75,9 +78,9 @@ def do_read_all(user: User, *, mentions_only: bool = False) -> None:
 
 
 def do_alert_team(run: Run | None, team_id: int, *, only: User | None, alert: Notification) -> int:
-    """Place an alert in the inboxes of the team's members who may read its run, or of one of them.
+    """Place an alert in the inboxes of the team's members who may read its run, or of one member.
 
-    `alert` is a draft without a user. Members who switched alerts of rules off are left out. Returns the number of
+    `alert` is a draft without a user. Members who switched off alerts of rules are left out. Returns the number of
     users who have it now.
     """
     users = User.objects.filter(memberships__team_id=team_id, is_active=True)
@@ -86,21 +89,21 @@ def do_alert_team(run: Run | None, team_id: int, *, only: User | None, alert: No
         users = users.filter(pk=only.pk)
     if run is not None:
         roles = Membership.objects.filter(team=run.team_id).values_list("user", "role")
-        users = users.filter(pk__in=readers_of(run, roles))
+        users = users.filter(pk__in=find_readers(run, roles))
     ids = list(users.values_list("pk", flat=True))
     copied = {name: getattr(alert, name) for name in ("kind", "key", "title", "message", "path")}
     do_notify(Notification(user_id=user, run=run, **copied) for user in ids)
     return len(ids)
 
 
-def readers_of(run: Run, roles: Iterable[tuple[int, str]]) -> set[int]:
-    """The members, given with their roles, who may read the run: all, or its author and the admins of a private one."""
+def find_readers(run: Run, roles: Iterable[tuple[int, str]]) -> set[int]:
+    """Return the members, given with their roles, who may read the run: all, or a private run's author and admins."""
     private = run.visibility == Run.Visibility.PRIVATE
     return {user for user, role in roles if not private or user == run.author_id or role == Membership.Role.ADMIN}
 
 
 def mention_entry(comment: Comment, **fields: Any) -> Notification:
-    """The entry of an inbox about a mention; `fields` has its user."""
+    """Return the inbox entry for a mention; `fields` contains its user."""
     return Notification(
         kind=Notification.Kind.MENTION,
         run=comment.trajectory.run,
@@ -114,7 +117,7 @@ def mention_entry(comment: Comment, **fields: Any) -> Notification:
 
 @receiver(mentioned)
 def _notify_mentioned(comment: Comment, added: list[User], **kwargs: Any) -> None:
-    """Make the entries of inboxes match the mentions of the comment, and queue e-mails about the new ones."""
+    """Make inbox entries match the mentions in the comment, and queue e-mails about the new mentions."""
     entries = Notification.objects.mentions().filter(comment=comment)
     entries.exclude(user__in=comment.mentions.values("user")).delete()
     if not added:

@@ -9,13 +9,13 @@ from datetime import datetime
 from django.db.models import Min
 
 from webapp.annotations.models import Comment, Mention
-from webapp.notifications.actions import readers_of
+from webapp.notifications.actions import find_readers
 from webapp.notifications.models import Follow, NotificationPreference, Rule, RunEvent
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
 
 NOTIFIED = {Rule.Event.WATCH, Rule.Event.TRAPPED, Rule.Event.FAILED, Rule.Event.FINISHED}
-"""Kinds of event, besides comments, that the followers of a run are notified of."""
+"""Kinds of event, in addition to comments, that the followers of a run are notified of."""
 
 
 class Audience:
@@ -30,7 +30,7 @@ class Audience:
         members = Membership.objects.filter(team__in={run.team_id for run in runs.values()}, user__is_active=True)
         for team, user, role in members.values_list("team", "user", "role"):
             roles[team].append((user, role))
-        self.readers = {run.pk: readers_of(run, roles[run.team_id]) for run in runs.values()}
+        self.readers = {run.pk: find_readers(run, roles[run.team_id]) for run in runs.values()}
         silent = NotificationPreference.objects.filter(user__in=set().union(*self.readers.values()))
         self.without_own = set(silent.filter(own_runs=False).values_list("user_id", flat=True))
         self.without_comments = set(silent.filter(comments=False).values_list("user_id", flat=True))
@@ -39,13 +39,13 @@ class Audience:
         self.mentioned = set(Mention.objects.filter(comment__in=comments).values_list("comment_id", "user_id"))
 
     def of(self, event: RunEvent) -> set[int]:
-        """Users who are notified of the event."""
+        """Return the users who are notified of the event."""
         if event.comment is not None:
             return self._of_comment(event.run, event.comment) & self.readers[event.run_id]
         return self._followers(event.run, event.at) & self.readers[event.run_id] if event.kind in NOTIFIED else set()
 
     def _of_comment(self, run: Run, comment: Comment) -> set[int]:
-        """Followers, the run's author and earlier commenters; not its author, nor those it mentions."""
+        """Return followers, the run's author and earlier commenters, without the author and mentioned users."""
         earlier = {user for user, at in self.commenters[comment.trajectory_id].items() if at < comment.created_at}
         mentioned = {user for commented, user in self.mentioned if commented == comment.pk}
         users = self._followers(run, comment.created_at) | earlier
@@ -60,7 +60,7 @@ class Audience:
 
 
 def _commenters(comments: Sequence[Comment]) -> dict[int, dict[int, datetime]]:
-    """The first comment of each user on each of the trajectories."""
+    """Return when each user first commented on each of the trajectories."""
     first: dict[int, dict[int, datetime]] = defaultdict(dict)
     by_author = Comment.objects.filter(
         trajectory__in={comment.trajectory_id for comment in comments}, author__isnull=False

@@ -1,4 +1,4 @@
-"""Channels: sends a delivery once, by webhook, chat message or e-mail, or places it in the inboxes of a team."""
+"""Channels that send a delivery once: by webhook, chat message or e-mail, or to the inboxes of a team."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _held(reason: str) -> SendResult:
 
 
 def may_report(run: Run | None, rule: Rule) -> bool:
-    """Whether the rule may still report the run: its visibility or the rule's target may have changed.
+    """Return True if the rule may still report the run: its visibility or the rule's target may have changed.
 
-    Inboxes need no such check: only those who may read the run get an entry, and see it while they may.
+    Inboxes need no such check: only users who may read the run get an entry, and they see it only while they may.
     """
     if run is None or rule.channel == Rule.Channel.INBOX or run.visibility != Run.Visibility.PRIVATE:
         return True
@@ -68,7 +68,7 @@ def may_report(run: Run | None, rule: Rule) -> bool:
 
 
 def _place_in_inboxes(delivery: Delivery, rule: Rule) -> SendResult:
-    """Entries for the members of the team; a test goes only to the rule's author."""
+    """Create entries for the members of the team; a test goes only to the rule's author."""
     if delivery.is_test and rule.author is None:
         return _held("This rule has no author, who would get the test.")
     alert = Notification(

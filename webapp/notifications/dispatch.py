@@ -1,6 +1,6 @@
-"""Brings each event to its subscriptions: deliveries of alert rules, and entries in the inboxes of followers.
+"""Passes each event to its subscriptions: alert rules get deliveries, followers get inbox entries.
 
-An event and what follows from it are settled in one transaction, so that a process that dies in between loses nothing.
+An event and its consequences are stored in one transaction, so that a process that dies in between loses nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from webapp.teams.models import Membership
 
 BATCH_SIZE = 200
 KEEP = timedelta(days=90)
-"""How long events, deliveries and entries of inboxes are kept: longer than run_events.LOOK_BACK."""
+"""Time for which events, deliveries and inbox entries are kept, longer than run_events.LOOK_BACK."""
 MAX_MESSAGE_LENGTH = 600
 
 
 def dispatch() -> None:
-    """One round of the clock: all pending events, and the runs that have stalled."""
+    """Dispatch all pending events and report stalled runs; one round of the clock."""
     do_switch_off_ownerless_rules(timezone.now())
     while do_dispatch(timezone.now()) == BATCH_SIZE:
         pass
@@ -39,7 +39,7 @@ def dispatch() -> None:
 
 @transaction.atomic
 def do_dispatch(now: datetime) -> int:
-    """Dispatch pending events, the earliest first. Concurrent callers get different ones. Returns their number."""
+    """Dispatch pending events, earliest first. Concurrent callers get different events. Returns their number."""
     pending = RunEvent.objects.filter(dispatched_at=None).select_for_update(skip_locked=True, of=("self",))
     events = list(
         pending.select_related("run__team", "run__author", "comment__author", "comment__trajectory")
@@ -93,7 +93,7 @@ def _entry(event: RunEvent, user: int) -> Notification:
         user_id=user,
         kind=event.kind,
         run=event.run,
-        comment=event.comment,  # its text is shown, which may be edited
+        comment=event.comment,  # the text is shown and may be edited
         key=event.key,
         title=title[:200],
         message=f"{where}{event.message}".strip()[:MAX_MESSAGE_LENGTH],
@@ -102,7 +102,7 @@ def _entry(event: RunEvent, user: int) -> Notification:
 
 
 def do_forget(now: datetime) -> int:
-    """Delete old events, settled deliveries, and entries of inboxes but for mentions. Returns their number."""
+    """Delete old events, settled deliveries, and inbox entries except mentions. Returns their number."""
     old = now - KEEP
     rows = (
         RunEvent.objects.filter(dispatched_at__lt=old),

@@ -23,7 +23,7 @@ DEFAULT_EVENTS = [Event.WATCH.value, Event.TRAPPED.value, Event.FAILED.value, Ev
 
 
 class RuleForm(forms.Form):
-    """Settings of a rule. `team` and `user` limit the choices, `rule` gives the current values."""
+    """Settings of a rule. `team` and `user` limit the choices; `rule` provides the current values."""
 
     name = forms.CharField(max_length=120, help_text="Shown in the list and in every alert.")
     events = forms.MultipleChoiceField(
@@ -123,7 +123,7 @@ class RuleForm(forms.Form):
 
     @property
     def chosen(self) -> set[str]:
-        """The chosen events, scope and channel: fields of others are hidden."""
+        """Return the chosen events, scope and channel; the fields of other choices are hidden."""
         values = (self[name].value() for name in ("events", "scope", "channel"))
         return {str(word) for value in values for word in (value if isinstance(value, list) else [value])}
 
@@ -157,7 +157,7 @@ class RuleForm(forms.Form):
         return data
 
     def settings(self) -> dict[str, Any]:
-        """Columns of the rule, from a valid form."""
+        """Return the columns of the rule, from a valid form."""
         data = self.cleaned_data
         scope = data["scope"]
         mail = data["channel"] == Channel.EMAIL
@@ -181,7 +181,7 @@ def _or_default(value: Any, default: Any) -> Any:
 
 
 def form_values(rule: Rule) -> dict[str, Any]:
-    """Fields of the form with the settings of a rule."""
+    """Return the form's fields with the settings of a rule."""
     return {
         "name": rule.name,
         "events": rule.events,

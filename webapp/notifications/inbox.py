@@ -39,11 +39,11 @@ class InboxEntry:
 
     @property
     def excerpt(self) -> str:
-        """The beginning of the message, in one line."""
+        """Return the beginning of the message, in one line."""
         return beginning(self.message, MAX_EXCERPT_LENGTH)
 
     def as_data(self) -> dict[str, Any]:
-        """The entry for open pages."""
+        """Return the entry for open pages."""
         fields = {name: getattr(self, name) for name in ("kind", "slug", "title", "run", "href")}
         return fields | {"message": self.excerpt, "at": microseconds(self.at)}
 
@@ -51,25 +51,25 @@ class InboxEntry:
 def entries(
     user: User, *, before: datetime | None = None, after: datetime | None = None, show: str = "all", limit: int
 ) -> list[InboxEntry]:
-    """The newest entries within the limits of time. One query.
+    """Return the newest entries within the time limits. One query.
 
     Args:
         show: "all", "unread" or "mentions".
     """
-    found = Notification.objects.of(user).select_related("run", "comment")
-    found = found.defer("run__config", "run__log_tail", "run__summary")
+    notifications = Notification.objects.of(user).select_related("run", "comment")
+    notifications = notifications.defer("run__config", "run__log_tail", "run__summary")
     if show == "unread":
-        found = found.unread()
+        notifications = notifications.unread()
     elif show == "mentions":
-        found = found.mentions()
+        notifications = notifications.mentions()
     if before is not None:
-        found = found.filter(created_at__lt=before)
+        notifications = notifications.filter(created_at__lt=before)
     if after is not None:
-        found = found.filter(created_at__gt=after)
-    return [_entry_of(notification) for notification in found[:limit]]
+        notifications = notifications.filter(created_at__gt=after)
+    return [_make_entry(notification) for notification in notifications[:limit]]
 
 
-def _entry_of(notification: Notification) -> InboxEntry:
+def _make_entry(notification: Notification) -> InboxEntry:
     text = notification.comment.text if notification.comment else notification.message
     return InboxEntry(
         kind=notification.kind,
@@ -84,7 +84,7 @@ def _entry_of(notification: Notification) -> InboxEntry:
 
 
 def unread_count(user: User | AnonymousUser) -> int:
-    """Number of unread entries. One query."""
+    """Return the number of unread entries. One query."""
     return Notification.objects.of(user).unread().count()
 
 
@@ -95,24 +95,24 @@ def unread_inbox(request: HttpRequest) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class InboxUpdate:
-    """What an open page shows after a change: the count and the entries after its cursor."""
+    """Update for an open page: the count, and the entries after its cursor."""
 
     unread: int
     entries: Sequence[InboxEntry]
 
 
 def update_since(user: User, cursor: int) -> InboxUpdate:
-    """The count, and unread entries after the cursor."""
+    """Return the count, and unread entries after the cursor."""
     return InboxUpdate(unread_count(user), entries(user, after=from_microseconds(cursor), show="unread", limit=MAX_NEW))
 
 
 def microseconds(moment: datetime) -> int:
-    """A time as a cursor."""
+    """Return a time as a cursor."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def from_microseconds(cursor: int) -> datetime:
-    """The time of a cursor; of one out of range, the earliest or latest time."""
+    """Return the time of a cursor; the earliest or latest time if it is out of range."""
     try:
         return EPOCH + timedelta(microseconds=cursor)
     except OverflowError:

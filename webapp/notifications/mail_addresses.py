@@ -1,4 +1,4 @@
-"""E-mail addresses that a team's rules may use: those of its members, and others that their owners have confirmed."""
+"""E-mail addresses that a team's rules may use: members' addresses, and others that their owners have confirmed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConfirmationNotSent(Exception):
 
 
 def allowed_addresses(rule: Rule) -> list[str]:
-    """Addresses of the rule to which mail may be sent now. Two queries."""
+    """Return addresses of the rule to which mail may be sent now. Two queries."""
     allowed = _members_addresses(rule.team_id) | set(
         AlertAddress.objects.filter(team=rule.team_id, confirmed_at__isnull=False).values_list("email", flat=True)
     )
@@ -33,7 +33,7 @@ def allowed_addresses(rule: Rule) -> list[str]:
 
 
 def unconfirmed_addresses(rule: Rule) -> list[str]:
-    """Addresses of the rule that wait for their owner's confirmation."""
+    """Return addresses of the rule that wait for their owner's confirmation."""
     if not rule.addresses:
         return []
     allowed = set(allowed_addresses(rule))
@@ -41,17 +41,17 @@ def unconfirmed_addresses(rule: Rule) -> list[str]:
 
 
 def _members_addresses(team_id: int) -> set[str]:
-    """Addresses of active members, in lower case, without those that a sign-up claimed without confirming them."""
+    """Return active members' addresses in lower case, without addresses that a sign-up claimed but never confirmed."""
     members = User.objects.filter(is_active=True, memberships__team=team_id)
     rows = members.values_list("email", "emailaddress__email", "emailaddress__verified")
-    own = {email.lower() for email, _, _ in rows if email}
+    account_addresses = {email.lower() for email, _, _ in rows if email}
     verified = {claimed.lower() for _, claimed, confirmed in rows if claimed and confirmed}
     open_claims = {claimed.lower() for _, claimed, confirmed in rows if claimed and not confirmed}
-    return (own - open_claims) | verified
+    return (account_addresses - open_claims) | verified
 
 
 def do_send_confirmations(rule: Rule, user: User) -> list[str]:
-    """Send a link to each unconfirmed address of the rule, unless one was sent just now. Returns those addresses.
+    """Send a link to each unconfirmed address of the rule, unless it got one just now. Returns these addresses.
 
     Raises QuotaExceeded once the user has sent too many today, and ConfirmationNotSent.
     """
@@ -87,6 +87,6 @@ def do_confirm_address(address: AlertAddress, on: bool) -> None:
 
 
 def admins_addresses(team_id: int) -> list[str]:
-    """Addresses of the team's active admins."""
+    """Return addresses of the team's active admins."""
     admins = Membership.objects.filter(team=team_id, role=Membership.Role.ADMIN, user__is_active=True)
     return sorted(set(admins.exclude(user__email="").values_list("user__email", flat=True)))

@@ -48,7 +48,7 @@ LEADS = {
 
 
 def payload(rule: Rule, name: str, event: RunEvent, delivery_id: str) -> str:
-    """Payload of an alert, as webhooks carry it and as the delivery log shows it. `name`: the event of the rule."""
+    """Return an alert's payload for webhooks and the delivery log. `name` is the event of the rule."""
     run = event.run
     details = event.details | ({"threshold": rule.threshold} if event.kind == RunEvent.EVALUATION else {})
     frame = _frame(rule, delivery_id, name, event.at, _sentence(name, event))
@@ -78,7 +78,7 @@ def _sentence(name: str, event: RunEvent) -> str:
 
 
 def test_payload(rule: Rule, delivery_id: str, at: datetime) -> str:
-    """Payload of a test."""
+    """Return the payload of a test."""
     message = f"This is a test of the alert rule “{rule.name}”. Nothing happened to any run."
     return _encoded(_frame(rule, delivery_id, "test", at, message) | {"run": None, "details": {}})
 
@@ -101,7 +101,7 @@ def _encoded(facts: dict[str, Any]) -> str:
 
 
 def slack_body(delivery: Delivery) -> bytes:
-    """A line with a link, in the format of the incoming webhooks of Slack, Mattermost and Rocket.Chat."""
+    """Return a line with a link, in the format of incoming webhooks of Slack, Mattermost and Rocket.Chat."""
     payload = delivery.facts
     run = payload["run"]
     about = f" <{run['url']}|{_escaped(run['title'])}>" if run else ""
@@ -110,7 +110,7 @@ def slack_body(delivery: Delivery) -> bytes:
 
 
 def alert_letter(delivery: Delivery, to: list[str]) -> Letter:
-    """The e-mail of an alert: the run first, then the event, the links, and the rule that sent it."""
+    """Write the e-mail of an alert: the run first, then the event, the links, and the rule that sent it."""
     payload = delivery.facts
     run, rule = payload["run"], payload["rule"]
     subject = f"{run['title']}: {payload['title']}" if run else f"{payload['title']} of {rule['name']}"
@@ -126,24 +126,24 @@ def alert_letter(delivery: Delivery, to: list[str]) -> Letter:
 
 
 def switched_off_letter(rule: Rule, to: list[str], reason: str) -> Letter:
-    """The e-mail to admins about a rule that the site switched off."""
+    """Write the e-mail to admins about a rule that the site switched off."""
     link = absolute(reverse("alert", args=[rule.slug]))
     text = f"The alert rule “{rule.name}” of {rule.team.name} was switched off: {reason}\n\n{link}\n"
     return Letter(to, "Echoscope: an alert rule was switched off", text)
 
 
 def mention_title(comment: Comment) -> str:
-    """Who mentions a user, and where."""
+    """Say who mentions a user, and where."""
     trajectory = comment.trajectory
     noun = trajectory.run.task_noun if trajectory.split == "eval" else "group"
     turn = "" if comment.turn is None else f"turn {comment.turn + 1} of "
     number, attempt = trajectory.group.number + 1, trajectory.member + 1
-    place = f"{turn}{noun} {number} · attempt {attempt}, iteration {trajectory.iteration}"
-    return f"{comment.author_name} mentioned you on {place}"
+    where = f"{turn}{noun} {number} · attempt {attempt}, iteration {trajectory.iteration}"
+    return f"{comment.author_name} mentioned you on {where}"
 
 
 def mention_letter(mention: Notification) -> Letter:
-    """The e-mail to a user whom a comment mentions, with its present text."""
+    """Write the e-mail to a user whom a comment mentions, with the comment's present text."""
     comment = mention.comment
     assert comment is not None
     author, run = comment.author_name, comment.trajectory.run
@@ -158,5 +158,5 @@ def mention_letter(mention: Notification) -> Letter:
 
 
 def _escaped(text: str) -> str:
-    """Slack's three special characters escaped, so that nothing becomes a link or a mention."""
+    """Escape Slack's three special characters, so that nothing becomes a link or a mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,6 +1,6 @@
 """Sends what is in the outbox: claim, attempt, retry, give up.
 
-Several processes may do so at once. A delivery whose process died is claimed again when its lease has expired.
+Several processes may send at once. A dead process's delivery is claimed again when its lease has expired.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _serve_in_thread(rule_id: int | None) -> int:
 
 
 def serve(rule_id: int | None) -> int:
-    """Send the due deliveries of a rule, or without one, up to the first failure: the others would fail as slowly.
+    """Send the due deliveries of a rule. Without a rule, stop at the first failure: the others would fail as slowly.
 
     Returns the number of attempts.
     """
@@ -68,14 +68,14 @@ def _attempt(delivery: Delivery) -> SendResult:
         return SendResult(False, None, "It was not attempted again: the process that sent it ended each time.")
     try:
         return send(delivery)
-    except Exception as error:  # a fault of ours in one delivery must neither repeat for ever nor stop the others
+    except Exception as error:  # a fault of the site in one delivery must neither repeat forever nor stop the others
         logger.exception("Delivery %s could not be sent.", delivery.slug)
         return SendResult(False, None, f"{type(error).__name__}: {error}")
 
 
 @transaction.atomic
 def do_claim(rule_id: int | None, now: datetime) -> Delivery | None:
-    """Claim the first due delivery of the rule for one attempt. Concurrent callers get different ones."""
+    """Claim the rule's first due delivery for one attempt. Concurrent callers get different deliveries."""
     due = Delivery.objects.due(now).filter(rule=rule_id).order_by("next_try_at", "pk")
     pk = due.select_for_update(skip_locked=True, of=("self",)).values_list("pk", flat=True).first()
     if pk is None:
@@ -91,7 +91,7 @@ def do_claim(rule_id: int | None, now: datetime) -> Delivery | None:
 def do_finish_attempt(delivery: Delivery, result: SendResult, now: datetime) -> None:
     """Log the attempt and settle the delivery: delivered, retried later, or failed, which may disable its rule.
 
-    What the site itself holds back is neither retried nor counted as a failure of the receiver.
+    The site's refusals to send are neither retried nor counted as failures of the receiver.
     """
     DeliveryAttempt.objects.create(
         delivery=delivery,
@@ -128,6 +128,6 @@ def _count_failure(rule: Rule, result: SendResult, now: datetime) -> None:
 
 
 def fail_pending(rule: Rule, now: datetime) -> None:
-    """Fail the pending deliveries of a rule that is off; they can be sent again by hand."""
+    """Fail the pending deliveries of a rule that is off; they can be sent again manually."""
     waiting = Delivery.objects.filter(rule=rule, state=Delivery.State.PENDING).exclude(event=Delivery.TEST)
     waiting.update(state=Delivery.State.FAILED, ended_at=now, claim="")

@@ -1,4 +1,4 @@
-"""Actions on alert rules and their deliveries. Updates are conditional: of two processes, one takes effect."""
+"""Actions on alert rules and their deliveries. Updates are conditional: of two processes, only one takes effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 TARGET = ("channel", "addresses", "url")
 """Fields of a rule that say where its alerts are sent."""
 SECRET_OVERLAP = timedelta(hours=24)
-"""How long a replaced secret still signs in addition to the new one."""
+"""Time for which a replaced secret still signs in addition to the new one."""
 MAX_FORMER_SECRETS = 4
 
 
@@ -57,8 +57,8 @@ def _record(rule: Rule, change: str, **details: Any) -> None:
 def do_change_rule(rule: Rule, user: User, **settings: Any) -> Rule:
     """Change settings as that user. Earlier events are not delivered again.
 
-    A member who changes the target of another's rule becomes the author of its target, so that the private runs of the
-    rule's author are not reported to a place that they did not choose.
+    A member who changes the target of another's rule becomes the target's author, so that the private runs of the
+    rule's author are not reported to a target that they did not choose.
     """
     retargeted = any(name in settings and settings[name] != getattr(rule, name) for name in TARGET)
     if retargeted or (user.pk == rule.author_id and set(TARGET) <= settings.keys()):
@@ -76,9 +76,9 @@ def _in_one_line(settings: dict[str, Any]) -> dict[str, Any]:
 
 @transaction.atomic
 def do_switch_rule(rule: Rule, on: bool, user: User | None = None) -> Rule:
-    """Switch the rule on or off. Off fails its pending deliveries; on skips the events of the meantime.
+    """Switch the rule on or off. Off fails its pending deliveries; on skips the events in between.
 
-    A rule whose author has left the team gets the user who switches it on as its author.
+    If the rule's author has left the team, the user who switches it on becomes its author.
     """
     now = timezone.now()
     if on:
@@ -95,7 +95,7 @@ def do_switch_rule(rule: Rule, on: bool, user: User | None = None) -> Rule:
 
 
 def do_delete_rule(rule: Rule, by: User | None = None) -> Removal | None:
-    """Delete the rule with its delivery log. Returns what undoes it; events since then are delivered afterwards."""
+    """Delete the rule with its delivery log. Returns what undoes it; after an undo, missed events are delivered."""
     rows, name = Rule.objects.filter(pk=rule.pk), f"the alert rule “{rule.name}”"
     return do_remove(rows, team=rule.team, by=by, name=name, role=Membership.Role.MEMBER)
 
@@ -110,7 +110,7 @@ def _report_what_was_missed(rows: list[Rule] | list[Membership], **kwargs: Any) 
 
 @receiver(restored, sender=Membership)
 def _switch_rules_on(rows: list[Membership], **kwargs: Any) -> None:
-    """Switch on what was switched off because its author left the team, and only because of that."""
+    """Switch on rules that were switched off only because their author left the team."""
     for member in rows:
         reason = former_member_reason(member.user.get_username())
         off = Rule.objects.filter(team=member.team_id, author=member.user_id, enabled=False, disabled_reason=reason)
@@ -119,7 +119,7 @@ def _switch_rules_on(rows: list[Membership], **kwargs: Any) -> None:
 
 @transaction.atomic
 def do_rotate_secret(rule: Rule) -> Rule:
-    """Replace the signing key. The old one also signs for another day. Raises RuleRefused after too many in a day."""
+    """Replace the signing key. The old key also signs for another day. Raises RuleRefused after too many in a day."""
     now = timezone.now()
     rule = (
         Rule.objects.select_for_update(of=("self",)).select_related("team", "author", "target_author").get(pk=rule.pk)
@@ -171,7 +171,7 @@ def do_redeliver(delivery: Delivery) -> Delivery:
 def do_switch_off_ownerless_rules(now: datetime) -> None:
     """Switch off rules whose authors have left the team or were deactivated, and notify the team's admins.
 
-    Their alerts may go to a private address or webhook of a person who is not to hear of the team's runs any more.
+    Their alerts may go to a private address or webhook of a person who must not learn about the team's runs any more.
     """
     for rule in Rule.objects.ownerless().filter(enabled=True).select_related("team", "author"):
         name = rule.author.get_username() if rule.author else "Its author"
@@ -184,7 +184,7 @@ def do_switch_off_ownerless_rules(now: datetime) -> None:
 
 
 def _mail_admins(rule: Rule, reason: str, now: datetime) -> None:
-    """Mail to the admins of the rule's team that it was switched off; the rule's page also says it."""
+    """Tell the admins of the rule's team by e-mail that it was switched off; the rule's page says so as well."""
     to = admins_addresses(rule.team_id)
     if to and mail_is_configured():
         letter = json.dumps(asdict(messages.switched_off_letter(rule, to, reason)))
@@ -193,7 +193,7 @@ def _mail_admins(rule: Rule, reason: str, now: datetime) -> None:
 
 
 def former_member_reason(name: str) -> str:
-    """Why a rule of that former member was switched off."""
+    """Return the reason for switching off a rule of that former member."""
     return (
         f"{name} is no longer in the team. Check where it sends its alerts before switching it on again, which "
         "makes you its author; or delete it."

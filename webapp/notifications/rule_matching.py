@@ -1,4 +1,4 @@
-"""Which events an alert rule reports."""
+"""Decides which events an alert rule reports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from webapp.runs.models import Run
 
 
 def reported_as(rule: Rule, event: RunEvent, members: set[tuple[int, int]]) -> str | None:
-    """The event of the rule that this event is; None if the rule does not report it.
+    """Return the rule's event that this event is reported as; None if the rule does not report it.
 
     Args:
-        members: (user, team) of the rules' authors who still are in the team.
+        members: (user, team) of the rules' authors who are still in the team.
     """
     name = _name(rule, event)
     if name not in rule.events or event.at < rule.since or not _covers(rule, event.run, members):
@@ -30,24 +30,26 @@ def _name(rule: Rule, event: RunEvent) -> str | None:
 
 
 def _crossing(rule: Rule, event: RunEvent) -> str | None:
-    """Only the evaluation that crosses the threshold counts, not every one beyond it."""
+    """Return the event of an evaluation that crosses the threshold; later evaluations beyond it do not count."""
     if rule.suite and rule.suite != event.details["suite"]:
         return None
-    before, now = event.details["previous_success"], event.details["success"]
+    previous, now = event.details["previous_success"], event.details["success"]
     if now >= rule.threshold:
-        return Rule.Event.REACHED if before is None or before < rule.threshold else None
-    return Rule.Event.FELL if before is not None and before >= rule.threshold else None
+        return Rule.Event.REACHED if previous is None or previous < rule.threshold else None
+    return Rule.Event.FELL if previous is not None and previous >= rule.threshold else None
 
 
 def _covers(rule: Rule, run: Run, members: set[tuple[int, int]]) -> bool:
-    own = run.author_id is not None and run.author_id == rule.author_id and (run.author_id, run.team_id) in members
+    is_own_run = (
+        run.author_id is not None and run.author_id == rule.author_id and (run.author_id, run.team_id) in members
+    )
     if run.team_id != rule.team_id:
         return False
-    if run.visibility == Run.Visibility.PRIVATE and not (own and rule.reports_private_runs):
+    if run.visibility == Run.Visibility.PRIVATE and not (is_own_run and rule.reports_private_runs):
         return False
     match rule.scope:
         case Rule.Scope.OWN:
-            return own
+            return is_own_run
         case Rule.Scope.ENVIRONMENT:
             return run.environment == rule.scope_value
         case Rule.Scope.RUN:

@@ -1,4 +1,4 @@
-"""Records events of runs, in the transaction in which they happen. A key is recorded once."""
+"""Records events of runs, in the transaction in which they happen. Each key is recorded once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMPORTED_WHOLE = timedelta(minutes=10)
 
 
 def record_alarms(alarms: Iterable[Alarm]) -> None:
-    """Record the alarms of the Echo Trap."""
+    """Record alarms of the Echo Trap."""
     _record(
         RunEvent(
             kind=alarm.state,
@@ -39,7 +39,7 @@ def record_alarms(alarms: Iterable[Alarm]) -> None:
 
 
 def record_evaluation(run: Run, evaluation: Evaluation) -> None:
-    """Record an evaluation, with the success rate of the suite's evaluation before it."""
+    """Record an evaluation, with the success rate of the same suite's previous evaluation."""
     earlier = Evaluation.objects.filter(run=run, suite=evaluation.suite, iteration__lt=evaluation.iteration).order_by(
         "-iteration"
     )
@@ -96,5 +96,5 @@ def _record(events: Iterable[RunEvent]) -> None:
 
 
 def do_dispatch_again(team_id: int, since: datetime) -> None:
-    """Dispatch events of the team once more, for a subscription that is back. Keys keep others from a second report."""
+    """Dispatch the team's events once more for a restored subscription. Keys prevent repeated reports to others."""
     RunEvent.objects.filter(run__team=team_id, dispatched_at__gte=since).update(dispatched_at=None)

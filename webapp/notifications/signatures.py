@@ -13,17 +13,17 @@ SECRET_BYTES = 32
 
 
 def new_secret() -> str:
-    """A signing key of 256 bits: `whsec_` and its base64."""
+    """Return a signing key of 256 bits: `whsec_` and its base64."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def standard_headers(keys: Sequence[str], message_id: str, body: bytes, time: int) -> dict[str, str]:
-    """The headers of a signed attempt.
+    """Return the headers of a signed attempt.
 
     Args:
-        keys: secrets of the rule, at least one; there is one signature for each, separated by spaces.
+        keys: secrets of the rule, at least one; each adds a signature, separated by spaces.
         message_id: the same in all attempts of a delivery.
-        time: of the attempt, in seconds since 1970.
+        time: time of the attempt, in seconds since 1970.
     """
     message = f"{message_id}.{time}.".encode() + body
     digests = [hmac.new(_key(secret), message, hashlib.sha256).digest() for secret in keys]
@@ -35,5 +35,5 @@ def standard_headers(keys: Sequence[str], message_id: str, body: bytes, time: in
 
 
 def _key(secret: str) -> bytes:
-    """The key of a secret."""
+    """Return the key in a secret."""
     return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)

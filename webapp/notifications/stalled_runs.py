@@ -1,4 +1,4 @@
-"""Runs that wait or make no progress: a state that lasts, which each rule reports after its own minutes."""
+"""Runs that wait or make no progress: a lasting state, which each rule reports after its number of minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.runs.models import Run
 
 
 def stalled_events(rules: Sequence[Rule], now: datetime) -> list[RunEvent]:
-    """Events, not stored, of the runs that have made no progress for as long as one of the rules allows."""
+    """Return unstored events of the runs that have made no progress for as long as one of the rules allows."""
     minutes = min(min(rule.queued_minutes, rule.stalled_minutes) for rule in rules)
     runs = Run.objects.filter(
         team__in={rule.team_id for rule in rules},

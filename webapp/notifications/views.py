@@ -40,7 +40,7 @@ SHOW_SECRET = "show_alert_secret"
 @require_GET
 @never_cache
 def alerts(request: HttpRequest) -> HttpResponse:
-    """Rules of the user's teams, each with the state of its newest alert."""
+    """Show rules of the user's teams, each with the state of its newest alert."""
     newest = Delivery.objects.visible_to(request.user).filter(rule=OuterRef("pk")).order_by("-pk")
     rules = (
         Rule.objects.visible_to(request.user)
@@ -63,7 +63,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def alert_new(request: HttpRequest) -> HttpResponse:
-    """The form of a new rule."""
+    """Show the form of a new rule."""
     slug = request.POST.get("team", "") or request.GET.get("team", "") or _team_of_run(request)
     team = team_to_write_in(request.user, slug, "There is no such team, or you may not create alert rules in it.")
     run = Run.objects.visible_to(request.user).filter(team=team, slug=request.GET.get("run", "")).first()
@@ -88,7 +88,7 @@ def alert_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def alert_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """The form of an existing rule."""
+    """Show the form of an existing rule."""
     rule = get_own_rule(request.user, slug)
     form = RuleForm(request.POST or None, team=rule.team, user=signed_in(request), rule=rule)
     if request.method == "POST" and form.is_valid():
@@ -103,7 +103,7 @@ def alert_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _team_of_run(request: HttpRequest) -> str:
-    """Slug of the team of the run that `?run=` names, "" without one that the user may see."""
+    """Return the slug of the team of the run in `?run=`; "" if the user may not see such a run."""
     runs = Run.objects.visible_to(request.user).filter(slug=request.GET.get("run", ""))
     return runs.values_list("team__slug", flat=True).first() or ""
 
@@ -117,7 +117,7 @@ def _form(request: HttpRequest, form: RuleForm, **context: Any) -> HttpResponse:
 @require_GET
 @never_cache
 def alert(request: HttpRequest, slug: str) -> HttpResponse:
-    """A rule and its deliveries."""
+    """Show a rule and its deliveries."""
     rule = get_rule(request.user, slug)
     writer = may_write(request.user, rule.team_id)
     last = DeliveryAttempt.objects.filter(delivery=OuterRef("pk")).order_by("-pk")
@@ -162,7 +162,7 @@ def alert_test(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def alert_switch(request: HttpRequest, slug: str) -> HttpResponse:
-    """`on=1` switches it on, anything else off."""
+    """Switch the rule on with `on=1`, otherwise off."""
     rule_actions.do_switch_rule(get_own_rule(request.user, slug), request.POST.get("on") == "1", signed_in(request))
     return redirect("alert", slug)
 
@@ -201,7 +201,7 @@ def alert_delete(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def delivery(request: HttpRequest, slug: str, delivery_slug: str) -> HttpResponse:
-    """A delivery: its payload and its attempts."""
+    """Show a delivery: its payload and its attempts."""
     rule = get_rule(request.user, slug)
     record = get_delivery(request.user, rule, delivery_slug)
     context = {
@@ -235,7 +235,7 @@ def delivery_again(request: HttpRequest, slug: str, delivery_slug: str) -> HttpR
 @require_http_methods(["GET", "POST"])
 @never_cache
 def alert_address(request: HttpRequest, token: str) -> HttpResponse:
-    """Page behind the link in a confirmation mail: permit a team's alerts to this address, or stop them."""
+    """Show the page behind the link in a confirmation mail: permit a team's alerts to this address, or stop them."""
     address = AlertAddress.objects.select_related("team").filter(token=token).first()
     if address is None:
         return render(request, "alerts/address.html", {"address": None}, status=404)
@@ -245,7 +245,7 @@ def alert_address(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _confirm_addresses(request: HttpRequest, rule: Rule) -> None:
-    """Send the links to addresses that need one, and say so."""
+    """Send links to addresses that need one, and say so."""
     try:
         sent = do_send_confirmations(rule, signed_in(request))
     except (QuotaExceeded, ConfirmationNotSent) as problem:

@@ -60,9 +60,9 @@ class WebhookRefused(ValueError):
 
 @dataclass(frozen=True)
 class SendResult:
-    """Result of an attempt. `answer` is the beginning of the response, or why there was none.
+    """Result of an attempt. `answer` is the beginning of the response, or the reason why there was none.
 
-    `held`: this site did not send the alert, so that the receiver is not to blame.
+    `held` means that the site did not send the alert, so that the receiver is not to blame.
     """
 
     ok: bool
@@ -73,7 +73,7 @@ class SendResult:
 
 
 def check_url(url: str) -> httpx.URL:
-    """The URL, checked as far as possible without resolving its host. Raises WebhookRefused."""
+    """Check the URL as far as possible without resolving its host, and parse it. Raises WebhookRefused."""
     try:
         parsed = httpx.URL(url)
         port = parsed.port
@@ -97,7 +97,7 @@ def check_url(url: str) -> httpx.URL:
 
 
 def check_port(target: httpx.URL) -> None:
-    """Raise WebhookRefused for a port of other services, except of hosts that the operator has named."""
+    """Raise WebhookRefused for a port of other services, unless the operator has named the host."""
     port, allowed = _port(target), settings.ECHOSCOPE_ALERT_PORTS
     if str(port) not in allowed and not _may_be_private(target.host):
         raise WebhookRefused(
@@ -111,7 +111,7 @@ def _port(target: httpx.URL) -> int:
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address is public. IPv6 addresses that stand for an IPv4 address count as that one."""
+    """Return True if the address is public. IPv6 addresses that contain an IPv4 address count as that address."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped
         if inner is None and address in NAT64:
@@ -141,7 +141,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> SendResult:
 
 async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
     target = check_url(url)
-    async with asyncio.timeout(TIMEOUT):  # overall: a target must not keep the connection with one byte a second
+    async with asyncio.timeout(TIMEOUT):  # in total: a target must not keep the connection by sending one byte a second
         address = await _resolve(target)
         request = httpx.Request(
             "POST",
@@ -164,7 +164,7 @@ async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, st
 
 
 async def _resolve(target: httpx.URL) -> str:
-    """An allowed address of the host. Raises WebhookRefused if one of its addresses is internal."""
+    """Return an allowed address of the host. Raises WebhookRefused if one of its addresses is internal."""
     port = _port(target)
     host = target.raw_host.decode("ascii").strip("[]")
     try:

@@ -9,9 +9,9 @@ from webapp.runs.models import Run
 
 
 class RunEvent(models.Model):
-    """An event of a run, stored in the transaction in which it happens. It is dispatched to all who subscribe to it.
+    """An event of a run, stored in the transaction in which it happens and then dispatched to all subscribers.
 
-    `key` identifies it, however often it is found: a journal may be read several times.
+    `key` identifies it however often it is detected, since a journal may be read several times.
     """
 
     EVALUATION = "evaluation"

@@ -1,4 +1,4 @@
-"""Notifications, followed runs, and what a user is notified about."""
+"""Notifications, followed runs, and users' notification preferences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Follow(models.Model):
-    """A user's choice to be notified about a run, or not. Without a row, only the run's author is."""
+    """A user's choice to be notified about a run, or not. Without a row, only the run's author is notified."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="follows")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="follows")
@@ -32,7 +32,7 @@ class Follow(models.Model):
 
 
 class NotificationPreference(models.Model):
-    """What a user is notified about. Without a row: everything."""
+    """A user's choice of notifications. Without a row, everything is on."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="notification_preference")
     own_runs = models.BooleanField(default=True, help_text="Runs that the user started.")
@@ -46,7 +46,7 @@ class NotificationPreference(models.Model):
 
 class NotificationQuerySet(models.QuerySet["Notification"]):
     def of(self, user: User | AnonymousUser) -> NotificationQuerySet:
-        """Notifications of the user about runs that they may still see, newest first."""
+        """Return notifications of the user about runs that they may still see, newest first."""
         if not user.is_authenticated:
             return self.none()
         runs = Run.objects.of_teams_of(user)

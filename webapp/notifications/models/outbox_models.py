@@ -1,4 +1,4 @@
-"""The outbox: what is sent outside the site, and the attempts to send it."""
+"""The outbox: messages to recipients outside the site, and the attempts to send them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def visible_to(self, user: User | AnonymousUser) -> DeliveryQuerySet:
-        """Deliveries about runs that the user may read, and about none."""
+        """Return deliveries about runs that the user may read, and deliveries about no run."""
         return self.filter(models.Q(run=None) | readable_by(user, "run__"))
 
     def due(self, now: Moment) -> DeliveryQuerySet:
-        """Pending deliveries whose next attempt is due. Switching a rule off fails its pending deliveries."""
+        """Return pending deliveries whose next attempt is due. Switching a rule off fails its pending deliveries."""
         return self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, rule__deleted_at=None)
 
 
 class Delivery(models.Model):
-    """What is sent once: an alert of a rule, the e-mail about a mention, or another e-mail of the site.
+    """A message that is sent once: an alert of a rule, the e-mail about a mention, or another e-mail of the site.
 
-    `key` makes it unique, however often its reason is found.
+    `key` makes it unique, however often its reason is detected.
     """
 
     TEST = "test"
@@ -78,13 +78,13 @@ class Delivery(models.Model):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The decoded payload."""
+        """Return the decoded payload."""
         facts: dict[str, Any] = json.loads(self.payload)
         return facts
 
     @property
     def is_test(self) -> bool:
-        """Whether a user tests the rule: such a delivery is attempted once."""
+        """True if a user tests the rule: such a delivery is attempted only once."""
         return self.event == self.TEST
 
 

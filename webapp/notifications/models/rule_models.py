@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 class RuleQuerySet(models.QuerySet["Rule"]):
     def visible_to(self, user: User | AnonymousUser) -> RuleQuerySet:
-        """Rules of the user's teams."""
+        """Return rules of the user's teams."""
         return self.filter(team__memberships__user_id=user.pk) if user.is_authenticated else self.none()
 
     def ownerless(self) -> RuleQuerySet:
-        """Rules whose authors are no longer in the team, or were deactivated or deleted."""
+        """Return rules whose authors have left the team, or were deactivated or deleted."""
         places = Membership.objects.filter(team=models.OuterRef("team"), user=models.OuterRef("author"))
         return self.filter(~models.Exists(places.filter(user__is_active=True)))
 
 
 class Rule(SoftDeleted):
-    """Events of runs that a team is alerted to, and the channel."""
+    """Events of runs that a team is alerted to, and the channel of the alerts."""
 
     class Event(models.TextChoices):
         WATCH = "watch", "Echo Trap: watch"
@@ -90,13 +90,13 @@ class Rule(SoftDeleted):
         return self.name
 
     @property
-    def event_words(self) -> list[str]:
-        """Display names of the events."""
+    def event_labels(self) -> list[str]:
+        """Return display names of the events."""
         return [label for value, label in self.Event.choices if value in self.events]
 
     @property
-    def target_words(self) -> str:
-        """The target without secrets: the path of a webhook often is one."""
+    def target_label(self) -> str:
+        """Return the target without secrets, such as the path of a webhook."""
         if self.channel == self.Channel.INBOX:
             return "members of the team"
         if self.channel == self.Channel.EMAIL:
@@ -105,24 +105,24 @@ class Rule(SoftDeleted):
         return f"{scheme}://{rest.split('/')[0]}/…"
 
     def signing_secrets(self, now: datetime) -> list[str]:
-        """Secrets that sign at that time: the present one first, then those replaced within the last day."""
+        """Return the secrets that sign at that time: the present one first, then those replaced within the last day."""
         former = [entry["secret"] for entry in self.former_secrets if datetime.fromisoformat(entry["until"]) > now]
         return [self.secret, *former]
 
     @property
     def former_secrets_until(self) -> datetime | None:
-        """When the last replaced secret ends; None if none signs any more."""
+        """Return when the last replaced secret expires; None if only the present one signs."""
         ends = [datetime.fromisoformat(entry["until"]) for entry in self.former_secrets]
         return max((end for end in ends if end > timezone.now()), default=None)
 
     @property
     def reports_private_runs(self) -> bool:
-        """Whether its author's private runs may be reported: the author, and no other member, set its target."""
+        """True if its author's private runs may be reported, because the author set its target."""
         return self.author_id is not None and self.target_author_id == self.author_id
 
 
 class AlertAddress(models.Model):
-    """An e-mail address outside a team to which its rules may send alerts once its owner has confirmed it."""
+    """An e-mail address outside a team, to which its rules may send alerts once its owner has confirmed it."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="alert_addresses")
     email = models.EmailField(help_text="In lower case.")

@@ -39,7 +39,7 @@ def list_alerts(request: HttpRequest) -> list[AlertRuleOut]:
     "/alerts", response={201: AlertRuleDetail} | refused(409), operation_id="create_alert", summary="Create a rule"
 )
 def create_alert(request: HttpRequest, payload: NewRule) -> Status[AlertRuleDetail]:
-    """A rule for events from now on. The answer is the only one that holds the secret of a webhook."""
+    """A rule for events from now on. Only this answer contains the secret of a webhook."""
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     settings = _settings(requester, team, payload.model_dump(mode="json", exclude={"team"}), None)
@@ -147,7 +147,7 @@ def _webhook_to_change(requester: Caller, slug: str) -> Rule:
 
 
 def _rule(requester: Caller, slug: str) -> Rule:
-    """The rule if the caller may read it. Raises Problem 404."""
+    """Return the rule if the caller may read it. Raises Problem 404."""
     rules = Rule.objects.visible_to(requester.user).select_related("team", "author", "target_author")
     if requester.team is not None:
         rules = rules.filter(team=requester.team)
@@ -158,22 +158,22 @@ def _rule(requester: Caller, slug: str) -> Rule:
 
 
 def _rule_to_change(requester: Caller, slug: str) -> Rule:
-    """As _rule(), for users who may write in its team. Raises PermissionDenied for readers."""
+    """Return the rule, as _rule(), for users who may write in its team. Raises PermissionDenied for readers."""
     rule = _rule(requester, slug)
     require_writer(requester.user, rule.team_id)
     return rule
 
 
 _SCOPE_FIELDS = ("environment", "tag", "run")
-"""Fields of the form that hold the value of a scope, each named after its scope."""
+"""Fields of the form with the value of a scope, each named after its scope."""
 
 
 def _settings(requester: Caller, team: Team, values: dict[str, Any], rule: Rule | None) -> dict[str, Any]:
-    """Columns of the rule, validated by the form of its page. Raises Problem 422.
+    """Return columns of the rule, validated by the form of its page. Raises Problem 422.
 
     Args:
-        values: fields of the request, those of a change without those that stay.
-        rule: the rule that is changed; None for a new one.
+        values: fields of the request; a change omits fields that keep their values.
+        rule: the changed rule; None for a new rule.
     """
     posted = {} if rule is None else form_values(rule)
     posted |= {name: value for name, value in values.items() if name not in ("threshold", "addresses", "scope_value")}
@@ -194,12 +194,12 @@ def _field(name: str) -> str:
 
 
 def _message(text: object) -> str:
-    words = str(text)
-    return f"{words[:1].lower()}{words[1:].rstrip('.')}"
+    sentence = str(text)
+    return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}"
 
 
 def _saved(requester: Caller, rule: Rule, *, secret: bool) -> AlertRuleDetail:
-    """A rule after a change of its settings; sends confirmation links to addresses that need one."""
+    """Return a rule after a change of its settings; sends confirmation links to addresses that need one."""
     try:
         do_send_confirmations(rule, requester.user)
         problem = ""
@@ -231,7 +231,7 @@ def _facts(rule: Rule) -> dict[str, Any]:
         "queued_minutes": rule.queued_minutes,
         "stalled_minutes": rule.stalled_minutes,
         "channel": rule.channel,
-        "target": rule.target_words,
+        "target": rule.target_label,
         "enabled": rule.enabled,
         "disabled_reason": rule.disabled_reason,
         "created_at": rule.created_at,
