@@ -1,6 +1,6 @@
 """Runs `manage.py nightly_backup` once a day, remembers the result, and tells staff when there is no good backup.
 
-The result is in a file of the data folder: backups are for sites whose database is in it. Without
+The result is stored in a file of the data folder: backups are for sites whose database is in that folder. Without
 ECHOSCOPE_BACKUP_DIR there is nothing to do.
 """
 
@@ -29,17 +29,17 @@ HOUR = 2
 """Hour (UTC) after which the backup of a day is due."""
 RETRY_AFTER = timedelta(hours=1)
 OVERDUE = timedelta(hours=36)
-"""Age of the last good backup from which on staff is alerted: a night was left out."""
+"""Age of the last good backup from which staff are alerted: a night was missed."""
 MAIL_EVERY = timedelta(hours=24)
 MAX_SECONDS = 6 * 3600
 
 
 @dataclass(frozen=True)
 class BackupState:
-    """What is known of the nightly backups; times in ISO format, empty: never."""
+    """State of the nightly backups; times in ISO format, empty for never."""
 
     since: str
-    """When the site began to make them."""
+    """Time when the site began to make backups."""
     tried_at: str = ""
     good_at: str = ""
     problem: str = ""
@@ -47,7 +47,7 @@ class BackupState:
 
 
 def read_state(now: datetime) -> BackupState:
-    """The state as it was written last; a file that cannot be read is forgotten, and written anew."""
+    """Read the state; an unreadable file is ignored and will be replaced."""
     try:
         state = BackupState(**json.loads(_file().read_text(encoding="utf-8")))
         for time in (state.since, *filter(None, (state.tried_at, state.good_at, state.mailed_at))):
@@ -58,7 +58,7 @@ def read_state(now: datetime) -> BackupState:
 
 
 def problem(now: datetime) -> str:
-    """Why there is no good backup of the last night, in a sentence; empty if there is, or none is configured."""
+    """Explain in a sentence why there is no good backup of the last night; empty if there is, or none is configured."""
     if not settings.ECHOSCOPE_BACKUP_DIR:
         return ""
     state = read_state(now)
@@ -95,7 +95,7 @@ def _long_ago(time: str, pause: timedelta, now: datetime) -> bool:
 
 
 def _run(state: BackupState, now: datetime) -> BackupState:
-    """Run the command in a process of its own, whose memory ends with it."""
+    """Run the command in a separate process, which frees its memory at its end."""
     _write(replace(state, tried_at=now.isoformat()))
     argv = [sys.executable, str(settings.ROOT / "manage.py"), "nightly_backup"]
     try:
@@ -116,7 +116,7 @@ def _run(state: BackupState, now: datetime) -> BackupState:
 
 
 def _tell_staff(text: str) -> None:
-    """Mail everyone who may enter Administration. A mail server that does not answer is only logged."""
+    """E-mail everyone who may enter Administration. A mail server that does not answer is only logged."""
     logger.error("%s", text)
     people = User.objects.filter(is_staff=True, is_active=True).exclude(email="").values_list("email", flat=True)
     if not mail_is_configured() or not people:

@@ -1,7 +1,7 @@
 """Reports of browsers about violations of the content security policy: counted, and logged once an hour each.
 
-Anyone can send them, so they have a budget, and nothing of them is logged but the violated directive, the scheme and
-host of what was blocked, and the view of the page: its address may hold a secret.
+Anyone can send them, so their number is limited. Only three parts are logged: the violated directive, scheme and
+host of what was blocked, and the view of the page, because its address may contain a secret.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DIRECTIVES = frozenset(
     for part in ("", "-elem", "-attr")
 ) | {"base-uri", "form-action", "frame-ancestors", "manifest-src"}
 WORDS = frozenset({"inline", "eval", "data", "blob", "self", "wasm-eval", "trusted-types-sink"})
-"""What was blocked, where it is no address."""
+"""Blocked sources that are not addresses."""
 MEDIA_TYPES = ("application/csp-report", "application/reports+json", "application/json")
 PER_VISITOR, PER_SITE = 10, 30
 """Requests a minute that are read."""
@@ -44,7 +44,7 @@ LOG_EVERY = 3600.0
 @csrf_exempt
 @require_POST
 def csp_report(request: HttpRequest) -> HttpResponse:
-    """Take the reports of a browser: of `report-uri` (one object) and of `report-to` (a list)."""
+    """Receive a browser's reports, from `report-uri` (one object) or `report-to` (a list)."""
     if request.content_type not in MEDIA_TYPES:
         return HttpResponse(status=415)
     if len(request.body) > MAX_BYTES:
@@ -60,7 +60,7 @@ def csp_report(request: HttpRequest) -> HttpResponse:
 
 
 def violations(body: bytes) -> Iterator[tuple[str, str, str]]:
-    """(directive, what was blocked, view of the page) of each report in a body of any browser, or of an attacker."""
+    """Yield (directive, blocked source, view of the page) of each report in a body from any browser, or an attacker."""
     try:
         sent = json.loads(body)
     except (ValueError, RecursionError):
@@ -79,7 +79,7 @@ def _text(facts: dict[str, Any], *names: str) -> str:
 
 
 def _blocked(address: str) -> str:
-    """Scheme and host of a blocked address, or a word such as `inline`."""
+    """Return scheme and host of a blocked address, or a word such as `inline`."""
     if address in WORDS:
         return address
     try:

@@ -39,17 +39,17 @@ class Check:
 
 @cache
 def _migrations() -> frozenset[tuple[str, str]]:
-    """(app, name) of every migration of this version; read from disk once."""
+    """Return (app, name) of every migration of this version; read from disk once."""
     return frozenset(MigrationLoader(None).graph.nodes)
 
 
 def _applied_migrations() -> frozenset[tuple[str, str]]:
-    """(app, name) of every migration of the database, by a connection of its own. Raises psycopg.Error."""
+    """Return (app, name) of every migration in the database, over a separate connection. Raises psycopg.Error."""
     parameters = connection.get_connection_params() | {"connect_timeout": round(DATABASE_TIMEOUT)}
     parameters.pop("cursor_factory", None)
-    with psycopg.connect(**parameters, autocommit=True) as own:
+    with psycopg.connect(**parameters, autocommit=True) as session:
         try:
-            rows = own.execute("SELECT app, name FROM django_migrations").fetchall()
+            rows = session.execute("SELECT app, name FROM django_migrations").fetchall()
         except psycopg.errors.UndefinedTable:
             return frozenset()
     return frozenset((app, name) for app, name in rows)
@@ -58,7 +58,7 @@ def _applied_migrations() -> frozenset[tuple[str, str]]:
 def database() -> Check:
     """Check that PostgreSQL answers and all migrations of this version are applied.
 
-    The connection is its own, one at a time: requests may use up the pool, which is no reason to restart the process.
+    The connection is separate, one at a time: requests may use up the pool, which is no reason to restart the process.
     """
     if not _one_check.acquire(timeout=DATABASE_TIMEOUT):
         return Check(False, "PostgreSQL does not answer: another check has not ended")
@@ -95,7 +95,7 @@ def disk() -> Check:
 
 
 def backup() -> Check:
-    """Check that there is a verified backup of the last night, if they are configured."""
+    """Check that there is a verified backup of the last night, if backups are configured."""
     problem = backup_schedule.problem(timezone.now())
     return Check(not problem, problem or "there is a verified backup, or none is configured", needed=False)
 
@@ -112,7 +112,7 @@ def alive(request: HttpRequest) -> HttpResponse:
 def ready(request: HttpRequest) -> JsonResponse:
     """Readiness: 200 if the process can serve requests, else 503.
 
-    With ECHOSCOPE_METRICS_TOKEN also the message of every check, which names errors and free space.
+    With ECHOSCOPE_METRICS_TOKEN, it adds the messages of all checks, which name errors and free space.
     """
     checks = {"database": database(), "redis": broker(), "disk": disk(), "backup": backup()}
     serving = all(check.ok for check in checks.values() if check.needed)

@@ -27,25 +27,29 @@ class RequestId(logging.Filter):
 
 FILTERS = ["request_id", "secret_paths"]
 SECRET_PARAMETERS = frozenset({"token", "key"})
-"""Parameters of URLs that give access to their page, which readers of a log must not learn."""
+"""Parameters of URLs that give access to their page; readers of a log must not see them."""
 
 
 def loggable_path(request: HttpRequest) -> str:
-    """The path of a request; the pattern of its route where it holds a secret.
+    """Return the path of a request, or its route's pattern if the path contains a secret.
 
-    A path without a route may be a mistyped one with a secret: of these only what precedes the secret is shown.
+    A path without a route may be a mistyped path with a secret: only the part before the secret is shown.
     """
     match = request.resolver_match or _match(request.path_info)  # unresolved: redirected to HTTPS, or mistyped
     if match is not None and not SECRET_PARAMETERS.isdisjoint(match.kwargs):
         return f"/{match.route.removeprefix('^')}"
-    prefix = max((one for one in secret_prefixes() if request.path_info.startswith(one)), key=len, default="")
+    prefix = max(
+        (secret_prefix for secret_prefix in secret_prefixes() if request.path_info.startswith(secret_prefix)),
+        key=len,
+        default="",
+    )
     if match is not None and len(_fixed(match.route)) >= len(prefix) - 1:
-        return request.path  # of a route of its own, not of one that matches everything else
+        return request.path  # its route is specific, not one that matches everything else
     return f"{prefix}…" if prefix else request.path
 
 
 def secret_prefixes() -> frozenset[str]:
-    """The fixed beginnings of all routes that hold a secret, such as `/s/`."""
+    """Return the fixed beginnings of all routes that contain a secret, such as `/s/`."""
     return _secret_prefixes(get_resolver())
 
 
@@ -55,14 +59,14 @@ def _secret_prefixes(resolver: URLResolver) -> frozenset[str]:
 
 
 def _fixed(route: str) -> str:
-    """A route up to its first parameter."""
+    """Return a route up to its first parameter."""
     return re.split(r"<|\(", route.replace("^", ""), maxsplit=1)[0]
 
 
-def _routes(resolver: URLResolver, before: str = "") -> Iterator[tuple[str, frozenset[str]]]:
-    """(route, names of the parameters of its own) of all patterns."""
+def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield (route, names of its parameters) of all patterns."""
     for pattern in resolver.url_patterns:
-        route = before + str(pattern.pattern).removeprefix("^")
+        route = prefix + str(pattern.pattern).removeprefix("^")
         if isinstance(pattern, URLResolver):
             yield from _routes(pattern, route)
         else:
@@ -77,7 +81,7 @@ def _match(path: str) -> ResolverMatch | None:
 
 
 class SecretPaths(logging.Filter):
-    """Replaces such a path in Django's own messages about a request, as in "Not Found: /s/…"."""
+    """Replaces such a path in Django's messages about a request, as in "Not Found: /s/…"."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = getattr(record, "request", None)
@@ -100,7 +104,7 @@ class ShortRefusals(logging.Filter):
 
 
 def configuration(format: str, level: str) -> dict[str, Any]:
-    """Django's LOGGING setting. Raises ValueError for an unknown format."""
+    """Return Django's LOGGING setting. Raises ValueError for an unknown format."""
     if format not in {"line", "json"}:
         raise ValueError(f"ECHOSCOPE_LOG_FORMAT must be line or json, not {format!r}.")
     return {

@@ -1,6 +1,6 @@
 """Prometheus metrics: requests and sockets of this process; runs, queues and workers from the database.
 
-The latter are queried at each scrape, so that every process reports the same.
+Runs, queues and workers are queried at each scrape, so that every process reports the same.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ class QueueCollector(Collector):
 
 
 def _devices(now: datetime) -> Iterator[Metric]:
-    """Places and GPUs of live workers by device class, and each team's recent device use."""
+    """Yield places and GPUs of live workers by device class, and each team's recent device use."""
     places = GaugeMetricFamily("echoscope_places", "Occupied and free places of live workers.", labels=["class", "is"])
     gpus = GaugeMetricFamily("echoscope_gpus", "GPUs of live workers.", labels=["class", "is"])
     counted: Counter[tuple[str, str]] = Counter()
     reserved: Counter[tuple[str, str]] = Counter()
-    for one in order.workers(now):
-        name = one.worker.device_class or "none"
-        taken = one.worker.slots - one.places
-        counted.update({(name, "taken"): taken, (name, "free"): one.places})
-        busy = sum(gpu.runs > 0 for gpu in one.room.gpus)
-        reserved.update({(name, "reserved"): busy, (name, "free"): len(one.room.gpus) - busy})
+    for capacity in order.workers(now):
+        name = capacity.worker.device_class or "none"
+        taken = capacity.worker.slots - capacity.places
+        counted.update({(name, "taken"): taken, (name, "free"): capacity.places})
+        busy = sum(gpu.runs > 0 for gpu in capacity.room.gpus)
+        reserved.update({(name, "reserved"): busy, (name, "free"): len(capacity.room.gpus) - busy})
     for labels, count in counted.items():
         places.add_metric(labels, count)
     for labels, count in reserved.items():
@@ -117,14 +117,14 @@ STANDING.register(QueueCollector())
 
 
 def has_token(request: HttpRequest) -> bool:
-    """Whether the request has ECHOSCOPE_METRICS_TOKEN. No query."""
+    """Return True if the request has ECHOSCOPE_METRICS_TOKEN. No query."""
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
     expected = settings.ECHOSCOPE_METRICS_TOKEN
     return bool(expected) and constant_time_compare(token, expected)
 
 
 def allowed(request: HttpRequest) -> bool:
-    """Whether the request has ECHOSCOPE_METRICS_TOKEN or comes from a staff user."""
+    """Return True if the request has ECHOSCOPE_METRICS_TOKEN or comes from a staff user."""
     if has_token(request):
         return True
     return request.user.is_active and request.user.is_staff
@@ -133,7 +133,7 @@ def allowed(request: HttpRequest) -> bool:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """All metrics, for staff and requests with the token; 404 for others."""
+    """Return all metrics, for staff and requests with the token; 404 for others."""
     if not allowed(request):
         raise Http404("Metrics require a staff account or ECHOSCOPE_METRICS_TOKEN.")
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))

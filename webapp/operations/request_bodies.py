@@ -1,4 +1,4 @@
-"""Limits of request bodies, as ASGI middleware: Django stores a body whole before any view can refuse it.
+"""Limits of request bodies, as ASGI middleware: Django stores a complete body before any view can refuse it.
 
 Only journals are large, and only with a login or an API token.
 """
@@ -21,7 +21,7 @@ from webapp.core.database import DATABASE_UNAVAILABLE, query
 from webapp.teams.api_tokens import find_token
 
 SMALL_BODY = 3 * 1024 * 1024
-"""Bytes of any other request: more than Django takes for a form."""
+"""Maximum bytes of any other request: more than Django accepts for a form."""
 FORM_OVERHEAD = 1024 * 1024
 """Bytes of a multipart form around a journal."""
 BODY_TIMEOUT = 30.0
@@ -35,7 +35,7 @@ Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class BodyRefused(Exception):
-    """The body is too large or too slow; a response was not started yet."""
+    """The body is too large or too slow, and no response was started yet."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class BodyRefused(Exception):
 
 
 def limit_bodies(application: Application) -> Application:
-    """The application behind limits of size and time for each request's body: 413, 401 or 408, and the end of it."""
+    """Limit size and time of each request's body for the application; beyond them it answers 413, 401 or 408."""
 
     async def answer(scope: Any, receive: Receive, send: Any) -> None:
         if scope["type"] != "http":
@@ -86,7 +86,7 @@ class _Body:
             await self._check(int(declared[:20]))
 
     async def receive(self) -> Any:
-        """The next message of the server, within the limits. Raises BodyRefused."""
+        """Return the server's next message, within the limits. Raises BodyRefused."""
         if self._complete:
             return await self._receive()
         left, began = WHOLE_TIMEOUT + self._size / SLOWEST - self._waited, time.monotonic()
@@ -130,7 +130,7 @@ class _Body:
 
 
 async def _is_known(headers: dict[bytes, bytes]) -> bool:
-    """Whether the request has a usable API token or the session of a logged-in user."""
+    """Return True if the request has a usable API token or the session of a logged-in user."""
     try:
         return await query(_has_credential, headers)
     except DATABASE_UNAVAILABLE:
@@ -153,7 +153,7 @@ def _has_credential(headers: dict[bytes, bytes]) -> bool:
 
 
 async def _refuse(scope: Any, send: Any, refusal: BodyRefused) -> None:
-    """Answer without reading on, and close the connection."""
+    """Answer without reading the rest, and close the connection."""
     if scope["path"].startswith("/api/"):
         kind = b"application/json"
         text = json.dumps({"error": {"code": refusal.code, "message": refusal.message}}, ensure_ascii=False)

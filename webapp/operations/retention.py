@@ -1,7 +1,7 @@
 """Thins training trajectories of runs that ended long ago, by the team's setting. Curves and evaluations are kept.
 
-Also kept: the first group of every iteration, so that a run remains readable throughout, the last iteration, and
-pinned, shared or annotated trajectories, and those in reports.
+Also kept: the first group of every iteration, so that a run remains readable throughout, its last iteration, and
+trajectories that are pinned, shared, annotated or in a report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH_SIZE = 500
 
 
 def thinnable(now: datetime) -> TrajectoryQuerySet:
-    """Trajectories that the teams' retention settings permit to delete."""
+    """Return trajectories that the teams' retention settings permit to delete."""
     kept_for = ExpressionWrapper(F("team__retention_days") * Value(timedelta(days=1)), output_field=DurationField())
     too_old = ExpressionWrapper(Value(now) - kept_for, output_field=DateTimeField())
     runs = Run.objects.filter(team__retention_days__isnull=False, state__in=Run.ENDED, ended_at__lt=too_old)

@@ -1,4 +1,4 @@
-"""`/.well-known/security.txt` (RFC 9116): whom to tell of a vulnerability of this site."""
+"""`/.well-known/security.txt` (RFC 9116): the contact for reports of vulnerabilities of this site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALID_FOR = timedelta(days=180)
 
 @require_safe
 def security_txt(request: HttpRequest) -> HttpResponse:
-    """The file with the operator's contact; 404 unless ECHOSCOPE_SECURITY_CONTACT is set."""
+    """Return the file with the operator's contact; 404 unless ECHOSCOPE_SECURITY_CONTACT is set."""
     contact: str = settings.ECHOSCOPE_SECURITY_CONTACT
     if not contact:
         raise Http404("The operator of this site named no contact for vulnerabilities.")

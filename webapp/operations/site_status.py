@@ -1,9 +1,9 @@
-"""The line on the pages of signed-in people about programs of the site that are away or were restarted.
+"""The line on signed-in users' pages about programs of the site that are unavailable or were restarted.
 
-Staff also see that there is no backup of the last night.
+Staff also see if there is no backup of the last night.
 
-It costs a look at one file's time for each page: the supervisor of `make up` writes there when something changes. Sites
-with other supervisors see only that Redis is away, which each web process notices by itself.
+Each page costs one look at a file's modification time: the supervisor of `make up` writes the file when something
+changes. Sites with other supervisors only see that Redis is unavailable, which each web process notices by itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EFFECTS = {
 
 @dataclass(frozen=True)
 class Reported:
-    """What the file said at its time of change."""
+    """Contents of the file at its modification time."""
 
     changed_ns: int
     outages: tuple[tuple[str, float, float | None], ...]
@@ -50,14 +50,14 @@ _reported: dict[Path, Reported] = {}
 
 
 def lines_for(request: HttpRequest) -> list[str]:
-    """The sentences shown to the user of the request."""
+    """Return the sentences shown to the user of the request."""
     now = timezone.now()
     backup = backup_schedule.problem(now) if getattr(request.user, "is_staff", False) else ""
     return [*status_lines(now), *([backup] if backup else [])]
 
 
 def status_lines(now: datetime) -> list[str]:
-    """A sentence for each program that is away, or was until a few minutes ago."""
+    """Return a sentence for each program that is unavailable, or was until a few minutes ago."""
     lines, named = [], set()
     for program, since, until in _outages(Path(settings.ECHOSCOPE_DATA_DIR) / FILE):
         if program not in EFFECTS:
@@ -82,15 +82,17 @@ def _clock(time: float) -> str:
 
 
 def _outages(file: Path) -> tuple[tuple[str, float, float | None], ...]:
-    """Program, begin and end of each outage in the file, which is read only when it has changed."""
+    """Return program, begin and end of each outage in the file, which is read only after a change."""
     try:
         changed = file.stat().st_mtime_ns
         known = _reported.get(file)
         if known is None or known.changed_ns != changed:
             facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            outages = tuple((one["program"], one["since"], one["until"]) for one in facts.get("outages", ()))
+            outages = tuple(
+                (outage["program"], outage["since"], outage["until"]) for outage in facts.get("outages", ())
+            )
             known = _reported[file] = Reported(changed, outages)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # missing, or of another version
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # missing, or from another version
         return ()
     return known.outages
 
@@ -104,7 +106,7 @@ def site_status(request: HttpRequest) -> dict[str, object]:
 @require_GET
 @never_cache
 def status_line(request: HttpRequest) -> HttpResponse:
-    """Only the status line; 204 if nothing is to be said."""
+    """Return only the status line; 204 if there is none."""
     if not lines_for(request):
         return HttpResponse(status=204)
     return render(request, "_site_status.html")

@@ -1,4 +1,4 @@
-"""URLs of health checks, metrics, and what concerns the security of the site."""
+"""URLs of health checks, metrics, and the site's security pages."""
 
 from django.urls import URLPattern, URLResolver, path
 
