@@ -45,12 +45,12 @@ class Addresses:
 
 
 def home_folder() -> Path:
-    """The folder for all data: ECHOSCOPE_DATA_DIR, or var/ in the checkout."""
+    """Return the data folder: ECHOSCOPE_DATA_DIR, or var/ in the checkout."""
     return Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
 
 
 def stored_addresses(home: Path) -> Addresses | None:
-    """Stored addresses of the data folder, if any. Raises DataFolderError if they cannot be read."""
+    """Return the stored addresses of the data folder, if any. Raises DataFolderError if they cannot be read."""
     try:
         return Addresses(**json.loads((home / FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def stored_addresses(home: Path) -> Addresses | None:
 def choose(home: Path) -> Addresses:
     """Load or create the addresses, replace ports that are now taken, and store the result.
 
-    On a full disk, replaced ports are used but not stored: other commands find them again after the next start.
+    On a full disk, replaced ports are used but not stored: other commands find them after the next start.
 
     Raises:
         DataFolderError: the first addresses cannot be stored.
@@ -80,7 +80,7 @@ def choose(home: Path) -> Addresses:
 
 
 def store(home: Path, addresses: Addresses) -> None:
-    """Write services.json, readable for its owner only. Raises OSError."""
+    """Write services.json, readable only for its owner. Raises OSError."""
     home.mkdir(parents=True, exist_ok=True)
     new = (home / FILE).with_suffix(".new")
     new.touch(mode=0o600)
@@ -89,22 +89,22 @@ def store(home: Path, addresses: Addresses) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """DATABASE_URL and REDIS_URL: values of the process environment, else of the embedded servers."""
+    """Return DATABASE_URL and REDIS_URL from the process environment, or for the embedded servers."""
     stored = stored_addresses(home)
     urls = {"DATABASE_URL": stored.postgres(home).url(), "REDIS_URL": stored.redis(home).url()} if stored else {}
     return {name: os.environ.get(name) or url for name, url in urls.items()}
 
 
 def usable_port(preferred: int = 0) -> int:
-    """`preferred` if it is free on the loopback interface, else any free port."""
+    """Return `preferred` if it is free on the loopback interface, else any free port."""
     return preferred if preferred and is_free(preferred) else free_port()
 
 
 def free_port(tries: int = 200) -> int:
-    """A port that is free on the loopback interface, if possible one that no outgoing connection can be given.
+    """Return a free port on the loopback interface, if possible one that outgoing connections never get.
 
-    Linux takes ports of outgoing connections from 32768 upwards, macOS and Windows from 49152: a port of a server from
-    there may be lost to any program between two starts, and then it cannot listen again.
+    Linux takes ports of outgoing connections from 32768 upwards, macOS and Windows from 49152: any program may take
+    such a port between two starts of a server, which then cannot listen again.
     """
     candidates = (secrets.choice(SERVER_PORTS) for _ in range(tries))
     if (port := next(filter(is_free, candidates), None)) is not None:
@@ -115,7 +115,7 @@ def free_port(tries: int = 200) -> int:
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server could listen on the port now."""
+    """Return True if a server could listen on the port now."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -126,6 +126,6 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def next_free(first: int, host: str = LOOPBACK) -> int | None:
-    """The first free port from `first` upwards, None if there is none among the next 50."""
+    """Return the first free port from `first` upwards; None if there is none among the next 50."""
     candidates: Iterator[int] = (port for port in range(first, min(first + 50, 65536)) if is_free(port, host))
     return next(candidates, None)

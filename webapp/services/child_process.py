@@ -24,10 +24,10 @@ class Program:
     """Definition of a program.
 
     Attributes:
-        ready: whether it can be used, after its start.
-        alive: whether it still answers; asked while it runs.
-        foundation: whether others need it for their own shutdown: stopped last.
-        before: removes leftovers of an earlier crash.
+        ready: returns True if it can be used, after its start.
+        alive: returns the answer of the running program to a liveness check.
+        foundation: True if others need it for their shutdown: stopped last.
+        prepare: runs before each start, for example to remove leftovers of a crash.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Program:
     stop_seconds: float = 10.0
     account: Account | None = None
     foundation: bool = False
-    before: Callable[[], None] = lambda: None
+    prepare: Callable[[], None] = lambda: None
 
 
 class NotReady(RuntimeError):
@@ -50,7 +50,7 @@ class NotReady(RuntimeError):
 
 def spawn(program: Program) -> subprocess.Popen[bytes]:
     """Start the program in its own session (Ctrl-C in a terminal does not reach it); output goes to its log."""
-    program.before()
+    program.prepare()
     with _open_log(program.log) as log:
         return subprocess.Popen(
             program.argv,
@@ -110,7 +110,7 @@ def kill_group(pid: int) -> None:
 
 
 def ending(process: subprocess.Popen[bytes]) -> str:
-    """Description of a process's exit status."""
+    """Describe a process's exit status."""
     code = process.returncode
     if code is None:
         return "still running"
@@ -118,7 +118,7 @@ def ending(process: subprocess.Popen[bytes]) -> str:
 
 
 def command_line(pid: int) -> str:
-    """Command line of a running process; empty if it does not exist or is a zombie."""
+    """Return the command line of a running process; empty if it does not exist or is a zombie."""
     if Path("/proc/self/cmdline").exists():  # ps is missing in slim containers
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -128,7 +128,7 @@ def command_line(pid: int) -> str:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """Last lines of a log, preceded by its path."""
+    """Return the last lines of a log, preceded by its path."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -137,7 +137,7 @@ def tail(log: Path, lines: int = 12) -> str:
 
 
 def _open_log(log: Path) -> BinaryIO:
-    """The log, to append to; nowhere if it cannot be created on a full disk, which must not keep a program down."""
+    """Open the log to append to it, or nothing if a full disk prevents that, so that the program still starts."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         rotate(log)
@@ -151,7 +151,7 @@ def _open_log(log: Path) -> BinaryIO:
 def rotate(log: Path) -> None:
     """Copy a log of more than LOG_BYTES to `<name>.log.1` and empty it; its program goes on writing to it.
 
-    On a full disk it is emptied without a copy, and the earlier copy goes too, to free space. Raises OSError.
+    On a full disk it is emptied without a copy, and the earlier copy is deleted to free space. Raises OSError.
     """
     if not log.exists() or log.stat().st_size <= LOG_BYTES:
         return

@@ -1,4 +1,4 @@
-"""Checks whether a running program still answers: a process may hang without ending."""
+"""Liveness checks of running programs: a process may hang without ending."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Answer(Enum):
-    """What a running program says of itself."""
+    """A running program's answer to a liveness check."""
 
     YES = "yes"
     NO = "no"
@@ -17,12 +17,12 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a program may be silent, in seconds.
+    """Limits of a program's silence, in seconds.
 
     Attributes:
-        interval: between two questions.
-        silence: from the first question without an answer until the program is restarted.
-        grace: for such a program to end by itself.
+        interval: time between two checks.
+        silence: time from the first unanswered check until the program is restarted.
+        grace: time for such a program to end by itself.
     """
 
     interval: float = 5.0
@@ -32,10 +32,10 @@ class Patience:
 
 @dataclass
 class Liveness:
-    """Answers of one process since it was started.
+    """Answers of one process since its start.
 
-    A process that has not answered yet is left alone: it may recover data, or load for a long time. A
-    suspended process is silent in any case.
+    A process that has not answered yet is not restarted, because it may recover or load data for a long time. A
+    suspended process is always silent.
     """
 
     pid: int
@@ -44,8 +44,8 @@ class Liveness:
     silent_since: float | None = None
 
     def problem(self, answer: Answer, now: float, patience: Patience) -> str:
-        """Why the process has to be restarted, as the end of a sentence with its name; empty if it need not."""
-        self.next_at = patience.interval * (now // patience.interval + 1)  # of all programs in one wake-up
+        """Explain why the process has to be restarted, as the end of a sentence with its name; empty if it need not."""
+        self.next_at = patience.interval * (now // patience.interval + 1)  # one wake-up for all programs
         suspended = is_suspended(self.pid)
         if answer is Answer.SHUTTING_DOWN:
             return "is shutting down by itself"
@@ -59,7 +59,7 @@ class Liveness:
 
 
 def is_suspended(pid: int) -> bool:
-    """Whether the process is stopped by a signal; False where /proc is missing."""
+    """Return True if the process is stopped by a signal; False without /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

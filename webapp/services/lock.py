@@ -1,4 +1,4 @@
-"""Lock of a data folder: one Echoscope at a time. An flock, so it never outlives its process."""
+"""Lock of a data folder, for one Echoscope at a time. It is an flock, so it never outlives its process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AlreadyRunning(RuntimeError):
 
 
 class Lock:
-    """Lock held from `take` to `release` or the end of the process. `note` records pid and address for others."""
+    """A lock from `take` to `release` or the end of the process. `note` records pid and address for others."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -27,7 +27,7 @@ class Lock:
         """Take the lock and close the folder to other accounts.
 
         Raises:
-            AlreadyRunning: another process holds it.
+            AlreadyRunning: another process has the lock.
             DataFolderError: the folder cannot be written.
         """
         try:
@@ -42,14 +42,14 @@ class Lock:
         self.note()
 
     def release(self) -> None:
-        """Let another process take the lock."""
+        """Release the lock for another process."""
         self._note.unlink(missing_ok=True)
         self._file.close()
 
     def note(self, **facts: Any) -> OSError | None:
         """Record the pid and `facts` of this process, for the error message of a second one and for tests.
 
-        Returns the error if that is not possible, as on a full disk: the site works without the note.
+        Returns the error if that is not possible, for example on a full disk; the site works without the note.
         """
         new = self._note.with_suffix(".new")
         try:

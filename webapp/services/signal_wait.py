@@ -1,4 +1,4 @@
-"""Waiting that a signal ends, such as the one for the end of a child, so that nothing has to be polled."""
+"""A wait that a signal ends, such as the signal for the end of a child, so that nothing has to be polled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 
 class SignalWait:
-    """Waits until a signal arrives. Created in the main thread; a process has one at a time."""
+    """Waits until a signal arrives. Created in the main thread; only one per process."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()

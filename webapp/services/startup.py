@@ -52,7 +52,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Start all programs, supervise them until a signal arrives, stop them. Returns the exit code."""
+    """Start all programs, supervise them until a signal arrives, and stop them. Returns the exit code."""
     started = time.monotonic()
     home = addresses.home_folder()
     lock = Lock(home)
@@ -105,7 +105,7 @@ def start_servers(supervisor: ProcessSupervisor, home: Path) -> dict[str, str]:
 def start_site(
     supervisor: ProcessSupervisor, home: Path, host: str, port: int, env: dict[str, str], options: Options
 ) -> dict[str, str]:
-    """Migrate the database, start the programs, prepare the demo. Returns the facts printed by `prepare`."""
+    """Migrate the database, start the programs, and prepare the demo. Returns the facts printed by `prepare`."""
     argv = [sys.executable, "manage.py", "prepare", *(["--demo"] if options.demo else [])]
     if sys.stdout.isatty():  # elsewhere, as in a service's log, only a new account is announced
         argv.append("--account")
@@ -142,7 +142,7 @@ def start_site(
 
 
 def choose_port(requested: str, host: str) -> int:
-    """The requested port, or the first free one from 8000. Raises StartupError if none is available."""
+    """Return the requested port, or the first free port from 8000. Raises StartupError if none is available."""
     if not requested:
         port = addresses.next_free(FIRST_PORT, host)
         if port is None:
@@ -176,7 +176,7 @@ def check_space(home: Path) -> None:
 
 
 class ProgramMonitor:
-    """Records process ids and outages of the programs in the note of the lock, when they change; warns of a full disk.
+    """Records programs' process ids and outages in the lock's note when they change; warns of a full disk.
 
     Pages read the outages there (webapp/operations/site_status.py).
     """
@@ -237,7 +237,7 @@ def announce(url: str, facts: dict[str, str], home: Path, options: Options) -> N
 
 
 def has_display() -> bool:
-    """Whether a browser window can be opened."""
+    """Return True if a browser window can be opened."""
     if os.environ.get("CI") or not sys.stdout.isatty():
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

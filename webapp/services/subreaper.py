@@ -23,7 +23,7 @@ def become_subreaper() -> None:
 
 
 def children() -> set[int]:
-    """Process ids of this process's children, zombies included; empty without /proc."""
+    """Return process ids of this process's children, including zombies; empty without /proc."""
     pids: set[int] = set()
     for file in Path("/proc/self/task").glob("*/children"):
         pids.update(int(word) for word in file.read_text().split())

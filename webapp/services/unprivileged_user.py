@@ -37,7 +37,7 @@ class _CapabilityData(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Account:
-    """An unprivileged account. `reach`: keep CAP_DAC_OVERRIDE, for paths below folders closed to the account."""
+    """An unprivileged account. With `reach`, keep CAP_DAC_OVERRIDE for paths below folders closed to the account."""
 
     uid: int
     gid: int
@@ -45,7 +45,10 @@ class Account:
 
 
 def unprivileged_user(*paths: Path) -> Account | None:
-    """Account for programs that refuse root; None if this process is not root. `paths` must be accessible to it."""
+    """Return the account for programs that refuse root; None if this process is not root.
+
+    It must have access to `paths`.
+    """
     if os.geteuid() != 0:
         return None
     for name in CANDIDATES:
@@ -66,10 +69,10 @@ def _passable(folder: Path) -> bool:
 
 
 def child_setup(account: Account | None, death_signal: signal.Signals) -> Callable[[], None]:
-    """A preexec_fn that switches to `account` and requests `death_signal` for the parent's death.
+    """Return a preexec_fn that switches to `account` and requests `death_signal` for the parent's death.
 
-    The signal needs Linux; elsewhere only the watchdog stops the children. Loads the library here, in the parent:
-    after the fork as little as possible may run.
+    The signal needs Linux; elsewhere only the watchdog stops the children. The library is loaded in the parent, because
+    little may run after the fork.
     """
     parent = os.getpid()
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

@@ -18,7 +18,7 @@ STOP_TIMEOUT = 15.0
 
 
 def follow(lines: Iterable[bytes]) -> dict[int, int]:
-    """Process groups still registered at the end of the input, each with its stop signal."""
+    """Return the process groups still registered at the end of the input, each with its stop signal."""
     groups: dict[int, int] = {}
     for line in lines:
         text = line.decode().strip()

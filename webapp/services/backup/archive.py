@@ -31,17 +31,18 @@ class BackupError(Exception):
 @dataclass
 class ArchiveManifest:
     """Contents of an archive.
+    Contents of an archive.
 
     Attributes:
         created_at: ISO time of the snapshot.
-        migrations: (app, name) of the migrations that the database had.
-        database_bytes: size of the database on the disk.
-        runs: slug → iterations of the checkpoints of its folder.
-        stored: slug → bytes of the copy in object storage, of runs that have one.
+        migrations: (app, name) of the database's migrations.
+        database_bytes: size of the database on disk.
+        runs: slug → iterations of the checkpoints in its folder.
+        stored: slug → bytes of the copy in object storage, for runs that have one.
         key: fingerprint of the signing key.
         variables: names of the ECHOSCOPE_ variables that were set.
-        left_out: folders whose members do not count: checkpoints that the trainer deleted while they were copied.
-        preview: what only archives of the preview have (preview_conversion.py).
+        left_out: folders whose members are invalid: the trainer deleted these checkpoints while they were copied.
+        preview: data that only archives of the preview contain (preview_conversion.py).
     """
 
     created_at: str
@@ -56,7 +57,7 @@ class ArchiveManifest:
 
 
 class ArchiveWriter:
-    """A new archive, readable by its owner only. It gets its name when it is complete and on the disk."""
+    """A new archive, readable only for its owner. It gets its name when it is complete and on disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,7 +73,7 @@ class ArchiveWriter:
         return self
 
     def add(self, name: str, source: IO[bytes], *, limit: float = math.inf, compress: bool = True) -> int:
-        """Append a member with the source's bytes, at most `limit`. Returns their number."""
+        """Append a member with at most `limit` bytes of the source. Returns their number."""
         size = 0
         self._zip.compression = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
         with self._zip.open(name, "w", force_zip64=True) as file:
@@ -110,7 +111,7 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """An archive on disk. `verify` before anything is changed because of it. The constructor raises BackupError."""
+    """An archive on disk. Call `verify` before changing anything because of it. The constructor raises BackupError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -145,7 +146,7 @@ class ArchiveReader:
             raise BackupError(self._damage(f"{broken} has changed"))
 
     def open(self, name: str) -> IO[bytes]:
-        """Contents of a member, to read in sequence."""
+        """Return the contents of a member, to be read in sequence."""
         return self._zip.open(name)
 
     def extract_folder(self, folder: str, target: Path) -> None:
@@ -156,7 +157,7 @@ class ArchiveReader:
                 os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def bytes_in(self, folder: str) -> int:
-        """Bytes that `folder` takes when it is extracted."""
+        """Return the number of bytes in `folder` after extraction."""
         return sum(self._zip.getinfo(name).file_size for name in self._names_in(folder))
 
     def _names_in(self, folder: str) -> list[str]:

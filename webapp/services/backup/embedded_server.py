@@ -1,6 +1,6 @@
 """The embedded database server for a backup or a restoration: started if the site is stopped, dumped and loaded.
 
-PostgreSQL's own pg_dump and pg_restore come with the server, in the same version.
+PostgreSQL's pg_dump and pg_restore come with the server, in the same version.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ READY_SECONDS = 60.0
 
 
 def is_external(home: Path) -> bool:
-    """Whether the site's database is a server of its operator's. `make up` tells its programs that of the folder."""
+    """Return True if the operator provides the site's database. `make up` gives its programs the folder's database."""
     url, stored = os.environ.get("DATABASE_URL"), addresses.stored_addresses(home)
     return bool(url) and (stored is None or url != stored.postgres(home).url())
 
 
 @contextmanager
 def existing_server(home: Path) -> Iterator[Postgres]:
-    """The server of the site in that folder, started if the site is stopped. Raises BackupError."""
+    """Yield the server of the site in that folder, started if the site is stopped. Raises BackupError."""
     stored = addresses.stored_addresses(home)
     if stored is None or not stored.postgres(home).data.exists():
         raise BackupError(
@@ -80,22 +80,22 @@ def running(server: Postgres, home: Path) -> Iterator[Postgres]:
 
 @contextmanager
 def pointed_at(url: str) -> Iterator[None]:
-    """Let Django's default connection lead to another database."""
+    """Point Django's default connection to another database."""
     connection = connections[DEFAULT_DB_ALIAS]
     names = ("NAME", "USER", "PASSWORD", "HOST", "PORT")
-    before = {name: connection.settings_dict[name] for name in names}
+    previous = {name: connection.settings_dict[name] for name in names}
     connection.close()
     connection.settings_dict.update({name: env.database(url)[name] for name in names})
     try:
         yield
     finally:
         connection.close()
-        connection.settings_dict.update(before)
+        connection.settings_dict.update(previous)
 
 
 @contextmanager
 def dump(server: Postgres, snapshot: str) -> Iterator[IO[bytes]]:
-    """The database as of an exported snapshot, in pg_dump's custom format. Raises BackupError at its end."""
+    """Yield the database as of an exported snapshot, in pg_dump's custom format. Raises BackupError at its end."""
     with _tool(server, "pg_dump", "--format=custom", f"--snapshot={snapshot}", stdout=subprocess.PIPE) as process:
         yield process.stdout
 
@@ -109,7 +109,7 @@ def load(server: Postgres, source: IO[bytes]) -> None:
 
 @contextmanager
 def _tool(server: Postgres, name: str, *options: str, **pipes: Any) -> Iterator[Any]:
-    """Run a program of PostgreSQL's on the server's database. Raises BackupError with its message if it fails."""
+    """Run a PostgreSQL program on the server's database. Raises BackupError with its message if it fails."""
     address = ("--host=127.0.0.1", f"--port={server.port}", f"--username={USER}", f"--dbname={DATABASE}")
     argv = [str(binaries() / name), *address, *options]
     environment = {**os.environ, "PGPASSWORD": server.password}

@@ -1,4 +1,4 @@
-"""A verified backup of each day: written, read again, and the oldest ones deleted."""
+"""Writes a verified backup each day and deletes the oldest backups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAMAGED = ".damaged"
 def make_nightly_backup(folder: Path, home: Path, keep: int, now: datetime) -> Path:
     """Write a backup into the folder, verify it and delete all but the newest `keep`. Raises BackupError.
 
-    Nothing is deleted unless the new backup is sound. A backup that cannot be read again gets another name.
+    Nothing is deleted unless the new backup is sound. A backup that cannot be read again is renamed.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

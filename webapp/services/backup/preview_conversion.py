@@ -1,9 +1,9 @@
-"""Conversion of backups of the preview before 0.1.0 (commit ccb229f6 or later), which `manage.py restore` calls.
+"""Converts backups of the preview before 0.1.0 (commit ccb229f6 or later) for `manage.py restore`.
 
-The preview had other migrations, names of settings and secrets of webhooks. Its rows are loaded into tables of this
-version, and what this version would refuse is converted, in the database and in the folders of runs. Suites of
-evaluations keep their names, and copies in object storage are not converted: a run whose files are only there keeps its
-pages, but cannot be resumed.
+The preview had other migrations, names of settings and secrets of webhooks. Its rows are loaded into this version's
+tables, and everything that this version would refuse is converted, in the database and in the folders of runs.
+Evaluation suites keep their names, and copies in object storage are not converted: a run whose files are only there
+keeps its pages, but cannot be resumed.
 
 Delete this module, its call in site_restore.py, and its test with its data in 0.3.0.
 """
@@ -62,7 +62,7 @@ _DROPPED = {
 _MOVED = {f"alerts_{name}": f"notifications_{name}" for name in ("alertaddress", "delivery", "deliveryattempt", "rule")}
 """Table of the preview → table of this version."""
 _NOT_LOADED = {"alerts_stalledrun"}
-"""Tables of the preview whose rows follow from other rows."""
+"""Tables of the preview with rows that follow from other rows."""
 _ASIDE = {"annotations_mailpreference": "former_mail_preference", "annotations_mention": "former_mention"}
 """Table of the preview → temporary table with its rows, from which _convert_mentions makes rows of other tables."""
 _SECRET = "echosec_"
@@ -104,7 +104,7 @@ _RENAMED = {
 
 
 def is_preview(manifest: ArchiveManifest) -> bool:
-    """Whether a backup is of the preview. Raises BackupError for one that is too old."""
+    """Return True for a backup of the preview. Raises BackupError if it is too old."""
     applied = set(manifest.migrations)
     if _FIRST not in applied:
         return False
@@ -120,7 +120,7 @@ def is_preview(manifest: ArchiveManifest) -> bool:
 
 
 def load(archive: ArchiveReader, runs: Path) -> None:
-    """Create the tables of this version with the converted rows, in Django's open transaction.
+    """Create this version's tables with the converted rows, in Django's open transaction.
 
     The extracted folders of runs below `runs` are converted in place. Raises BackupError.
     """
@@ -138,10 +138,10 @@ def load(archive: ArchiveReader, runs: Path) -> None:
 
 
 def _load_rows(archive: ArchiveReader, cursor: Any) -> None:
-    """Replace the rows of this version's tables by those of the archive.
+    """Replace the rows of this version's tables with the rows of the archive.
 
-    Columns that were added since get the default of their field. Raises BackupError if a table or a column that is not
-    one of _DROPPED is gone.
+    Columns that were added since get their field's default. Raises BackupError if a table, or a column that is not in
+    _DROPPED, is missing.
     """
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # a table with pending checks cannot be emptied
     models = _models()
@@ -188,12 +188,12 @@ def _copy_rows(archive: ArchiveReader, cursor: Any, target: str, table: str, typ
 
 
 def current_table(table: str) -> str:
-    """Name of a table of the preview in this version."""
+    """Return the name of a preview table in this version."""
     return _MOVED.get(table, table)
 
 
 def _models() -> dict[str, Any]:
-    """Models by table."""
+    """Return models by table."""
     models = apps.get_models(include_auto_created=True)
     return {model._meta.db_table: model for model in models if not model._meta.proxy}
 
@@ -207,7 +207,7 @@ def _default(field: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-# -- what rows and files contain --------------------------------------------------------------------------------------
+# -- contents of rows and files ---------------------------------------------------------------------------------------
 
 
 def _convert(runs: Path) -> None:
@@ -229,7 +229,7 @@ def _convert(runs: Path) -> None:
 
 
 def _convert_mentions() -> None:
-    """Make entries of inboxes of the mentions, and take over who wants no e-mails about them."""
+    """Convert mentions to inbox entries, and keep users' choice to receive no e-mails about them."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT slug, comment_id, user_id, created_at, read_at FROM former_mention")
         mentions = cursor.fetchall()
@@ -247,10 +247,10 @@ def _convert_mentions() -> None:
 
 
 def current_config(config: Mapping[str, Any], meanings: int | None = None) -> dict[str, Any]:
-    """A stored configuration, complete or not, under the names and with the defaults of this version.
+    """Return a stored configuration, complete or not, with this version's names and defaults.
 
     Args:
-        meanings: version of what settings meant when the run began; None: it has not begun.
+        meanings: version of the settings' meanings when the run began; None if it has not begun.
     """
     if "recorded" in config:  # another trainer's
         return dict(config)
@@ -269,12 +269,12 @@ def current_config(config: Mapping[str, Any], meanings: int | None = None) -> di
 
 
 def current_secret(secret: str) -> str:
-    """The secret of a webhook in the form of Standard Webhooks, with the same key."""
+    """Return a webhook's secret in the form of Standard Webhooks, with the same key."""
     return "whsec_" + base64.b64encode(secret.encode()).decode() if secret.startswith(_SECRET) else secret
 
 
 def current_query(query: str) -> str:
-    """A saved query string with the group of trajectories counted from 1."""
+    """Return a saved query string with the group of trajectories counted from 1."""
     pairs = parse_qsl(query, keep_blank_values=True)
     if not any(name == "group" and value.isdecimal() for name, value in pairs):
         return query
@@ -282,7 +282,7 @@ def current_query(query: str) -> str:
 
 
 def current_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan of a study under the names of this version."""
+    """Return a study's plan with this version's names."""
     result = dict(spec)
     if isinstance(spec.get("config"), Mapping):
         result["config"] = current_config(spec["config"])
@@ -304,7 +304,7 @@ def _renamed(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _as_begun(config: dict[str, Any], meanings: int) -> dict[str, Any]:
-    """The settings that do now what these did when the run began."""
+    """Return the settings that now do what these did when the run began."""
     algorithm, sft = config.get("algorithm", {}), config.get("sft", {})
     if meanings < 1 and algorithm.get("estimator") == "reinforce_plus_plus":
         config["algorithm"] = algorithm | {"estimator": "reinforce_plus_plus_verl"}
@@ -322,7 +322,7 @@ def _as_begun(config: dict[str, Any], meanings: int) -> dict[str, Any]:
 
 
 def _meanings(folder: Path) -> int:
-    """Version of what settings meant when the run began; without a checkpoint here, the version of the preview."""
+    """Return the version of the settings' meanings when the run began; without a checkpoint here, the preview's."""
     states = sorted((folder / CHECKPOINTS_FOLDER).glob(f"*/{CHECKPOINT_STATE}"))
     if not states:
         return 2
@@ -332,7 +332,7 @@ def _meanings(folder: Path) -> int:
 
 
 def _convert_folder(folder: Path, config: dict[str, Any]) -> None:
-    """Convert what a run's folder has of settings, keeping times of modification and the length of the journal."""
+    """Convert settings in a run's folder, keeping modification times and the length of the journal."""
     try:
         digest = RunConfig.model_validate(config).digest()
     except ValidationError:
@@ -351,21 +351,21 @@ def _convert_folder(folder: Path, config: dict[str, Any]) -> None:
 
 
 def _convert_journal(path: Path) -> None:
-    """Convert the configurations in a journal in place: the site knows how many bytes it has read."""
+    """Convert the configurations in a journal in place, because the site knows how many bytes it has read."""
     times, standard = path.stat(), RunConfig().model_dump(mode="json")
     with path.open("r+b") as file:
-        place = 0
+        position = 0
         for line in iter(file.readline, b""):
             if _STARTED in line[:200] and line.endswith(b"}\n"):
-                file.seek(place)
+                file.seek(position)
                 file.write(_converted_line(line, standard))
-                file.seek(place + len(line))
-            place += len(line)
+                file.seek(position + len(line))
+            position += len(line)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def _converted_line(line: bytes, standard: Mapping[str, Any]) -> bytes:
-    """The line with a converted configuration, as long as before: sections of settings at their defaults make room."""
+    """Return the line with a converted configuration and the same length: sections with default settings make room."""
     try:
         event = json.loads(line)
         converted = current_config(event["config"])

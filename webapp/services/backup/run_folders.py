@@ -18,10 +18,10 @@ class CopiedFolder:
     """Result of a copy.
 
     Attributes:
-        checkpoints: iterations of the copied ones.
-        journal: bytes of it.
-        left_out: folders of the archive that do not count.
-        refused: names in the run's folder that were not copied, as they are no plain files.
+        checkpoints: iterations of the copied checkpoints.
+        journal: bytes of the copied journal.
+        left_out: folders of the archive that are invalid.
+        refused: names in the run's folder that were not copied, because they are not plain files.
     """
 
     checkpoints: list[int]
@@ -42,7 +42,7 @@ def copy_folder(archive: ArchiveWriter, folder: Path, slug: str) -> CopiedFolder
     listing = source.list_files()
     refused = set(listing.refused)
     for path in [*object_storage.listed(listing.files), object_storage.TOKEN, JOURNAL_FILE]:
-        checkpoint = _checkpoint_of(path)
+        checkpoint = _checkpoint_folder(path)
         if checkpoint in deleted:
             continue
         try:
@@ -53,7 +53,7 @@ def copy_folder(archive: ArchiveWriter, folder: Path, slug: str) -> CopiedFolder
                 refused.add(path)
             if checkpoint:
                 deleted.add(checkpoint)
-    complete = {_checkpoint_of(path) for path in sizes} - deleted
+    complete = {_checkpoint_folder(path) for path in sizes} - deleted
     iterations = [path.removeprefix(f"{CHECKPOINTS_FOLDER}/") for path in complete]
     return CopiedFolder(
         sorted(int(name) for name in iterations if name.isdigit()),
@@ -63,8 +63,8 @@ def copy_folder(archive: ArchiveWriter, folder: Path, slug: str) -> CopiedFolder
     )
 
 
-def _checkpoint_of(path: str) -> str:
-    """Folder of the checkpoint that a file belongs to, of the run itself or the one it begins with; empty without."""
+def _checkpoint_folder(path: str) -> str:
+    """Return the folder of the checkpoint (the run's or its initial one) that contains a file; empty if none does."""
     parts = path.split("/")
     if parts[0] == object_storage.INITIAL_FOLDER:
         return "/".join(parts[:4])  # the source's slug, its folder of checkpoints, an iteration

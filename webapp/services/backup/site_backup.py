@@ -36,10 +36,10 @@ class BackupSummary:
 
 
 def create_backup(path: Path, home: Path) -> BackupSummary:
-    """Write a backup of the site while it runs. Raises BackupError; then there is no file of that name.
+    """Write a backup of the site while it runs. Raises BackupError; then no file of that name exists.
 
-    The database is read first, in one snapshot. Journals are read afterwards and only grow, so each holds at least the
-    events that the snapshot knows; the site ingests the others after a restoration.
+    The database is read first, in one snapshot. Journals are read afterwards and only grow, so each contains at least
+    the events in the snapshot; the site ingests later events after a restoration.
     """
     path = path.absolute()
     if is_external(home):
@@ -67,12 +67,12 @@ def create_backup(path: Path, home: Path) -> BackupSummary:
 
 
 def fingerprint() -> str:
-    """Identifies the signing key without revealing it."""
+    """Return a text that identifies the signing key without revealing it."""
     return salted_hmac("webapp.services.backup", "fingerprint", algorithm="sha256").hexdigest()[:16]
 
 
 def _read_snapshot(connection: psycopg.Connection[Any]) -> tuple[BackupSummary, list[RunRow], str]:
-    """Summary, rows of all runs, and the name of the snapshot while the transaction is open."""
+    """Return summary, rows of all runs, and the name of the snapshot, which lasts as long as the transaction."""
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     try:
@@ -88,18 +88,18 @@ def _read_snapshot(connection: psycopg.Connection[Any]) -> tuple[BackupSummary, 
 
 
 def _some(names: list[str]) -> str:
-    """The first names, as ASCII, and the number of the others."""
+    """Return the first names, as ASCII, and the number of the others."""
     first = ", ".join(ascii(name) for name in names[:3])
     return first if len(names) <= 3 else f"{first} and {len(names) - 3} more"
 
 
 def _copy_runs(archive: ArchiveWriter, home: Path, runs: list[RunRow], report: BackupSummary) -> None:
-    """Copy folders that are here; list copies in object storage, which is backed up by its own means."""
+    """Copy local folders; list copies in object storage, which has its own backups."""
     storage = object_storage.configured_storage()
     for slug, journal_offset, copy, imported in runs:
         folder = home / FOLDER / slug
         if imported and not UntrustedFolder(folder).has(JOURNAL_FILE):
-            journal_offset = 0  # it was sent: the site keeps what it read, and perhaps images
+            journal_offset = 0  # it was sent: the site has only what it read, and perhaps images
         here = folder.is_dir() and object_storage.is_current(folder, copy)
         if here:
             copied = copy_folder(archive, folder, slug)

@@ -1,4 +1,4 @@
-"""Restoration of a backup into an empty folder, and the upgrade to this version's tables."""
+"""Restores a backup into an empty folder, and upgrades it to this version's tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTIAL = ".restored"
 
 @dataclass
 class Restored:
-    """What was restored, and what the operator should know."""
+    """The restored data, and notes for the operator."""
 
     manifest: ArchiveManifest
     migrated: int = 0
@@ -49,7 +49,7 @@ def restore_backup(archive: ArchiveReader, home: Path) -> Restored:
     runs, database = home / FOLDER, home / f"postgres{PARTIAL}"
     existed = (home / addresses.FILE).exists()
     with locked(home):
-        Postgres(database, 0, "").stop_earlier_server()  # of a restoration that was killed
+        Postgres(database, 0, "").stop_earlier_server()  # left by a restoration that was killed
         shutil.rmtree(runs / PARTIAL, ignore_errors=True)
         shutil.rmtree(database, ignore_errors=True)
         _check_place(archive, home)
@@ -76,7 +76,7 @@ def restore_backup(archive: ArchiveReader, home: Path) -> Restored:
 def _fill(archive: ArchiveReader, home: Path, database: Path) -> int:
     """Fill the database and the folder of runs. Returns the number of migrations applied."""
     runs, migrated = home / FOLDER, 0
-    (runs / PARTIAL).mkdir(parents=True)  # on the same disk: `runs` may be a volume of its own
+    (runs / PARTIAL).mkdir(parents=True)  # on the same disk: `runs` may be a separate volume
     archive.extract_folder(FOLDER, runs / PARTIAL)
     if is_external(home):
         with transaction.atomic():
@@ -100,7 +100,7 @@ def _fill(archive: ArchiveReader, home: Path, database: Path) -> int:
 
 
 def _migrate(manifest: ArchiveManifest) -> int:
-    """Bring the restored tables up to this version. Returns the number of migrations applied. Raises BackupError."""
+    """Upgrade the restored tables to this version. Returns the number of migrations applied. Raises BackupError."""
     try:
         call_command("migrate", interactive=False, verbosity=0)
         with connection.cursor() as cursor:  # the files are in another data folder now; the site notes which
@@ -187,7 +187,7 @@ def _restore_key(archive: ArchiveReader, home: Path, restored: Restored) -> None
 
 
 def _check_stored(manifest: ArchiveManifest, restored: Restored) -> None:
-    """Compare the copies in object storage, which a backup only lists, with the list."""
+    """Compare the copies in object storage with the backup, which only lists them."""
     if not manifest.stored:
         return
     storage = object_storage.configured_storage()
@@ -198,8 +198,8 @@ def _check_stored(manifest: ArchiveManifest, restored: Restored) -> None:
         return
     for slug in manifest.stored:
         try:
-            found = object_storage.size(storage, slug) is not None
+            exists = object_storage.size(storage, slug) is not None
         except object_storage.failures():
-            found = False
-        if not found:
+            exists = False
+        if not exists:
             restored.warnings.append(f"Run {slug}: its copy in object storage cannot be found.")
