@@ -20,30 +20,30 @@ REDIS_URL = os.environ.get("REDIS_URL") or EMBEDDED.get("REDIS_URL", "redis://12
 
 DEBUG = env.switch("ECHOSCOPE_DEBUG", default=False)
 SECRET_KEY = os.environ.get("ECHOSCOPE_SECRET_KEY") or env.secret_key(ECHOSCOPE_DATA_DIR / "secret_key")
-ALLOWED_HOSTS = env.words("ECHOSCOPE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = env.words("ECHOSCOPE_ORIGINS", "")
+ALLOWED_HOSTS = env.items("ECHOSCOPE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.items("ECHOSCOPE_ORIGINS", "")
 ECHOSCOPE_URL = os.environ.get("ECHOSCOPE_URL") or next(iter(CSRF_TRUSTED_ORIGINS), "http://localhost:8000")
 """Public URL of the site: for links in e-mails and alerts, which have no request."""
-ECHOSCOPE_ALERT_PRIVATE_HOSTS = env.words("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
+ECHOSCOPE_ALERT_PRIVATE_HOSTS = env.items("ECHOSCOPE_ALERT_PRIVATE_HOSTS", "")
 """Hosts in private networks that alerts may be sent to; * for all of them."""
-ECHOSCOPE_ALERT_PORTS = env.words("ECHOSCOPE_ALERT_PORTS", "80,443,8443")
+ECHOSCOPE_ALERT_PORTS = env.items("ECHOSCOPE_ALERT_PORTS", "80,443,8443")
 """Ports that alerts may be sent to, as text; every port of the hosts above."""
 
-ECHOSCOPE_HOSTED_URLS = env.words("ECHOSCOPE_HOSTED_URLS", "")
+ECHOSCOPE_HOSTED_URLS = env.items("ECHOSCOPE_HOSTED_URLS", "")
 """Endpoints that runs of this site may call, each with the variable of its key (runs/inputs/endpoints.py)."""
-ECHOSCOPE_ENGINE_URLS = env.words("ECHOSCOPE_ENGINE_URLS", "")
+ECHOSCOPE_ENGINE_URLS = env.items("ECHOSCOPE_ENGINE_URLS", "")
 """vLLM servers that runs of this site may use."""
-ECHOSCOPE_OPENENV_URLS = env.words("ECHOSCOPE_OPENENV_URLS", "")
+ECHOSCOPE_OPENENV_URLS = env.items("ECHOSCOPE_OPENENV_URLS", "")
 """OpenEnv servers that runs of this site may play on; the adapter lists them as its variants."""
-ECHOSCOPE_MCP_URLS = env.words("ECHOSCOPE_MCP_URLS", "")
+ECHOSCOPE_MCP_URLS = env.items("ECHOSCOPE_MCP_URLS", "")
 """MCP servers whose tools the environment ToolMCP may call in runs of this site."""
-ECHOSCOPE_MCP_COMMANDS = env.words("ECHOSCOPE_MCP_COMMANDS", "", separator=";")
+ECHOSCOPE_MCP_COMMANDS = env.items("ECHOSCOPE_MCP_COMMANDS", "", separator=";")
 """Commands with which a worker may start such a server."""
-ECHOSCOPE_MODEL_FOLDERS = env.words("ECHOSCOPE_MODEL_FOLDERS", "")
+ECHOSCOPE_MODEL_FOLDERS = env.items("ECHOSCOPE_MODEL_FOLDERS", "")
 """Folders below which `policy.model` may name a checkpoint (runs/inputs/folders.py)."""
-ECHOSCOPE_HUB_MODELS = env.words("ECHOSCOPE_HUB_MODELS", "")
+ECHOSCOPE_HUB_MODELS = env.items("ECHOSCOPE_HUB_MODELS", "")
 """Hub ids and owners (with a slash at the end) that `policy.model` may name; empty: any."""
-ECHOSCOPE_DATA_FOLDERS = env.words("ECHOSCOPE_DATA_FOLDERS", "")
+ECHOSCOPE_DATA_FOLDERS = env.items("ECHOSCOPE_DATA_FOLDERS", "")
 """Folders below which settings of environments may name data."""
 
 if env.switch("ECHOSCOPE_HTTPS", default=False):

@@ -39,15 +39,15 @@ class BroadcastHub:
         self._tasks: list[asyncio.Task[None]] = []
 
     def group(self, slug: str) -> str:
-        """The channel-layer group of a watched object."""
+        """Return the channel-layer group of a watched object."""
         raise NotImplementedError
 
     def watched(self) -> Collection[str]:
-        """Slugs of the currently watched objects."""
+        """Return slugs of the currently watched objects."""
         raise NotImplementedError
 
     def wake(self, slug: str) -> None:
-        """Make the watchers of an object poll; there may be none."""
+        """Make the watchers of an object poll, if there are any."""
         raise NotImplementedError
 
     def on_message(self, message: dict[str, Any]) -> None:
@@ -55,12 +55,12 @@ class BroadcastHub:
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start listening, unless that happened before."""
+        """Start listening, unless already started."""
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._maintain())]
 
     def changed(self) -> None:
-        """The set of watched objects changed."""
+        """Update the subscriptions after the set of watched objects has changed."""
         self._changed.set()
 
     async def _maintain(self) -> None:
@@ -98,7 +98,7 @@ class BroadcastHub:
         for slug in watched - self._subscribed:
             await asyncio.shield(layer.group_add(self.group(slug), self._channel))
             self._subscribed.add(slug)
-            self.wake(slug)  # for messages sent before the subscription
+            self.wake(slug)  # messages may have been sent before the subscription
 
     async def _receive(self, layer: Any, channel: str) -> None:
         """Dispatch messages. The layer resubscribes by itself when Redis comes back."""
@@ -107,7 +107,7 @@ class BroadcastHub:
 
 
 def hub_of_running_loop(hubs: dict[asyncio.AbstractEventLoop, Hub], make: Callable[[], Hub]) -> Hub:
-    """The hub of the running event loop, created on first use; hubs of closed loops are dropped."""
+    """Return the hub of the running event loop, created on first use; hubs of closed loops are dropped."""
     loop = asyncio.get_running_loop()
     for closed in [other for other in hubs if other.is_closed()]:
         del hubs[closed]

@@ -1,4 +1,4 @@
-"""Queries from coroutines, the database's clock, and errors of a database that is away or locked."""
+"""Queries from coroutines, the database's clock, and errors of a database that is unavailable or locked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Moment = datetime | Combinable
 async def query(
     function: Callable[..., Result], *arguments: object, executor: ThreadPoolExecutor | None = None
 ) -> Result:
-    """The result of a synchronous function that queries: run in the thread of synchronous code, or in `executor`."""
+    """Return the result of a function that queries, run in the thread of synchronous code or in `executor`."""
     call = database_sync_to_async(function, thread_sensitive=executor is None, executor=executor)
     result: Result = await call(*arguments)
     return result
@@ -34,7 +34,7 @@ async def query(
 
 @contextmanager
 def connection_of_this_block() -> Iterator[None]:
-    """Queries in a thread whose connection Django's signals do not close: a lost one is replaced, and none is kept."""
+    """Let a thread query with a connection that Django's signals do not close: replaced if lost, closed at the end."""
     if connection.in_atomic_block:
         yield
         return
@@ -46,7 +46,7 @@ def connection_of_this_block() -> Iterator[None]:
 
 
 def database_now() -> datetime:
-    """The time by the clock of the database, which all machines share: leases and signs of life are compared by it."""
+    """Return the database's time, which all machines share: leases and signs of life are compared by it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         now: datetime = cursor.fetchone()[0]
@@ -54,19 +54,19 @@ def database_now() -> datetime:
 
 
 def clock_offset() -> float:
-    """Seconds by which this machine's clock is ahead of the database's, to within half of the query's duration."""
-    began, asked = time.monotonic(), datetime.now(UTC)
+    """Return the seconds by which this machine's clock is ahead of the database's, to half of the query's time."""
+    began, local_time = time.monotonic(), datetime.now(UTC)
     now = database_now()
-    return (asked - now).total_seconds() + (time.monotonic() - began) / 2
+    return (local_time - now).total_seconds() + (time.monotonic() - began) / 2
 
 
 def is_unavailable(error: Error) -> bool:
-    """Whether the database ended the connection or cannot be reached, so that the work can be repeated."""
+    """Return True if the database ended the connection or cannot be reached, so that the work can be repeated."""
     return isinstance(error, DATABASE_UNAVAILABLE) or isinstance(error.__cause__, IdleInTransactionSessionTimeout)
 
 
 class RowLocked(Exception):
-    """Another process holds the row, or the table, for longer than `lock_wait` allows."""
+    """Another process has locked the row, or the table, for longer than `lock_wait` allows."""
 
 
 class StatementTooSlow(Exception):
@@ -74,13 +74,13 @@ class StatementTooSlow(Exception):
 
 
 def lift_statement_timeout() -> None:
-    """Let the statements of this transaction take as long as they need, whatever limit the process has."""
+    """Let the statements of this transaction take as long as they need, whatever the process's limit is."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")
 
 
 def delete_in_chunks(rows: QuerySet[Any]) -> None:
-    """Delete the rows, some at a time, with what belongs to them: Django holds these in memory."""
+    """Delete the rows with their dependent rows, some at a time, because Django keeps these in memory."""
     numbers = list(rows.order_by().values_list("pk", flat=True))
     for first in range(0, len(numbers), DELETED_AT_ONCE):
         rows.model._base_manager.filter(pk__in=numbers[first : first + DELETED_AT_ONCE]).delete()
@@ -88,16 +88,16 @@ def delete_in_chunks(rows: QuerySet[Any]) -> None:
 
 @contextmanager
 def statement_limit(seconds: float) -> Iterator[None]:
-    """A transaction, or a part of one, whose statements may take so long each. Raises StatementTooSlow."""
+    """Limit the time of each statement in a transaction, or in a part of one. Raises StatementTooSlow."""
     set_limit = "SELECT current_setting('statement_timeout'), set_config('statement_timeout', %s, true)"
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
                 cursor.execute(set_limit, [f"{round(seconds * 1000)}ms"])
-                before = cursor.fetchone()[0]
+                previous_limit = cursor.fetchone()[0]
             yield
             with connection.cursor() as cursor:
-                cursor.execute(set_limit, [before])  # the transaction around this one may go on
+                cursor.execute(set_limit, [previous_limit])  # the transaction around this one may go on
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise StatementTooSlow from error
@@ -106,7 +106,7 @@ def statement_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def lock_wait(seconds: float) -> Iterator[None]:
-    """A transaction that waits so long for any one lock. Raises RowLocked."""
+    """Limit the time that a transaction waits for any one lock. Raises RowLocked."""
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:

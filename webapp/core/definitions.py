@@ -1,4 +1,4 @@
-"""Definitions of the product's terms as its pages explain them; `{% term %}` shows them."""
+"""Definitions of the product's terms for its pages; `{% term %}` shows them."""
 
 from __future__ import annotations
 

@@ -13,18 +13,18 @@ from webapp.core.private_files import DataFolderError
 
 
 def variable(name: str, default: str = "") -> str:
-    """Value of a variable."""
+    """Return the value of a variable."""
     return os.environ.get(name, default)
 
 
 def switch(name: str, default: bool) -> bool:
-    """An on/off variable: 1, true, yes, on (any case) are on."""
+    """Return an on/off variable: 1, true, yes, on (any case) are on."""
     value = os.environ.get(name)
     return default if value is None else value.strip().lower() in {"1", "true", "yes", "on"}
 
 
 def number(name: str, default: int) -> int:
-    """A whole number from 0. Raises ValueError."""
+    """Return a whole number from 0. Raises ValueError."""
     text = os.environ.get(name, "").strip() or str(default)
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} must be a whole number from 0, not {text!r}.")
@@ -32,17 +32,17 @@ def number(name: str, default: int) -> int:
 
 
 def stop_seconds() -> float:
-    """Time for a stopped run to write its checkpoint, before it is killed."""
+    """Return the seconds in which a stopped run may write its checkpoint before it is killed."""
     return float(variable("ECHOSCOPE_STOP_SECONDS") or "120")
 
 
-def words(name: str, default: str, separator: str = ",") -> list[str]:
-    """The parts of a variable between commas; an empty one has its default, as Compose passes on what is not set."""
+def items(name: str, default: str, separator: str = ",") -> list[str]:
+    """Return the parts of a variable between commas; the default if it is empty, as Compose passes unset variables."""
     return [word.strip() for word in (variable(name) or default).split(separator) if word.strip()]
 
 
 def database(url: str) -> dict[str, Any]:
-    """Django's settings for a `postgresql://user:password@host:port/name?host=/socket/folder&sslmode=…` address."""
+    """Return Django's settings for `postgresql://user:password@host:port/name?host=/socket/folder&sslmode=…`."""
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
         raise ValueError(f"DATABASE_URL must begin with postgresql://, not {parts.scheme or 'nothing'}://")
@@ -61,11 +61,11 @@ def database(url: str) -> dict[str, Any]:
 TIMEOUTS = {"lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s"}
 WEB_TIMEOUTS = {"lock_timeout": "3s", "idle_in_transaction_session_timeout": "30s", "statement_timeout": "15s"}
 CONNECTION_TIMEOUTS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
-"""Of workers: s until a connection counts as refused, ms until one whose other end is silent counts as lost."""
+"""Timeouts of workers: s until a connection counts as refused, ms until a silent connection counts as lost."""
 
 
 def set_timeouts(settings: dict[str, Any], *, web: bool) -> None:
-    """Add timeouts to the connection settings, those of PostgreSQL unless DATABASE_URL has `options` of its own.
+    """Add timeouts to the connection settings, including PostgreSQL's unless DATABASE_URL has `options`.
 
     A process that is frozen within a transaction (a paused virtual machine, a lost network) keeps its locks until the
     database ends that transaction; nothing else waits for a lock for long.
@@ -78,12 +78,12 @@ def set_timeouts(settings: dict[str, Any], *, web: bool) -> None:
 
 
 def broker(redis_url: str) -> str:
-    """Redis URL in Celery's spelling: `redis+socket://` for a Unix socket, elsewhere `unix://`."""
+    """Return the Redis URL in Celery's spelling: `redis+socket://` for a Unix socket, `unix://` elsewhere."""
     return "redis+socket://" + redis_url.removeprefix("unix://") if redis_url.startswith("unix://") else redis_url
 
 
 def secret_key(path: Path) -> str:
-    """The key stored in `path`, created on first use; safe when two processes start together.
+    """Return the key stored in `path`, created on first use; safe when two processes start together.
 
     Raises:
         DataFolderError: its folder cannot be written.
@@ -111,7 +111,7 @@ def _create_key(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Mail:
-    """Mail settings; by default mail is dropped: in a log, its links could be followed by others."""
+    """Mail settings. By default mail is dropped, because other people could follow its links in a log."""
 
     backend: str = "django.core.mail.backends.dummy.EmailBackend"
     host: str = "localhost"
@@ -142,7 +142,7 @@ def mail(url: str) -> Mail:
 
 
 def storage(name: str) -> dict[str, Any]:
-    """Django's storage of `<name>`: `s3://bucket/prefix` (other S3 services by `<name>_ENDPOINT`) or `file:///folder`.
+    """Return Django's storage of `<name>`: `s3://bucket/prefix` (`<name>_ENDPOINT` for others) or `file:///folder`.
 
     Empty if unset. Credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the machine's role.
     """
@@ -172,7 +172,7 @@ def storage(name: str) -> dict[str, Any]:
 
 
 def openid(name: str) -> dict[str, Any]:
-    """The OpenID Connect provider of `<name>_ISSUER`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_NAME`; empty if unset."""
+    """Return the OpenID Connect provider in `<name>_ISSUER`, `_CLIENT_ID`, `_CLIENT_SECRET`, `_NAME`; {} if unset."""
     issuer, client = os.environ.get(f"{name}_ISSUER", ""), os.environ.get(f"{name}_CLIENT_ID", "")
     if not issuer and not client:
         return {}

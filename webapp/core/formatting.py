@@ -35,13 +35,13 @@ HELD = ("starting", "running")
 
 
 def beginning(text: str, longest: int) -> str:
-    """The beginning of a text, in one line, cut between words."""
+    """Return the beginning of a text, in one line, cut between words."""
     text = " ".join(text.split())
     return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0] + " …"
 
 
 def shown_state(state: str, requested: str) -> str:
-    """State on pages: a run with a pending pause request is pausing."""
+    """Return the state for pages: a run with a pending pause request is pausing."""
     return REQUESTS.get(requested, state) if state in HELD else state
 
 
@@ -50,20 +50,20 @@ MANY_DIGITS = 1e15
 
 
 def number(value: float, digits: int = 2) -> str:
-    """Fixed digits with a true minus sign; very large numbers with their power of ten."""
+    """Format with fixed digits and a true minus sign; very large numbers get their power of ten."""
     text = f"{value:.{digits}f}" if abs(value) < MANY_DIGITS else f"{value:.2e}"
     return text.replace("-", "−")
 
 
 def large(value: float) -> str:
-    """Return a number in words where it is large, e.g. “9,500”, “31 thousand” or “1.2 million”."""
+    """Format a number, with a unit word if it is large, e.g. “9,500”, “31 thousand” or “1.2 million”."""
     if value >= 1e6:
         return f"{value / 1e6:,.1f} million"
     return f"{value:,.0f}" if value < 1e4 else f"{value / 1e3:,.0f} thousand"
 
 
 def signed(value: float | None) -> str:
-    """The value with its sign, as for rewards, or a dash for None: one decimal, a second one only if needed (0.15)."""
+    """Format a value such as a reward with its sign, or a dash for None: one decimal, a second if needed (0.15)."""
     if value is None:
         return "–"
     size = abs(value)
@@ -74,28 +74,28 @@ def signed(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share, 0 to 1, as a percentage with one decimal, e.g. “29.7%”."""
+    """Format a share, 0 to 1, as a percentage with one decimal, e.g. “29.7%”."""
     return f"{share * 100:.1f}%"
 
 
 def points(difference: float) -> str:
-    """A difference of shares in percentage points with its sign, e.g. “+14.4”."""
+    """Format a difference of shares in percentage points with its sign, e.g. “+14.4”."""
     text = f"{abs(100 * difference):.1f}"
     return text if float(text) == 0 else ("−" if difference < 0 else "+") + text
 
 
 def whole(value: float) -> str:
-    """A whole number with thousands separators and a minus sign, e.g. “3,072”, “−16”."""
+    """Format a whole number with thousands separators and a minus sign, e.g. “3,072”, “−16”."""
     return f"{value:,.0f}".replace("-", "−")
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """A count with its noun, e.g. “1 turn”, “25,000 trajectories”."""
+    """Return a count with its noun, e.g. “1 turn”, “25,000 trajectories”."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def duration(seconds: float) -> str:
-    """A duration in its one or two largest units."""
+    """Format a duration in its one or two largest units."""
     if seconds < 90:
         return f"{max(1, int(seconds + 0.5))} s"
     minutes = int(seconds / 60 + 0.5)
@@ -117,13 +117,13 @@ UPDATE_STAGES = {
 
 
 def update_text(phase: Mapping[str, Any]) -> str:
-    """Progress of an update, e.g. “update: pass 1 of 2, micro-batch 7 of 24”."""
+    """Describe the progress of an update, e.g. “update: pass 1 of 2, micro-batch 7 of 24”."""
     update = phase["update"]
     what = UPDATE_STAGES.get(update["stage"]) or f"pass {update['pass_number']} of {update['passes']}"
     part = "thought" if update["stage"] == "prepare" else "micro-batch"
     number = min(phase["done"] + 1, phase["total"])
-    place = f", {part} {number:,} of {phase['total']:,}" if phase["total"] > 0 else ""
-    return f"update: {what}{place}"
+    position = f", {part} {number:,} of {phase['total']:,}" if phase["total"] > 0 else ""
+    return f"update: {what}{position}"
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class RunLength:
     """Planned length of a run, and how much of it is finished.
 
     Attributes:
-        iterations: planned; 0 for a run that only evaluates.
-        iteration: number of finished ones; below 0 within a warm-up on demonstrations.
+        iterations: planned iterations; 0 for a run that only evaluates.
+        iteration: number of finished iterations; negative during a warm-up on demonstrations.
         warmup_steps: steps of the warm-up, 0 without one.
         warmup_share: its expected share of the run, 0 to 1.
     """
@@ -144,7 +144,7 @@ class RunLength:
 
 
 def phase_text(phase: Mapping[str, Any] | None, length: RunLength) -> str:
-    """Current phase, e.g. “Iteration 37 of 200 · rollout 96 of 128 trajectories” or “Warm-up 3 of 16 steps”."""
+    """Describe the phase, e.g. “Iteration 37 of 200 · rollout 96 of 128 trajectories” or “Warm-up 3 of 16 steps”."""
     if not phase or not phase.get("phase"):
         return ""
     what = PHASES.get(phase["phase"], phase["phase"])
@@ -177,7 +177,7 @@ class WarmupProgress:
 
 
 def warmup_progress(phase: Mapping[str, Any], length: RunLength) -> WarmupProgress | None:
-    """Progress of the steps on demonstrations before the first iteration; None outside them."""
+    """Return the progress of the steps on demonstrations before the first iteration; None at other times."""
     steps = length.warmup_steps
     if steps == 0:
         return None
@@ -190,7 +190,7 @@ def warmup_progress(phase: Mapping[str, Any], length: RunLength) -> WarmupProgre
 
 
 def progress(phase: Mapping[str, Any] | None, length: RunLength, state: str) -> float:
-    """Progress of the run, 0 to 1, including its warm-up and the phases of the current iteration."""
+    """Return the progress of the run, 0 to 1, including its warm-up and the phases of the current iteration."""
     if state == "finished":
         return 1.0
     if phase and length.iterations == 0:
@@ -207,14 +207,14 @@ def progress(phase: Mapping[str, Any] | None, length: RunLength, state: str) -> 
 
 
 def phase_share(phase: Mapping[str, Any]) -> float:
-    """Completed share of the current phase, 0 to 1."""
+    """Return the completed share of the current phase, 0 to 1."""
     if phase.get("share") is not None:
         return float(phase["share"])
     return float(min(1.0, phase["done"] / phase["total"])) if phase["total"] > 0 else 0.0
 
 
 def iteration_parts(phase: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Phases of the current iteration: name, expected share of its time, completed share (0 to 1); in order.
+    """Return the current iteration's phases, in order: name, expected share of its time, completed share (0 to 1).
 
     Before the first iteration is measured, a rollout counts for 0.4 of it.
     """
@@ -227,13 +227,13 @@ def iteration_parts(phase: Mapping[str, Any]) -> list[dict[str, Any]]:
             "share": shares[name],
             "done": done if name == phase["phase"] else float(ITERATION_PHASES.index(name) < current),
         }
-        for name in ITERATION_PHASES  # the database does not keep the order of an object's keys
+        for name in ITERATION_PHASES  # the database does not keep the order of keys
         if name in shares
     ]
 
 
 def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
-    """Speed and ETA, e.g. “5,310 tokens/s · CPU, 2 threads · 9 min left”."""
+    """Describe speed and ETA, e.g. “5,310 tokens/s · CPU, 2 threads · 9 min left”."""
     parts = []
     if state == "running" and phase and phase.get("tokens_per_second"):
         parts.append(f"{int(phase['tokens_per_second'] + 0.5):,} tokens/s")
@@ -245,7 +245,7 @@ def pace_text(phase: Mapping[str, Any] | None, device: str, state: str) -> str:
 
 
 def eta_text(phase: Mapping[str, Any]) -> str:
-    """Remaining time with its range, e.g. “9 min left (8 min to 12 min)”; without where both ends read the same."""
+    """Describe the remaining time, e.g. “9 min left (8 min to 12 min)”; without the range if its ends read alike."""
     low, high = phase.get("eta_low_seconds"), phase.get("eta_high_seconds")
     left = f"{duration(phase['eta_seconds'])} left"
     if low is None or high is None or duration(low) == duration(high):
@@ -256,7 +256,7 @@ def eta_text(phase: Mapping[str, Any]) -> str:
 def outcome(
     success: bool | None, end: str | None, turns: int, actions: int, lost_at: Mapping[str, Any] | None = None
 ) -> str:
-    """Outcome of a trajectory as a sentence without a full stop."""
+    """Describe the outcome of a trajectory in a sentence without a full stop."""
     length = f"{plural(turns, 'turn')}, {plural(actions, 'action')}"
     if end == "interrupted" and not success:
         return f"interrupted after {length}"
@@ -276,17 +276,17 @@ def outcome(
 
 
 def place(group: int, member: int) -> str:
-    """Group and attempt counted from 1, e.g. “g4 · 12”, of their indices in the journal, which count from 0."""
+    """Return group and attempt counted from 1, e.g. “g4 · 12”, from their indices in the journal, which start at 0."""
     return f"g{group + 1} · {member + 1:02d}"
 
 
 def no_formula(text: str) -> str:
-    """The text as a cell of a CSV file: spreadsheets would read some beginnings as a formula, or as a command."""
+    """Return the text as a cell of a CSV file that no spreadsheet reads as a formula or a command."""
     return f"'{text}" if text[:1] in tuple("=+-@|%\t\r\n") else text
 
 
 def call_text(call: Mapping[str, Any]) -> str:
-    """A call of a tool as text. The only argument, if it is a text, stands without its name and quotation marks."""
+    """Return a tool call as text. A single text argument has neither name nor quotation marks."""
     tool, arguments = call.get("tool"), call.get("arguments") or {}
     if not tool:
         return "unreadable call"

@@ -1,4 +1,4 @@
-"""Random public ids: short, unguessable, URL-safe and easy to read aloud. Never the primary key."""
+"""Random public ids: short, unguessable, URL-safe and easy to read aloud. They are never primary keys."""
 
 import secrets
 
@@ -6,10 +6,10 @@ ALPHABET = "23456789abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"  # without 
 
 
 def slug() -> str:
-    """A public id: 12 characters, 69 bits."""
+    """Return a public id: 12 characters, 69 bits."""
     return "".join(secrets.choice(ALPHABET) for _ in range(12))
 
 
 def token() -> str:
-    """A secret that grants access by itself: 24 characters, 138 bits."""
+    """Return a secret that grants access by itself: 24 characters, 138 bits."""
     return "".join(secrets.choice(ALPHABET) for _ in range(24))

@@ -1,8 +1,8 @@
-"""Cache of rate limits: in Redis, so that all web processes count together, and in this process while Redis is away.
+"""Cache of rate limits: in Redis, so that all web processes count together; in the process if Redis is unavailable.
 
-Everything is also written to the process's own memory. When Redis refuses or does not answer within TIMEOUT, only that
-memory is used for PAUSE seconds: limits still hold within each process, and no login waits or fails. Values are JSON:
-what is read from Redis is never executed. An attacker cannot evict entries: each attempt that adds some is itself
+Everything is also written to the process's memory. When Redis refuses or does not answer within TIMEOUT, only that
+memory is used for PAUSE seconds: limits then apply within each process, and no login waits or fails. Values are JSON,
+so nothing read from Redis is ever executed. An attacker cannot evict entries: each attempt that adds some is itself
 limited by network address.
 """
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT = 0.5
 PAUSE = 15.0
-"""Longer than allauth holds a lock (10 s): a lock that was left in Redis has expired when Redis is used again."""
+"""Longer than allauth's locks (10 s): a lock left in Redis has expired when Redis is used again."""
 MAX_ENTRIES = 100_000
 UNAVAILABLE = (redis.RedisError, OSError)
 
@@ -33,11 +33,11 @@ Result = TypeVar("Result")
 _clients: dict[str, redis.Redis] = {}
 _paused_until: dict[str, float] = {}
 _away_since: dict[str, float] = {}
-"""When a Redis that is away stopped answering, in seconds since 1970."""
+"""Times at which an unavailable Redis stopped answering, in seconds since 1970."""
 
 
 def _client(url: str) -> redis.Redis:
-    """The process's client of that Redis. Django makes a cache object for each request; connections are shared."""
+    """Return the process's client of that Redis. Django creates a cache object per request; connections are shared."""
     if url not in _clients:
         once_more = Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))
         _clients[url] = redis.Redis.from_url(
@@ -47,7 +47,7 @@ def _client(url: str) -> redis.Redis:
 
 
 def shared(url: str, work: Callable[[redis.Redis], Result]) -> Result | None:
-    """The result of `work` with that Redis; None while it is away."""
+    """Return the result of `work` with that Redis; None while it is unavailable."""
     if time.monotonic() < _paused_until.get(url, 0.0):
         return None
     try:
@@ -62,7 +62,7 @@ def shared(url: str, work: Callable[[redis.Redis], Result]) -> Result | None:
 
 
 def away_since(url: str) -> float | None:
-    """When that Redis stopped answering this process; None if it answered when it was last asked."""
+    """Return when that Redis stopped answering this process; None if it answered the last request."""
     return _away_since.get(url)
 
 
@@ -87,10 +87,10 @@ class LimitsCache(BaseCache):
         return added
 
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
-        found = self._shared(lambda client: (client.get(self._name(key, version)),))
-        if found is None:
+        cached = self._shared(lambda client: (client.get(self._name(key, version)),))
+        if cached is None:
             return self._own.get(key, default, version)
-        return default if found[0] is None else json.loads(found[0])
+        return default if cached[0] is None else json.loads(cached[0])
 
     def set(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         self._own.set(key, value, timeout, version)
@@ -109,7 +109,7 @@ class LimitsCache(BaseCache):
         return mine if deleted is None else deleted
 
     def clear(self) -> None:
-        """Delete the entries of this cache; the same Redis has other users."""
+        """Delete only this cache's entries, since Redis has other users."""
         self._own.clear()
 
         def clear(client: redis.Redis) -> None:

@@ -16,11 +16,11 @@ from markdown_it.token import Token
 from webapp.core.output_budget import FREE, OutputBudget
 
 HEADING = 3
-"""Level of a `#` heading on pages whose own headings are <h1> and <h2>."""
+"""Level of a `#` heading on pages with <h1> and <h2> headings."""
 MAX_ADDRESS = 2_000
-"""Characters of the address and title of a link; longer ones stay text."""
+"""Maximum characters of the address and title of a link; longer links remain text."""
 MAX_HTML = 1_000_000
-"""Bytes of HTML of a document."""
+"""Maximum bytes of HTML of a document."""
 CUT = '<p class="soft">The rest of this text is not shown: as a page it would be too large.</p>'
 MIN_CELLS = 5_000
 """Cells that the tables of a document may have; a longer document may have as many cells as characters."""
@@ -39,7 +39,7 @@ def _renderer() -> MarkdownIt:
 
 
 def _table_within_budget(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table, until one exceeds the budget with its cells: rows of one character are filled up with empty cells."""
+    """Parse a table until one exceeds the budget with its cells: short rows are filled up with empty cells."""
     cells: OutputBudget = state.env[_CELLS]
     if cells.is_closed or not table(state, start, end, True):
         return False
@@ -54,10 +54,10 @@ def _table_within_budget(state: StateBlock, start: int, end: int, silent: bool) 
 
 
 def render(text: str, heading: int = HEADING, environment: Environment | None = None) -> SafeString:
-    """The text as HTML. Links of schemes that run code stay text; raw HTML is escaped; headings begin at `heading`.
+    """Return the text as safe HTML, with headings from level `heading`. Links of schemes that run code remain text.
 
-    So do links by reference once their targets are longer than the text, and tables with more cells than the text has
-    characters. HTML of more than MAX_HTML bytes is cut between two blocks, with a note.
+    Links by reference also remain text once their targets are longer than the text, and tables with more cells than the
+    text has characters. HTML of more than MAX_HTML bytes is cut between two blocks, with a note.
     """
     environment = _budgeted({}, text) if environment is None else environment
     tokens = _renderer().parse(text, environment)
@@ -80,7 +80,7 @@ def render(text: str, heading: int = HEADING, environment: Environment | None = 
 
 
 def _budgeted(environment: Environment, text: str) -> Environment:
-    """The environment of a document with the budgets for one pass over its text."""
+    """Return the environment of a document with the budgets for one pass over its text."""
     environment[_TARGETS] = OutputBudget(max(FREE, len(text)))
     environment[_CELLS] = OutputBudget(max(MIN_CELLS, len(text)))
     environment[_HTML] = OutputBudget(MAX_HTML)
@@ -88,7 +88,7 @@ def _budgeted(environment: Environment, text: str) -> Environment:
 
 
 def _linked_within_budget(tokens: Sequence[Token], targets: OutputBudget) -> Iterator[Token]:
-    """The tokens of a paragraph. A definition may be used often, and each use repeats its address, as cmark counts."""
+    """Yield a paragraph's tokens. Each use of a link definition repeats its address and counts, as in cmark."""
     as_text = False
     for token in tokens:
         if token.type == "link_open":
@@ -107,7 +107,7 @@ def _linked_within_budget(tokens: Sequence[Token], targets: OutputBudget) -> Ite
 
 
 def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The tokens of each block that is in no other one."""
+    """Yield the tokens of each top-level block."""
     first = 0
     for number, token in enumerate(tokens, 1):
         if token.level == 0 and token.nesting <= 0:
@@ -116,13 +116,15 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 
 
 def paragraphs(text: str) -> tuple[list[range], Environment]:
-    """Line numbers of the top-level paragraphs, and the environment in which parts of the text are rendered."""
+    """Return the line numbers of top-level paragraphs, and the environment in which parts of the text are rendered."""
     environment = _budgeted({}, text)
     tokens: Sequence[Token] = _renderer().parse(text, environment)
-    found = [range(*token.map) for token in tokens if token.type == "paragraph_open" and token.level == 0 and token.map]
-    return found, _budgeted(environment, text)
+    ranges = [
+        range(*token.map) for token in tokens if token.type == "paragraph_open" and token.level == 0 and token.map
+    ]
+    return ranges, _budgeted(environment, text)
 
 
 def linked(line: str) -> str:
-    """The line; one that holds only a bare web address becomes a link."""
+    """Return the line; if it contains only a web address, as a link."""
     return _BARE_ADDRESS.sub(r"\1<\2>", line)

@@ -1,4 +1,4 @@
-"""Names that users give to teams, rules and tokens, made safe for one line and for the subject of a mail."""
+"""Makes users' names for teams, rules and tokens safe for one line and for the subject of a mail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 
 
 def one_line(text: str) -> str:
-    """The text of a name: without line breaks and other control characters, with single spaces."""
+    """Return the text without line breaks and other control characters, and with single spaces."""
     return " ".join("".join(" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in text).split())
 
 
@@ -15,5 +15,5 @@ _LINK = re.compile(r"\S*://\S*|\b(?:[\w-]+\.)+[a-z]{2,}\b(?:[/:?#]\S*)?", re.IGN
 
 
 def without_links(text: str) -> str:
-    """The text without URLs and host names, which mail programs would show as links."""
+    """Return the text without URLs and host names, which mail programs would show as links."""
     return one_line(_LINK.sub("…", text))

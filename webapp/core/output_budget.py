@@ -1,6 +1,6 @@
-"""Budgets of renderers: a text of some kilobytes must not become a page of many megabytes.
+"""Budgets of renderers, so that a text of some kilobytes cannot become a page of many megabytes.
 
-Whatever repeats or indents parts of its input counts them here, and does without once the budget is used up.
+Renderers that repeat or indent parts of their input count them here, and stop doing so once the budget is used up.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 
 FREE = 100_000
-"""Characters that any text may become."""
+"""Characters that any text may become, however short it is."""
 SHARE = 4
-"""Indented data may have so many times the characters of the data, if these are more than FREE."""
+"""Factor by which indented data may be longer than the data, if that exceeds FREE."""
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
@@ -26,7 +26,7 @@ class OutputBudget:
         self.rest = size
 
     def take(self, size: int) -> bool:
-        """Whether that many fit; if so they are counted. Smaller ones may fit later."""
+        """Return True if that many fit, and count them. Smaller ones may fit later."""
         if size > self.rest:
             return False
         self.rest -= size
@@ -37,7 +37,7 @@ class OutputBudget:
         return self.rest < 0
 
     def close(self) -> None:
-        """Let nothing fit any more."""
+        """Use up the rest of the budget."""
         self.rest = -1
 
 
@@ -46,7 +46,7 @@ class _Exceeded(Exception):
 
 
 def json_text(value: Any, indent: int) -> str:
-    """JSON with indentation, or without it where nesting would multiply the text; static/js/ui/turn_text.js too."""
+    """Return JSON, indented unless nesting would multiply the text; static/js/ui/turn_text.js does the same."""
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     budget = _budget_for(compact)
     chunks = json.JSONEncoder(ensure_ascii=False, indent=indent).iterencode(value)
@@ -57,7 +57,7 @@ def json_text(value: Any, indent: int) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """YAML with indentation, or as JSON, which is YAML too, where that would be slow or nesting multiply the text."""
+    """Return YAML with indentation, or JSON (which is YAML) if it would be slow or nesting would multiply the text."""
     compact = json.dumps(value, ensure_ascii=False)
     stream = _LimitedStream(_budget_for(compact))
     try:
@@ -65,7 +65,7 @@ def yaml_text(value: Any) -> str:
             raise _Exceeded
         yaml.safe_dump(value, stream, sort_keys=False, allow_unicode=True)
     except _Exceeded:
-        return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", compact) + "\n"
+        return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", compact) + "\n"
     return "".join(stream.chunks)
 
 

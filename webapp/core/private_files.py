@@ -1,4 +1,4 @@
-"""Files of the site are private: readable by its own account only."""
+"""Keeps the site's files private: readable only by the site's account."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _A_FILE = frozenset({errno.ENOTDIR, errno.EEXIST})
 
 
 class DataFolderError(RuntimeError):
-    """The folder for all data cannot be written. The message says why and what to do."""
+    """The data folder cannot be written. The message says why and what to do."""
 
     def __init__(self, folder: Path, error: OSError) -> None:
         remedy = "Free some space"
@@ -29,15 +29,15 @@ class DataFolderError(RuntimeError):
 
 
 def set_umask() -> None:
-    """From now on, new files and folders of this process and its children are for its own account only."""
+    """Make new files and folders of this process and its children private to its account."""
     os.umask(UMASK)
 
 
 def make_private(folder: Path) -> None:
     """Create the folder, or close an existing one to other accounts (mode 0700).
 
-    Left as it is if it belongs to another account, or is shared on purpose (set-group-id, as Kubernetes makes volumes,
-    or sticky, as /tmp). Raises OSError.
+    A folder that belongs to another account or is shared on purpose (set-group-id, as in Kubernetes volumes, or sticky,
+    like /tmp) remains unchanged. Raises OSError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()

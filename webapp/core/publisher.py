@@ -32,22 +32,22 @@ SHUTDOWN_TIMEOUT = 1.0
 
 
 def run_group(slug: str) -> str:
-    """Channel-layer group of the watchers of a run."""
+    """Return the channel-layer group of the watchers of a run."""
     return f"run.{slug}"
 
 
 def annotations_group(slug: str) -> str:
-    """Channel-layer group of the pages that show a trajectory's annotations."""
+    """Return the channel-layer group of the pages that show a trajectory's annotations."""
     return f"annotations.{slug}"
 
 
 def inbox_group(user_id: str) -> str:
-    """Channel-layer group of a user's open pages."""
+    """Return the channel-layer group of a user's open pages."""
     return f"inbox.{user_id}"
 
 
 class Publisher:
-    """An event loop in its own thread with one connection, so that callers never wait for Redis."""
+    """An event loop in a separate thread with one connection, so that callers never wait for Redis."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Publisher:
         self._logged_at = -LOG_INTERVAL
 
     def notify(self, slug: str, seq: int) -> None:
-        """Wake the readers of a run: its row or its frames changed."""
+        """Wake the readers of a run, after its row or its frames changed."""
         self.send(run_group(slug), {"type": RUN_CHANGED, "slug": slug, "seq": seq})
 
     def tokens(self, slug: str, trajectory: str, turn: int, text: str) -> None:
@@ -126,7 +126,7 @@ class Publisher:
     def _on_sent(self, future: Future[None]) -> None:
         try:
             self._report(future)
-        finally:  # only now, so that a flush covers the report
+        finally:  # so that a flush covers the report
             with self._lock:
                 self._pending -= 1
 
@@ -147,7 +147,10 @@ _publishers: dict[int, Publisher] = {}
 
 
 def publisher() -> Publisher:
-    """The publisher of this process. A forked worker gets its own: threads do not survive a fork."""
+    """Return the publisher of this process.
+
+    A forked worker creates another one, since threads do not survive a fork.
+    """
     return _publishers.setdefault(os.getpid(), Publisher())
 
 
@@ -165,6 +168,6 @@ def notify_inbox(user_ids: Iterable[int]) -> None:
 @atexit.register
 def _close_at_exit() -> None:
     """Flush before a short-lived command exits; the interpreter would abort on a thread inside a C++ module."""
-    own = _publishers.get(os.getpid())
-    if own is not None:
-        own.close()
+    publisher_of_process = _publishers.get(os.getpid())
+    if publisher_of_process is not None:
+        publisher_of_process.close()

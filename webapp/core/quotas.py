@@ -6,15 +6,15 @@ from django.conf import settings
 
 
 class QuotaExceeded(ValueError):
-    """A quota is reached, and nothing was changed. The message says which one, and what to do."""
+    """A quota is reached, and nothing was changed. The message names the quota and says what to do."""
 
 
 def quota(name: str) -> int:
-    """Value of a quota, the name of its setting without the prefix; 0 = no limit."""
+    """Return the value of a quota, given its setting without the prefix; 0 means no limit."""
     return int(getattr(settings, f"ECHOSCOPE_MAX_{name}"))
 
 
 def is_reached(name: str, count: int) -> bool:
-    """Whether `count` objects leave no room for another one under that quota."""
+    """Return True if `count` objects leave no room for another one under that quota."""
     limit = quota(name)
     return 0 < limit <= count

@@ -4,8 +4,8 @@ A worker's slot may be taken for hours, so alerts and e-mails are not tasks of t
 process would cost a hundred megabytes. The clock also runs when all workers are dead, when an alert is needed most.
 Jobs keep their state in PostgreSQL and claim work there: two clocks are safe, and a crash loses nothing.
 
-Jobs that nearly always find nothing to do name the rows that they wait for. One query every LOOK_INTERVAL asks for the
-rows of all these jobs, so that an idle site is spared their rounds.
+Jobs that rarely find work name the rows that they wait for. One query every LOOK_INTERVAL looks for the rows of all
+these jobs, so that an idle site is spared their rounds.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Rows = Callable[[], Sequence[QuerySet[Any, Any]]]
 class Job:
     """A periodic job, with a pause between two rounds.
 
-    `waiting`: querysets whose rows a round would work on, with times as database expressions; without any row, there is
-    no round. None: a round after each pause.
+    `waiting` contains querysets of the rows that a round would work on, with times as database expressions; without any
+    row there is no round. None: a round after each pause.
     """
 
     name: str
@@ -54,7 +54,7 @@ def every(pause: float, name: str, work: Callable[[], object], waiting: Rows | N
 
 
 class Lookout:
-    """The question which jobs have waiting rows: one statement, composed once."""
+    """Finds jobs with waiting rows by one statement, which is composed once."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._conditions = [(job.name, rows) for job in jobs if job.waiting for rows in job.waiting()]
@@ -66,7 +66,7 @@ class Lookout:
         return statement, [value for _, parameters in queries for value in parameters]
 
     def due(self) -> set[str]:
-        """Names of the jobs that have something to do."""
+        """Return names of the jobs that have work."""
         with connection.cursor() as cursor:
             statement, parameters = self._statement
             cursor.execute(statement, parameters)
@@ -75,7 +75,7 @@ class Lookout:
 
 
 class Scheduler:
-    """One thread per job: a slow job delays no other. One more looks for waiting rows."""
+    """One thread per job, so that a slow job delays no other, and one that looks for waiting rows."""
 
     def __init__(self, jobs: list[Job], look_interval: float = LOOK_INTERVAL) -> None:
         self._end = threading.Event()
@@ -123,7 +123,7 @@ class Scheduler:
 
 
 def _try(name: str, work: Callable[[], object]) -> None:
-    """Do a round. One that fails must not end all later ones."""
+    """Run one round. A failure must not end all later rounds."""
     try:
         work()
     except DATABASE_UNAVAILABLE as error:

@@ -1,4 +1,4 @@
-"""Deletion by a mark: the row is hidden at once, and deleted for good when it can no longer be undone."""
+"""Soft deletion: a marked row is hidden immediately, and deleted for good when the deletion can no longer be undone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 from django.db import models
 
 UNDO_TIME = timedelta(minutes=10)
-"""How long a removal can be undone, unless its model says otherwise."""
+"""Time in which a removal can be undone, unless its model says otherwise."""
 
 M = TypeVar("M", bound=models.Model)
 
@@ -35,7 +35,7 @@ class SoftDeleted(models.Model):
 
 
 def do_purge(now: datetime) -> int:
-    """Delete for good what can no longer be undone. Returns the number of rows, dependent ones included."""
+    """Delete rows for good once their deletion can no longer be undone. Returns their number, with dependent rows."""
     return sum(
         model._base_manager.filter(deleted_at__lte=now - model.UNDO_TIME).delete()[0]
         for model in SoftDeleted.__subclasses__()

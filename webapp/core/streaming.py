@@ -1,7 +1,7 @@
 """Streaming downloads, compressed if the client accepts gzip, under WSGI and ASGI.
 
-An ASGI server would collect a synchronous iterator before it sends the first byte, so it gets an asynchronous one,
-which produces each chunk in the request's own thread.
+An ASGI server would collect a synchronous iterator before sending the first byte, so it gets an asynchronous iterator,
+which produces each chunk in the request's thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GZIP = 31  # zlib wbits for a gzip header
 def streamed(
     request: HttpRequest, chunks: Iterator[bytes], content_type: str, name: str, *, compressible: bool
 ) -> StreamingHttpResponse:
-    """A streamed download with the file name `name`."""
+    """Return a streamed download with the file name `name`."""
     packed = compressible and accepts_gzip(request)
     body = gzipped(chunks) if packed else chunks
     response = StreamingHttpResponse(
@@ -40,7 +40,7 @@ def streamed(
 
 
 def accepts_gzip(request: HttpRequest) -> bool:
-    """Whether the client accepts gzip; `gzip;q=0` refuses it."""
+    """Return True if the client accepts gzip; `gzip;q=0` refuses it."""
     for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         coding, _, weight = part.strip().partition(";")
         if coding.strip() in ("gzip", "*"):
@@ -49,7 +49,7 @@ def accepts_gzip(request: HttpRequest) -> bool:
 
 
 def gzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks compressed; each one is sent before the next is produced."""
+    """Compress the chunks; each chunk is sent before the next is produced."""
     packer = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, GZIP)
     for chunk in chunks:
         if packed := packer.compress(chunk):
@@ -58,7 +58,7 @@ def gzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def release_connection() -> None:
-    """Release the database connection while a chunk is sent: a slow client must not hold one that others need."""
+    """Release the database connection while a chunk is sent, so that a slow client does not block it."""
     if not connection.in_atomic_block:
         connection.close()
 

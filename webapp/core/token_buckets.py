@@ -1,6 +1,6 @@
-"""Token buckets in Redis, so that all web processes count together; in this process while Redis is away.
+"""Token buckets in Redis, so that all web processes count together, or in the process while Redis is unavailable.
 
-A bucket holds `capacity` tokens and regains them over PERIOD. A request takes one of each of its buckets, or of none.
+A bucket has `capacity` tokens and refills over PERIOD. A request takes one token from each of its buckets, or none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ for at, key in ipairs(KEYS) do
 end
 return {tostring(wait), unpack(levels)}
 """
-"""Redis's own clock counts: the clocks of the web processes may differ."""
+"""It uses Redis's clock, because the clocks of the web processes may differ."""
 
 
 @dataclass(frozen=True)
@@ -51,26 +51,26 @@ class TokenBucket:
 
 @dataclass(frozen=True)
 class Taken:
-    """Result of a request, and the bucket that decides over the next one."""
+    """Result of a request, and the bucket that determines the next one."""
 
     bucket: TokenBucket
     remaining: int
     wait: float
-    """Seconds until the request would be allowed; 0: it is."""
+    """Seconds until the request would be allowed; 0 if it is allowed."""
 
     @property
     def retry_after(self) -> int:
-        """Whole seconds to wait, at least 1."""
+        """Return whole seconds to wait, at least 1."""
         return max(1, math.ceil(self.wait))
 
     @property
     def reset(self) -> int:
-        """Seconds until the bucket is full."""
+        """Return seconds until the bucket is full."""
         return math.ceil((self.bucket.capacity - self.remaining) * PERIOD / self.bucket.capacity)
 
 
 def take(url: str, buckets: Sequence[TokenBucket]) -> Taken:
-    """Take a token of each bucket in the Redis at `url`, if all of them have one."""
+    """Take a token from each bucket in the Redis at `url`, if all of them have one."""
     answer = shared(url, lambda client: _take_shared(client, buckets))
     wait, levels = _own.take(buckets) if answer is None else answer
     least, level = min(zip(buckets, levels, strict=True), key=lambda pair: (pair[1] - 1) / pair[0].capacity)
@@ -85,7 +85,7 @@ def _take_shared(client: redis.Redis, buckets: Sequence[TokenBucket]) -> tuple[f
 
 
 class _OwnBuckets:
-    """The same in the memory of this process."""
+    """Token buckets in the memory of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

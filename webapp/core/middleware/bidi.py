@@ -1,6 +1,6 @@
-"""Bidirectional controls in texts of others, such as U+202E, which would reorder the words of a page around them.
+"""Shows bidirectional controls in user texts, such as U+202E, which would reorder the page around them.
 
-Pages show each as its number, "[U+202E]"; what is stored, and what forms send back, stays as it is. The scripts do the
+Pages show each control as its number, "[U+202E]"; stored texts and form values remain unchanged. The scripts do the
 same with texts that they add (`visibleText` of static/js/ui/dom.js).
 """
 
@@ -21,7 +21,7 @@ View = Callable[[HttpRequest], HttpResponseBase]
 
 
 def visible_controls(get_response: View) -> View:
-    """Middleware that shows the bidirectional controls in the text of HTML responses."""
+    """Show bidirectional controls in the text of HTML responses; a middleware."""
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
@@ -37,7 +37,7 @@ def visible_controls(get_response: View) -> View:
 
 
 def with_visible_controls(document: str) -> str:
-    """The HTML with its bidirectional controls as numbers, except in tags, scripts and text fields."""
+    """Return the HTML with its bidirectional controls as numbers, except in tags, scripts and text fields."""
     parts = _KEPT.split(document)
-    parts[::2] = [_CONTROLS.sub(lambda found: f"[U+{ord(found[0]):04X}]", text) for text in parts[::2]]
+    parts[::2] = [_CONTROLS.sub(lambda control: f"[U+{ord(control[0]):04X}]", text) for text in parts[::2]]
     return "".join(parts)

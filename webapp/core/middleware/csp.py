@@ -10,12 +10,12 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 REPORTS = "/csp-report"
-"""Where browsers report violations (webapp/operations/csp_reports.py)."""
+"""Address for browsers' reports of violations (webapp/operations/csp_reports.py)."""
 ENDPOINT = "csp"
 
 
 def policy(ancestors: str) -> str:
-    """The policy of a page that may be framed by `ancestors`."""
+    """Return the policy of a page that may be framed by `ancestors`."""
     return "; ".join(
         [
             "default-src 'self'",
@@ -24,7 +24,7 @@ def policy(ancestors: str) -> str:
             "base-uri 'none'",
             "form-action 'self'",
             f"frame-ancestors {ancestors}",
-            f"report-uri {REPORTS}",  # of Firefox, which does not know the other one yet
+            f"report-uri {REPORTS}",  # for Firefox, which does not know the other directive yet
             f"report-to {ENDPOINT}",
         ]
     )
@@ -33,13 +33,13 @@ def policy(ancestors: str) -> str:
 POLICY = policy("'none'")
 FRAMED_POLICY = policy("*")
 OWN_FRAME_POLICY = policy("'self'")
-"""Of pages that only pages of this site frame."""
+"""Policy of pages that only pages of this site may frame."""
 
 View = Callable[[HttpRequest], HttpResponse]
 
 
 def content_security_policy(get_response: View) -> View:
-    """Middleware that adds the policy to responses that have none, and where its violations are reported."""
+    """Add the policy, and the address for reports of violations, to responses without a policy; a middleware."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

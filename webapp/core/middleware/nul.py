@@ -1,4 +1,4 @@
-"""NUL characters, which PostgreSQL stores in no text: requests that contain one are refused before any query."""
+"""Refuses requests with NUL characters before any query, because PostgreSQL cannot store them in texts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def reject_nul(get_response: View) -> View:
-    """Middleware that answers 400 to NUL in the path, the query, a cookie or a form.
+    """Answer 400 to NUL in the path, the query, a cookie or a form; a middleware.
 
-    The API's bodies are left to the API: journals are streamed, and JSON is checked when it is parsed.
+    The API checks its bodies itself: journals are streamed, and JSON is checked when it is parsed.
     """
 
     def answer(request: HttpRequest) -> HttpResponse:
@@ -44,7 +44,7 @@ def _any_nul(texts: Iterable[Any]) -> bool:
 
 
 def in_json(value: Any) -> bool:
-    """Whether a text or a name anywhere in data of JSON or YAML contains NUL."""
+    """Return True if a text or a name anywhere in JSON or YAML data contains NUL."""
     match value:
         case str():
             return "\0" in value

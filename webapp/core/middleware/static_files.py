@@ -1,4 +1,4 @@
-"""Static files in one piece: an ASGI server would collect the chunks of a file before sending one, with a warning."""
+"""Sends static files in one piece: an ASGI server would collect a file's chunks before sending one, and warn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from whitenoise.responders import StaticFile
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # it has no types
-    """WhiteNoise, whose responses contain the file. The largest one has some hundred kilobytes."""
+    """WhiteNoise with the whole file in its responses. The largest file has some hundred kilobytes."""
 
     @staticmethod
     def serve(static_file: StaticFile, request: HttpRequest) -> HttpResponse:
-        """The response to a request for a static file."""
+        """Return the response to a request for a static file."""
         answer = static_file.get_response(request.method, request.META)
         content = b""
         if answer.file is not None:
