@@ -150,7 +150,7 @@ class Phase(Answer):
 
 
 class Journal(Answer):
-    """How much of a run's journal the site has read."""
+    """Progress of the site in reading a run's journal."""
 
     offset: int
     """Bytes read; the next piece begins here."""
@@ -532,7 +532,7 @@ class Mark(Answer):
 
 
 class Verdict(Answer):
-    """Why a failed attempt was not solved, and the position that shows it."""
+    """The reason why a failed attempt was not solved, and the position that shows it."""
 
     kind: str
     """A mistake, bad luck after a good action, or turns and actions ran out."""
@@ -583,7 +583,7 @@ class Comment(Answer):
 
 
 class Annotations(Answer):
-    """What a team noted on a trajectory."""
+    """A team's annotations of a trajectory."""
 
     trajectory: str
     """Slug."""
@@ -789,7 +789,7 @@ class StudyDetail(Study):
 
 
 class StudyControlled(Answer):
-    """What a request did."""
+    """Effects of a request."""
 
     changed: int
     """Runs that follow it."""
@@ -835,7 +835,7 @@ class PresetDetail(Preset):
 
 
 class ModelFit(Answer):
-    """Whether a run with a model fits a worker."""
+    """Fit of a run with a model on a worker."""
 
     worker: str
     verdict: str
@@ -916,7 +916,7 @@ class ClusterNode(Answer):
 
 
 class Cluster(Answer):
-    """The Ray cluster that a worker stands for."""
+    """The Ray cluster that a worker represents."""
 
     problem: str
     """Why it takes no run at present; empty if it does."""

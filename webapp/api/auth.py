@@ -34,54 +34,57 @@ class Caller:
     scopes: tuple[str, ...] = ApiToken.SCOPES
 
     def runs(self) -> RunQuerySet:
-        """Runs of the caller's teams, for lists."""
+        """Return runs of the caller's teams, for lists."""
         runs = Run.objects.of_teams_of(self.user)
         return runs if self.team is None else runs.filter(team=self.team)
 
     def find(self, visible: QuerySet[Row], slug: str, noun: str, team: str = "team") -> Row:
-        """The row of that slug among those that the user may read; with a token, of its team. Raises Problem 404.
+        """Return the row of that slug if the user may read it; with a token, only in its team. Raises Problem 404.
 
         Args:
-            noun: what the message calls it.
-            team: lookup of its team.
+            noun: the row's name in the message.
+            team: lookup of the row's team.
         """
         if self.team is not None:
             visible = visible.filter(**{team: self.team})
-        found = visible.filter(slug=slug).first()
-        if found is None:
+        row = visible.filter(slug=slug).first()
+        if row is None:
             raise Problem(404, f"There is no {noun} {slug}, or it belongs to a team you are not in.")
-        return found
+        return row
 
     def run(self, slug: str) -> Run:
-        """The run of that slug if the caller may read it. Raises Problem 404."""
+        """Return the run of that slug if the caller may read it. Raises Problem 404."""
         visible = Run.objects.visible_to(self.user).select_related("team", "author", "worker")
         return self.find(visible, slug, "run")
 
     def run_of_team(self, slug: str) -> Run:
-        """As run(), but only for members of its team, even if the run is public. Raises Problem 404."""
+        """Return the run, as run(), but only for members of its team, even if it is public. Raises Problem 404."""
         run = self.run(slug)
         if role_in(self.user, run.team_id) is None:
             raise Problem(404, f"Only members of the team of run {slug} may read this, and you are not one.")
         return run
 
     def run_to_change(self, slug: str) -> Run:
-        """As run(), for users who may write in its team. Raises PermissionDenied for readers."""
+        """Return the run, as run(), for users who may write in its team. Raises PermissionDenied for readers."""
         run = self.run(slug)
         require_writer(self.user, run.team_id)
         return run
 
     def trajectory(self, slug: str) -> Trajectory:
-        """The trajectory of that slug if the caller may read it. Raises Problem 404."""
+        """Return the trajectory of that slug if the caller may read it. Raises Problem 404."""
         visible = Trajectory.objects.visible_to(self.user).select_related("group", "run__team")
         return self.find(visible, slug, "trajectory", "run__team")
 
     def teams(self) -> list[Team]:
-        """Teams of the caller, by name."""
+        """Return teams of the caller, by name."""
         teams = Team.objects.visible_to(self.user).order_by("name", "pk")
         return list(teams if self.team is None else teams.filter(pk=self.team.pk))
 
     def team_to_write_in(self, slug: str | None) -> Team:
-        """The team in which to create a run: `slug`, or the only candidate. Raises PermissionDenied or Problem."""
+        """Return the team in which to create a run: `slug`, or the only candidate.
+
+        Raises PermissionDenied or Problem.
+        """
         teams = Team.objects.writable_by(self.user).order_by("name", "pk")
         writable = list(teams if self.team is None else teams.filter(pk=self.team.pk))
         if not writable:
@@ -144,7 +147,7 @@ class Session(APIKeyCookie):
 
 
 def caller(request: HttpRequest) -> Caller:
-    """The authenticated caller of the request."""
+    """Return the authenticated caller of the request."""
     authenticated = request.auth  # type: ignore[attr-defined]
     assert isinstance(authenticated, Caller)
     return authenticated

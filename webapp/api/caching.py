@@ -12,7 +12,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def private_responses(get_response: View) -> View:
-    """Middleware that keeps responses of the API out of all caches, unless they have a header of their own."""
+    """Keep responses of the API out of all caches unless they have a cache header; a middleware."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

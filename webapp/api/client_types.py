@@ -90,7 +90,7 @@ MODELS = {
     "ClusterOut": Model("Cluster"),
     "WorkerOut": Model("Worker"),
 }
-"""Components of the document that the client exports, bases first."""
+"""Components of the document that the client exports, base classes first."""
 
 DEFAULTS = {
     ("RunOut", "queue"): '"training"',
@@ -117,7 +117,7 @@ SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "boo
 
 
 def client_types() -> str:
-    """The text of echoscope/models.py. Raises ValueError for a schema that has no counterpart in the client."""
+    """Return the text of echoscope/models.py. Raises ValueError for a schema that has no counterpart in the client."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     components: dict[str, dict[str, Any]] = document["components"]["schemas"]
     names = ["ENDED", *sorted(["Answer", *(model.name for model in MODELS.values())])]
@@ -147,7 +147,7 @@ def _class(component: str, components: dict[str, dict[str, Any]]) -> Iterator[st
 
 
 def _annotation(schema: dict[str, Any]) -> str:
-    """The Python type of a JSON Schema."""
+    """Return the Python type of a JSON Schema."""
     if "$ref" in schema:
         return MODELS[schema["$ref"].rsplit("/", 1)[-1]].name
     if "anyOf" in schema:

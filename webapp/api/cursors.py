@@ -14,12 +14,12 @@ Row = TypeVar("Row", bound=Model)
 
 
 def pack(kind: str, position: list[Any]) -> str:
-    """Cursor of the position after which the next page begins."""
+    """Return the cursor of the position after which the next page begins."""
     return signing.dumps(position, salt=f"api-{kind}", compress=True)
 
 
 def unpack(kind: str, text: str) -> list[Any]:
-    """Position of a cursor. Raises Problem 422 if it was not issued for this list."""
+    """Return the position of a cursor. Raises Problem 422 if it was not issued for this list."""
     try:
         position = signing.loads(text, salt=f"api-{kind}")
     except signing.BadSignature:
@@ -29,7 +29,7 @@ def unpack(kind: str, text: str) -> list[Any]:
 
 
 def newest_first(rows: QuerySet[Row], kind: str, cursor: str | None, limit: int) -> tuple[list[Row], str | None]:
-    """A page of rows with `created_at` and `slug`, newest first, and the cursor of the next page, if there is one.
+    """Return a page of rows with `created_at` and `slug`, newest first, and the next page's cursor, if there is one.
 
     Raises Problem 422 for a cursor of another list.
     """
@@ -37,7 +37,7 @@ def newest_first(rows: QuerySet[Row], kind: str, cursor: str | None, limit: int)
         moment, slug = unpack(kind, cursor)
         created = datetime.fromisoformat(moment)
         rows = rows.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    found = list(rows.order_by("-created_at", "-slug")[: limit + 1])
-    page: list[Any] = found[:limit]
-    following = pack(kind, [page[-1].created_at.isoformat(), page[-1].slug]) if len(found) > limit else None
+    found_rows = list(rows.order_by("-created_at", "-slug")[: limit + 1])
+    page: list[Any] = found_rows[:limit]
+    following = pack(kind, [page[-1].created_at.isoformat(), page[-1].slug]) if len(found_rows) > limit else None
     return page, following

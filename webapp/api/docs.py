@@ -54,7 +54,7 @@ SLUGS = {
 }
 """Placeholder of a slug, by the first part of the path after /api/."""
 KINDS = {"reports": "markdown", "runs": "parquet", "studies": "csv", "trajectories": "json"}
-"""Format of an export in the sample, likewise."""
+"""Format of an export in the sample, by the same part."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Shape:
 
 @require_GET
 def reference(request: HttpRequest) -> HttpResponse:
-    """All operations with their parameters and an example, then all schemas."""
+    """Show all operations with their parameters and an example, then all schemas."""
     parts, shapes = contents()
     site = request.build_absolute_uri("/").rstrip("/")
     context = {"page": "api", "parts": parts, "shapes": shapes, "site": site, "about": api.description}
@@ -113,7 +113,7 @@ def reference(request: HttpRequest) -> HttpResponse:
 
 @lru_cache
 def contents() -> tuple[list[Part], list[Shape]]:
-    """The OpenAPI document in the order of the page."""
+    """Return the OpenAPI document in the order of the page."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     parts = {key: Part(key, title) for key, title in TITLES.items()}
     for path, methods in document["paths"].items():
@@ -161,10 +161,10 @@ def _operation(method: str, path: str, spec: Mapping[str, Any]) -> Operation:
 
 
 def _sample(method: str, path: str, spec: Mapping[str, Any], content: Mapping[str, Any]) -> str:
-    """A curl command of the operation; the site's address is a variable."""
+    """Return a curl command for the operation; the site's address is a variable."""
     first = path.split("/")[2]
-    for name, place in {**PLACES, "slug": SLUGS.get(first, ""), "kind": KINDS.get(first, "")}.items():
-        path = path.replace(f"{{{name}}}", place)
+    for name, example in {**PLACES, "slug": SLUGS.get(first, ""), "kind": KINDS.get(first, "")}.items():
+        path = path.replace(f"{{{name}}}", example)
     needed = [p["name"] for p in spec.get("parameters", []) if p["in"] == "query" and p.get("required")]
     values = {"name": "reward/mean", "offset": "0", "confirm": "RUN", "run": "RUN", "suite": "Sokoban"}
     query = "&".join(f"{name}={values[name]}" for name in needed)
@@ -193,12 +193,12 @@ def _note(schema: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without Markdown's code marks."""
+    """Remove Markdown's code marks from a text."""
     return text.replace("`", "")
 
 
 def kind(schema: Mapping[str, Any]) -> str:
-    """Short description of a schema's type: `integer, at most 100`, `RunOut[]`, `"pause" | "stop"`."""
+    """Describe a schema's type briefly: `integer, at most 100`, `RunOut[]`, `"pause" | "stop"`."""
     if "$ref" in schema:
         return str(schema["$ref"].rsplit("/", 1)[-1])
     for keyword in ("anyOf", "oneOf"):

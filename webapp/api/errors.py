@@ -73,7 +73,7 @@ class Problem(Exception):
 
 
 def invalid(fields: Mapping[str, str]) -> Problem:
-    """A 422 response about these fields: as many as MAX_PROBLEMS characters describe, or the first with its end cut."""
+    """Return a 422 response about as many of the fields as fit in MAX_PROBLEMS characters; a single long one is cut."""
     budget = OutputBudget(MAX_PROBLEMS)
     shown = {name: text for name, text in fields.items() if budget.take(len(name) + len(text))}
     if fields and not shown:
@@ -85,7 +85,7 @@ def invalid(fields: Mapping[str, str]) -> Problem:
 
 
 def refused(*codes: int) -> dict[int, Any]:
-    """Documented error responses of an operation: the common ones and `codes`."""
+    """Return the documented error responses of an operation: the common ones and `codes`."""
     return dict.fromkeys(sorted({400, 401, 403, 404, 422, 429, *codes}), ErrorOut)
 
 
@@ -101,13 +101,13 @@ def answer(problem: Problem) -> JsonResponse:
     return response
 
 
-def fields_of(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Ninja's validation errors by the name of the parameter or field in the request."""
+def errors_by_field(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return Ninja's validation errors by the name of the parameter or field in the request."""
     messages: dict[str, str] = {}
     for where, text in as_messages(errors):
         parts = where.split(".")
-        place = parts[2:] if parts[0] in ("body", "query", "path", "header", "form", "file") else parts
-        messages.setdefault(".".join(place) or parts[-1], text)
+        path = parts[2:] if parts[0] in ("body", "query", "path", "header", "form", "file") else parts
+        messages.setdefault(".".join(path) or parts[-1], text)
     return messages
 
 
@@ -120,7 +120,7 @@ def install(api: NinjaAPI) -> None:  # noqa: C901 - a handler for each exception
 
     @api.exception_handler(ValidationError)
     def validation(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        return answer(invalid(fields_of(error.errors)))
+        return answer(invalid(errors_by_field(error.errors)))
 
     @api.exception_handler(Http404)
     def missing(request: HttpRequest, error: Http404) -> HttpResponse:
@@ -136,7 +136,7 @@ def install(api: NinjaAPI) -> None:  # noqa: C901 - a handler for each exception
 
     @api.exception_handler(HttpError)
     def http(request: HttpRequest, error: HttpError) -> HttpResponse:
-        if isinstance(error.__cause__, Problem):  # of the parser
+        if isinstance(error.__cause__, Problem):  # the parser's
             return answer(error.__cause__)
         message = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
         return answer(Problem(error.status_code, message))

@@ -31,7 +31,7 @@ Key = Annotated[
 
 
 def do_once(user: User, operation: str, key: str | None, payload: Any, make: Callable[[], Run]) -> tuple[Run, bool]:
-    """The run of `make`, or of the earlier request with this key; and whether it is new.
+    """Return the run from `make`, or from the earlier request with this key, and True if it is new.
 
     Raises Problem 409 if the key was used for another request. If `make` fails, the key can be used again.
     """

@@ -1,4 +1,4 @@
-"""Models of the API: idempotency keys, and journals that are being uploaded in pieces."""
+"""Models of the API: idempotency keys, and journals that are uploaded in pieces."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def require_rate(request: HttpRequest, token: ApiToken) -> None:
 
 
 def rate_limit_headers(get_response: View) -> View:
-    """Middleware that tells programs how many requests they have left: RateLimit-*, and Retry-After with 429."""
+    """Tell programs how many requests they have left: RateLimit-*, and Retry-After with 429; a middleware."""
 
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

@@ -63,8 +63,8 @@ class Api(NinjaAPI):
             model, error = context.model, context.pydantic_validation_error
             assert isinstance(error, pydantic.ValidationError)
             for item in error.errors(include_url=False):
-                place = model.__ninja_flatten_map_reverse__.get(item["loc"], item["loc"])
-                details.append({**item, "loc": (model.__ninja_param_source__, *place)})
+                location = model.__ninja_flatten_map_reverse__.get(item["loc"], item["loc"])
+                details.append({**item, "loc": (model.__ninja_param_source__, *location)})
         return ValidationError(details)
 
 

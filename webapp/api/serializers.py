@@ -21,12 +21,12 @@ from webapp.trajectories.serialize import worst_mark_of
 
 
 def run_out(request: HttpRequest, run: Run) -> RunOut:
-    """A run in a list; select its team and author with it."""
+    """Return a run in a list; select its team and author with it."""
     return RunOut.model_validate(_run(request, run))
 
 
 def run_detail(request: HttpRequest, run: Run) -> RunDetail:
-    """A run with its configuration and the state of its journal."""
+    """Return a run with its configuration and the state of its journal."""
     return RunDetail.model_validate(
         _run(request, run)
         | {"config": ordered_dump(run.config), "journal": journal_out(request, run), "waiting": waiting_out(run)}
@@ -34,7 +34,7 @@ def run_detail(request: HttpRequest, run: Run) -> RunDetail:
 
 
 def is_inside(request: HttpRequest, run: Run) -> bool:
-    """Whether the caller is in the run's team: others read a public run without what belongs to the team."""
+    """Return True if the caller is in the run's team: others read a public run without the team's texts."""
     return role_in_team(caller(request).user, run.team_id) is not None
 
 
@@ -48,7 +48,7 @@ def waiting_out(run: Run) -> WaitingOut | None:
 
 
 def journal_out(request: HttpRequest, run: Run, left_out: list[str] | None = None) -> JournalOut:
-    """Import status of a run's journal, with general words outside its team."""
+    """Return the import status of a run's journal, without details outside its team."""
     sent = getattr(run, "sent_journal", None)
     problem = run.journal_error and problem_words(run.journal_error, inside=is_inside(request, run))
     return JournalOut(
@@ -97,7 +97,7 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 
 def share_out(request: HttpRequest, link: ShareLink) -> ShareOut:
-    """A share link; select its trajectory and author with it."""
+    """Return a share link; select its trajectory and author with it."""
     return ShareOut(
         token=link.token,
         url=request.build_absolute_uri(reverse("shared", args=[link.token])),
@@ -114,7 +114,7 @@ def share_out(request: HttpRequest, link: ShareLink) -> ShareOut:
 
 
 def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> TrajectoryOut:
-    """A trajectory in a list of that run; select its group with it."""
+    """Return a trajectory in a list of that run; select its group with it."""
     facts = {
         "slug": trajectory.slug,
         "url": request.build_absolute_uri(reverse("trajectory", args=[trajectory.slug])),

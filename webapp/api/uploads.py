@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 def pieces(request: HttpRequest, limit: int) -> Iterator[bytes]:
-    """Chunks of the journal in the request's body or form file, decompressed if gzip. Raises Problem."""
+    """Yield chunks of the journal in the request's body or form file, decompressed if gzip. Raises Problem."""
     if request.content_type == "multipart/form-data":
         file = request.FILES.get("file")
         if file is None:
@@ -98,7 +98,7 @@ def _unpacked(raw: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class SentLines(JournalTailer):
-    """Ingests uploaded bytes; the first of them is at `offset` of the journal.
+    """Ingests uploaded bytes; the first byte is at `offset` of the journal.
 
     Attributes:
         late: the time of the request is used up; the rest is ignored, and the sender continues at the offset.
@@ -123,7 +123,7 @@ class SentLines(JournalTailer):
     def drain(self) -> int:
         """Ingest complete lines until none is left or the time is used up. Returns the number of events.
 
-        Between batches the database connection is released: many imports must not hold those that pages need.
+        The database connection is released between batches, so that many imports do not block pages.
         """
         total = 0
         while not self.late and (count := self.step()):
@@ -157,7 +157,7 @@ def wrong_offset(expected: int) -> Problem:
 
 
 def first_event(stream: Iterator[bytes]) -> tuple[RunStarted, bytes]:
-    """The run_started near the beginning of a journal, and the bytes read so far. Raises Problem 422."""
+    """Return the run_started near the beginning of a journal, and the bytes read so far. Raises Problem 422."""
     data, at, number = b"", 0, 0
     while number < MAX_EVENTS_BEFORE_START:
         end = data.find(b"\n", at)
@@ -186,7 +186,7 @@ def ingest_stream(
     Ends after ECHOSCOPE_IMPORT_SECONDS, with at least one batch ingested; the run then counts as growing.
 
     Returns:
-        The run, and why lines were left out.
+        The run, and the reasons for leaving lines out.
     """
     lines = SentLines(run, offset, skip_bad_lines=skip_bad_lines)
     do_touch_import(run, growing=growing)
@@ -218,7 +218,7 @@ def do_finish_silent_imports(now: datetime) -> int:
 
 
 def do_store_image(run: Run, sha256: str, media_type: MediaType, data: bytes) -> tuple[ObservationImage, bool]:
-    """Keep an image that turns of the run refer to. Returns its facts, and whether it is new.
+    """Store an image that turns of the run refer to. Returns its facts, and True if it is new.
 
     Raises ImageRefused, QuotaExceeded, and Problem 503 if the storage does not answer.
     """
@@ -258,13 +258,13 @@ def _count_image(run: Run, image: ObservationImage) -> None:
 
 
 def do_count_image(run: Run, image: ObservationImage) -> None:
-    """Count an image that was kept without regard to quotas."""
+    """Count an image that was stored without regard to quotas."""
     SentJournal.objects.get_or_create(run=run, defaults={"heard_at": timezone.now()})
     _change_count(run, 1, image.bytes)
 
 
 def _change_count(run: Run, count: int, size: int) -> None:
-    """Also requests another sweep: the turn of a new image may never arrive."""
+    """Change the counts, and request another sweep, since the turn of a new image may never arrive."""
     changes = {"image_count": F("image_count") + count, "image_bytes": F("image_bytes") + size}
     SentJournal.objects.filter(run=run).update(**changes, swept_trajectories=None)
 
@@ -272,10 +272,11 @@ def _change_count(run: Run, count: int, size: int) -> None:
 def do_sweep_images(now: datetime) -> int:
     """Delete images that no turn of their run refers to any more, and give back their quota. Returns their number.
 
-    Trajectories end by retention, rewinds and hand, so runs are swept whose number of trajectories has changed.
+    Trajectories are deleted by retention, rewinds and users, so runs are swept after their number of trajectories
+    changes.
     """
-    own = Trajectory.objects.filter(run=OuterRef("run")).order_by().values("run")
-    current = Coalesce(Subquery(own.annotate(number=Count("pk")).values("number")), 0)
+    trajectories = Trajectory.objects.filter(run=OuterRef("run")).order_by().values("run")
+    current = Coalesce(Subquery(trajectories.annotate(number=Count("pk")).values("number")), 0)
     silent = SentJournal.objects.filter(
         run__state__in=Run.ENDED, image_count__gt=0, growing=False, heard_at__lt=now - SWEEP_AFTER
     )
@@ -290,7 +291,7 @@ def do_sweep_images(now: datetime) -> int:
 
 @transaction.atomic
 def _sweep_run(rows: QuerySet[SentJournal], trajectories: int) -> int:
-    """Sweep one run; none if its sender is back. Requests that send an image wait until it has ended."""
+    """Sweep one run, unless its sender is back. Requests that send an image wait until the sweep has ended."""
     sent = rows.select_for_update(of=("self",), skip_locked=True).select_related("run").first()
     if sent is None:
         return 0

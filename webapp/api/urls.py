@@ -16,7 +16,7 @@ View = Callable[..., HttpResponseBase]
 
 @csrf_exempt
 def nothing(request: HttpRequest, rest: str = "") -> HttpResponseBase:
-    """404 as JSON for unknown paths."""
+    """Return 404 as JSON for unknown paths."""
     return answer(Problem(404, "There is no such operation; see /api/docs."))
 
 

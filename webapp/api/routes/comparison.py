@@ -100,9 +100,15 @@ def compare_runs(request: HttpRequest, query: Query[ComparisonQuery]) -> Compari
         url=request.build_absolute_uri(f"{reverse('compare')}?runs={','.join(run.slug for run in runs)}"),
         runs=[_compared(request, side) for side in sides],
         differences=[
-            DifferenceOut(name=each.name, label=each.label, section=group.title, unit=each.unit, values=each.values)
+            DifferenceOut(
+                name=difference.name,
+                label=difference.label,
+                section=group.title,
+                unit=difference.unit,
+                values=difference.values,
+            )
             for group in compare.differences(runs)
-            for each in group.differences
+            for difference in group.differences
         ],
         suites=compare.suites(runs),
         warning=compare.unequal_words(sides),
@@ -118,14 +124,14 @@ def compare_runs(request: HttpRequest, query: Query[ComparisonQuery]) -> Compari
 def compare_puzzle(request: HttpRequest, query: Query[PuzzleQuery]) -> PuzzleOut:
     """Only attempts from the same initial state are compared."""
     runs = _runs(request, query.run)
-    found = compare.prompt(compare.sides(runs), query.suite, query.number)
-    if found is None:
+    prompt = compare.prompt(compare.sides(runs), query.suite, query.number)
+    if prompt is None:
         raise Problem(404, f"None of these runs was evaluated in the suite {query.suite}.")
     return PuzzleOut(
-        suite=found.suite,
-        number=found.number,
-        count=found.count,
-        seed=found.seed,
+        suite=prompt.suite,
+        number=prompt.number,
+        count=prompt.count,
+        seed=prompt.seed,
         attempts=[
             AttemptOut(
                 run=play.side.run.slug,
@@ -133,13 +139,13 @@ def compare_puzzle(request: HttpRequest, query: Query[PuzzleQuery]) -> PuzzleOut
                 success=play.trajectory.success if play.trajectory else None,
                 total_reward=play.trajectory.reward if play.trajectory else None,
             )
-            for play in found.plays
+            for play in prompt.plays
         ],
     )
 
 
 def _runs(request: HttpRequest, slugs: list[str]) -> list[Run]:
-    """The runs in the requested order. Raises Problem."""
+    """Return the runs in the requested order. Raises Problem."""
     if len(set(slugs)) < len(slugs):
         raise invalid({"run": "names the same run twice"})
     requester = caller(request)

@@ -21,7 +21,7 @@ router = Router(tags=["catalogue"])
     summary="List environments",
 )
 def list_environments(request: HttpRequest) -> list[EnvironmentOut]:
-    """Built-in environments first, then those of installed packages."""
+    """Built-in environments first, then environments of installed packages."""
     return [_environment(name) for name in envs.names()]
 
 

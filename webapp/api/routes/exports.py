@@ -27,7 +27,7 @@ TrajectoryKind = Annotated[TrajectoryExportKind, Path(description="Document, tra
 
 
 def _files(*media: str) -> dict[str, Any]:
-    """The documented response of an operation that returns files of these media types."""
+    """Return the documented response of an operation that returns files of these media types."""
     document, file = {"type": "object"}, {"type": "string", "format": "binary"}
     content = {kind: {"schema": document if kind == "application/json" else file} for kind in media}
     return {"responses": {200: {"content": content}}}
@@ -43,8 +43,8 @@ def _files(*media: str) -> dict[str, Any]:
 def export_run(
     request: HttpRequest, slug: RunSlug, kind: RunKind, query: Query[TrajectoryFilter]
 ) -> StreamingHttpResponse:
-    """A stream, in the formats of docs/sharing.md. The filters are those of trajectories; metrics and journal ignore
-    them. Only members of the run's team may read the journal."""
+    """A stream, in the formats of docs/sharing.md. The filters are the same as for trajectories; metrics and journal
+    ignore them. Only members of the run's team may read the journal."""
     requester = caller(request)
     if kind == JOURNAL:
         run = requester.run_of_team(slug)

@@ -55,7 +55,7 @@ def create_group(request: HttpRequest, payload: NewGroup, key: Key = None) -> St
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
-    asked = LaunchRequest(
+    launch_request = LaunchRequest(
         team,
         config,
         preset,
@@ -66,7 +66,9 @@ def create_group(request: HttpRequest, payload: NewGroup, key: Key = None) -> St
         scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
         visibility=Run.Visibility(payload.visibility),
     )
-    first, created = launch_once(requester, asked, "group", key, payload.model_dump(mode="json") | {"team": team.slug})
+    first, created = launch_once(
+        requester, launch_request, "group", key, payload.model_dump(mode="json") | {"team": team.slug}
+    )
     return Status(201 if created else 200, _group_out(request, runs_beside(first)))
 
 

@@ -35,11 +35,11 @@ router = Router(tags=["catalogue"])
 )
 def list_models(request: HttpRequest, preset: EstimatedPreset = "") -> list[ModelOut]:
     """The pocket policy, the catalogue, and other models that are installed on live workers."""
-    found = find_preset(preset) if preset else ""
-    if found is None:
+    preset_name = find_preset(preset) if preset else ""
+    if preset_name is None:
         raise Problem(404, f"There is no preset {preset}; there are {', '.join(preset_names())}.")
-    config = load_preset(found) if found else RunConfig()
-    return [_model(card) for card in cards.cards(caller(request).user, config, found, estimate=bool(found))]
+    config = load_preset(preset_name) if preset_name else RunConfig()
+    return [_model(card) for card in cards.cards(caller(request).user, config, preset_name, estimate=bool(preset_name))]
 
 
 @router.post(

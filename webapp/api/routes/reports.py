@@ -99,7 +99,7 @@ def update_report(request: HttpRequest, slug: ReportSlug, payload: ReportPatch) 
 
 
 def _find(requester: Caller, slug: str) -> Report:
-    """The report of that slug if the caller may read it. Raises Problem 404."""
+    """Return the report of that slug if the caller may read it. Raises Problem 404."""
     visible = Report.objects.visible_to(requester.user).select_related("team", "author")
     return requester.find(visible, slug, "report")
 

@@ -106,7 +106,7 @@ _BUCKETS = """
 
 
 def _buckets(run: Run, names: Sequence[str], first: int, last: int, count: int) -> dict[str, list[Bucket]]:
-    """Buckets of each metric, at most `count`; one per iteration if there are no more than that."""
+    """Return at most `count` buckets for each metric; one per iteration if there are no more than that."""
     width = max(1, -(-(last - first + 1) // count))
     points: dict[str, list[Bucket]] = {name: [] for name in names}
     with connection.cursor() as cursor:
@@ -196,7 +196,7 @@ def list_evaluations(request: HttpRequest, slug: RunSlug) -> list[EvaluationOut]
     summary="Read a run's generalization matrix",
 )
 def get_generalization(request: HttpRequest, slug: RunSlug) -> GeneralizationOut:
-    """Policies × suites, of `python -m trainer matrix`. 404 for a run that holds none."""
+    """Policies × suites, from `python -m trainer matrix`. 404 for a run without such a matrix."""
     matrix = GeneralizationMatrix.objects.filter(run=caller(request).run(slug)).first()
     if matrix is None:
         raise Problem(404, f"Run {slug} holds no generalization matrix: `python -m trainer matrix` makes one.")

@@ -83,7 +83,7 @@ def create_run(request: HttpRequest, payload: NewRun, key: Key = None) -> Status
     requester = caller(request)
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
-    asked = LaunchRequest(
+    launch_request = LaunchRequest(
         team,
         config,
         preset,
@@ -91,7 +91,9 @@ def create_run(request: HttpRequest, payload: NewRun, key: Key = None) -> Status
         scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
         visibility=Run.Visibility(payload.visibility),
     )
-    run, created = launch_once(requester, asked, "create", key, payload.model_dump(mode="json") | {"team": team.slug})
+    run, created = launch_once(
+        requester, launch_request, "create", key, payload.model_dump(mode="json") | {"team": team.slug}
+    )
     return Status(201 if created else 200, run_detail(request, run))
 
 
@@ -104,45 +106,47 @@ def clone_run(request: HttpRequest, slug: RunSlug, payload: CloneOptions, key: K
         raise Problem(
             409, "This run was trained by another trainer; its settings cannot be launched here.", code="refused"
         )
-    before = options_for_clone(source)
-    asked = LaunchRequest(
+    source_options = options_for_clone(source)
+    launch_request = LaunchRequest(
         source.team,
         _with_overrides(_config(source.config), payload.overrides),
         source.preset,
         group=payload.group.strip(),
         scheduling=SchedulingOptions(
-            payload.queue or before.queue,
-            before.gpus if payload.gpus is None else payload.gpus,
+            payload.queue or source_options.queue,
+            source_options.gpus if payload.gpus is None else payload.gpus,
             Run.Priority[payload.priority.upper()],
         ),
         visibility=Run.Visibility(payload.visibility),
     )
-    run, created = launch_once(requester, asked, "clone", key, payload.model_dump(mode="json") | {"source": slug})
+    run, created = launch_once(
+        requester, launch_request, "clone", key, payload.model_dump(mode="json") | {"source": slug}
+    )
     return Status(201 if created else 200, run_detail(request, run))
 
 
 def launch_once(
-    requester: Caller, asked: LaunchRequest, operation: str, key: str | None, identity: dict[str, Any]
+    requester: Caller, launch_request: LaunchRequest, operation: str, key: str | None, identity: dict[str, Any]
 ) -> tuple[Run, bool]:
-    """The first run of the launch, or of the earlier one with this key; and whether it is new.
+    """Return the first run of the launch, or of the earlier launch with this key, and True if it is new.
 
     Raises Problem 422, and as do_launch and do_once.
     """
-    launch = plan_launch(asked, requester.runs())
+    launch = plan_launch(launch_request, requester.runs())
     if launch.errors:
         raise invalid(launch.errors)
     return do_once(requester.user, operation, key, identity, lambda: do_launch(launch, requester.user)[0])
 
 
-def _priority_of(requester: Caller, team_id: int, name: str) -> Run.Priority:
-    """The priority of that name. Raises PermissionDenied if the caller may not use it."""
+def _find_priority(requester: Caller, team_id: int, name: str) -> Run.Priority:
+    """Return the priority of that name. Raises PermissionDenied if the caller may not use it."""
     priority = Run.Priority[name.upper()]
     require_may_prefer(requester.user, team_id, priority)
     return priority
 
 
 def requested_config(payload: NewRun) -> tuple[RunConfig, str]:
-    """The requested configuration, and its preset."""
+    """Return the requested configuration and its preset."""
     if (payload.config is None) == (payload.preset is None):
         raise invalid({"config": "give either a configuration or the name of a preset, not both"})
     if payload.config is not None:
@@ -170,7 +174,7 @@ def _with_overrides(config: RunConfig, overrides: dict[str, Any]) -> RunConfig:
 
 
 def storable(config: RunConfig) -> RunConfig:
-    """The configuration if the database can store it. Raises Problem 422."""
+    """Return the configuration if the database can store it. Raises Problem 422."""
     try:
         json.dumps(config.model_dump(mode="json"), allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
@@ -208,7 +212,7 @@ def update_run(request: HttpRequest, slug: RunSlug, payload: RunPatch) -> RunDet
     visibility = None if payload.visibility is None else Run.Visibility(payload.visibility)
     if visibility is not None and visibility != run.visibility:
         require_may_set(requester.user, run, visibility)
-    priority = None if payload.priority is None else _priority_of(requester, run.team_id, payload.priority)
+    priority = None if payload.priority is None else _find_priority(requester, run.team_id, payload.priority)
     title = None if payload.title is None else payload.title.strip()
     notes = payload.notes
     with transaction.atomic():

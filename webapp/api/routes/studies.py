@@ -94,14 +94,14 @@ def create_study(request: HttpRequest, payload: NewStudy, key: Key = None) -> St
     except StudyRefused as refusal:
         raise invalid({refusal.field: str(refusal)}) from None
     launch_key = "" if key is None else f"api-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    before = Study.objects.filter(author=requester.user, launch_key=launch_key).first() if key else None
-    if before is not None and (before.spec != spec.model_dump(mode="json") or before.team_id != team.pk):
+    earlier = Study.objects.filter(author=requester.user, launch_key=launch_key).first() if key else None
+    if earlier is not None and (earlier.spec != spec.model_dump(mode="json") or earlier.team_id != team.pk):
         raise Problem(
             409,
             f"The Idempotency-Key {key!r} was used for another study. Nothing was created. Use a new key.",
             code="key_reused",
         )
-    study = before or do_create_study(
+    study = earlier or do_create_study(
         team,
         requester.user,
         spec,
@@ -111,11 +111,11 @@ def create_study(request: HttpRequest, payload: NewStudy, key: Key = None) -> St
         visibility=Study.Visibility(payload.visibility),
         launch_key=launch_key,
     )
-    return Status(201 if before is None else 200, _detail(request, study))
+    return Status(201 if earlier is None else 200, _detail(request, study))
 
 
 def _spec(payload: NewStudy) -> Spec:
-    """The plan of the request. Raises Problem 422."""
+    """Return the plan in the request. Raises Problem 422."""
     data: dict[str, Any] = {"kind": payload.kind}
     if payload.seeds is not None:
         data["seeds"] = payload.seeds
@@ -132,7 +132,7 @@ def _spec(payload: NewStudy) -> Spec:
         if payload.kind == "grid":
             data["axes"] = [axis.model_dump() for axis in payload.axes]
         else:
-            data["space"] = [one.model_dump() for one in payload.space]
+            data["space"] = [dimension.model_dump() for dimension in payload.space]
             data |= {"trials": payload.trials, "parallel": payload.parallel}
     try:
         return read_spec(data)
@@ -189,20 +189,20 @@ def export_study(request: HttpRequest, slug: StudySlug, kind: ExportFormat) -> H
 
 
 def _find(requester: Caller, slug: str) -> Study:
-    """The study of that slug if the caller may read it. Raises Problem 404."""
+    """Return the study of that slug if the caller may read it. Raises Problem 404."""
     visible = Study.objects.visible_to(requester.user).select_related("team", "author")
     return requester.find(visible, slug, "study")
 
 
 def _find_to_steer(requester: Caller, slug: str) -> Study:
-    """As _find, for users who may write in its team. Raises PermissionDenied for readers."""
+    """Return the study, as _find, for users who may write in its team. Raises PermissionDenied for readers."""
     study = _find(requester, slug)
     require_writer(requester.user, study.team_id)
     return study
 
 
 def _counts(studies: Sequence[Study]) -> dict[int, dict[str, int]]:
-    """Study → state → number of runs. One query."""
+    """Return study → state → number of runs. One query."""
     rows = StudyRun.objects.filter(arm__study__in=studies).order_by().values_list("arm__study", "run__state")
     counts: dict[int, dict[str, int]] = {}
     for study, state, number in rows.annotate(number=Count("pk")):
@@ -243,28 +243,28 @@ def _detail(request: HttpRequest, study: Study) -> StudyDetail:
             "arms": _arms(seen, results.arms),
             "verdicts": [
                 StudyVerdictOut(
-                    claim=one.finding,
-                    environment=one.environment,
-                    verdict=one.word,
-                    firm=one.firm,
-                    figures=one.figures,
-                    p=one.p,
-                    corrected=one.corrected,
-                    complete=one.complete,
-                    planned=one.planned,
+                    claim=item.finding,
+                    environment=item.environment,
+                    verdict=item.word,
+                    firm=item.firm,
+                    figures=item.figures,
+                    p=item.p,
+                    corrected=item.corrected,
+                    complete=item.complete,
+                    planned=item.planned,
                 )
-                for one in results.verdicts
+                for item in results.verdicts
             ],
             "paper": [
-                ReportedOut(what=one.what, value=one.value, environment=one.environment, arm=one.arm)
-                for one in results.reported
+                ReportedOut(what=item.what, value=item.value, environment=item.environment, arm=item.arm)
+                for item in results.reported
             ],
         }
     )
 
 
 def _plan(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """The plan; readers outside of the team get it without the shared settings, which may name models and files."""
+    """Return the plan; readers outside the team do not get the shared settings, which may name models and files."""
     plan: dict[str, Any] = study.spec
     if role_in_team(caller(request).user, study.team_id) is not None:
         return plan

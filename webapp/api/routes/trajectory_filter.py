@@ -73,7 +73,7 @@ class TrajectoryFilter(Schema):
     )
 
     def filters(self, *, inside: bool) -> Filters:
-        """The filters of the explorer. `inside`: whether the caller is in the run's team. Raises Problem 422."""
+        """Return the explorer's filters. `inside` is True for callers in the run's team. Raises Problem 422."""
         values = self.model_dump(exclude_none=True, include=set(TrajectoryFilter.model_fields))
         filters, errors = Filters.parse({name: str(value) for name, value in values.items()})
         if errors:

@@ -25,7 +25,7 @@ router = Router(tags=["catalogue"])
     summary="List workers",
 )
 def list_workers(request: HttpRequest) -> list[WorkerOut]:
-    """Workers with their devices and queues, and those of their runs that you may see."""
+    """Workers with their devices, queues and runs; only runs that you may see are listed."""
     now = database_now()
     held = Prefetch("runs", caller(request).runs().filter(state__in=Run.HELD), to_attr="held")
     return [

@@ -25,7 +25,7 @@ EstimatedPreset = Annotated[
 
 
 class ModelFitOut(Schema):
-    """Whether a run with a model fits a worker."""
+    """Fit of a run with a model on a worker."""
 
     worker: str
     verdict: str = Field(

@@ -53,7 +53,7 @@ class PhaseOut(Schema):
 
 
 class JournalOut(Schema):
-    """How much of a run's journal the site has read."""
+    """Progress of the site in reading a run's journal."""
 
     offset: int = Field(description="Bytes read; the next piece begins here.")
     seq: int = Field(description="Events read.")
@@ -158,7 +158,7 @@ class NewRun(StrictSchema):
 
 
 class CloneOptions(StrictSchema):
-    """Differences of a clone. GPU count and device class default to those of the source."""
+    """Differences of a clone. GPU count and device class default to the source's."""
 
     overrides: dict[str, Any] = Field(
         default_factory=dict, description="Dotted name of a setting → its value.", examples=[{"seed": 1}]

@@ -129,7 +129,7 @@ class NewStudy(StrictSchema):
 
 
 class StudyPatch(StrictSchema):
-    """Who can read a study."""
+    """A change of a study's visibility."""
 
     visibility: StudyVisibility
     with_runs: StrictBool = Field(default=False, description="Its runs as well, without private ones.")
@@ -142,7 +142,7 @@ class StudyControl(StrictSchema):
 
 
 class StudyControlled(Schema):
-    """What a request did."""
+    """Effects of a request."""
 
     changed: int = Field(description="Runs that follow it.")
     refusals: list[str] = Field(description="Reasons of runs that do not.")

@@ -79,7 +79,7 @@ class MarkOut(Schema):
 
 
 class VerdictOut(Schema):
-    """Why a failed attempt was not solved, and the position that shows it."""
+    """The reason why a failed attempt was not solved, and the position that shows it."""
 
     kind: Literal["mistake", "slip", "budget"] = Field(
         description="A mistake, bad luck after a good action, or turns and actions ran out."

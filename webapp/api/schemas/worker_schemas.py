@@ -30,7 +30,7 @@ class ClusterNodeOut(Schema):
 
 
 class ClusterOut(Schema):
-    """The Ray cluster that a worker stands for."""
+    """The Ray cluster that a worker represents."""
 
     problem: str = Field(description="Why it takes no run at present; empty if it does.")
     nodes: list[ClusterNodeOut]

@@ -41,7 +41,7 @@ class CommentOut(Schema):
 
 
 class AnnotationsOut(Schema):
-    """What a team noted on a trajectory."""
+    """A team's annotations of a trajectory."""
 
     trajectory: str = Field(description="Slug.")
     starred: bool = Field(description="Whether the caller has starred it.")
@@ -162,7 +162,7 @@ def delete_comment(request: HttpRequest, slug: CommentSlug) -> Status[None]:
 
 
 def _of_team(requester: Caller, slug: str) -> Trajectory:
-    """The trajectory, for members of its team. Raises Problem 404 for others, even if its run is public."""
+    """Return the trajectory, for members of its team. Raises Problem 404 for others, even if its run is public."""
     trajectory = requester.trajectory(slug)
     if role_in(requester.user, trajectory.run.team_id) is None:
         raise Problem(404, "Only members of the run's team may read its annotations, and you are not one.")
@@ -170,14 +170,14 @@ def _of_team(requester: Caller, slug: str) -> Trajectory:
 
 
 def _to_change(requester: Caller, slug: str) -> Trajectory:
-    """The trajectory, for users who may write in its team. Raises Problem 404 or PermissionDenied."""
+    """Return the trajectory, for users who may write in its team. Raises Problem 404 or PermissionDenied."""
     trajectory = _of_team(requester, slug)
     require_writer(requester.user, trajectory.run.team_id)
     return trajectory
 
 
 def _comment_to_change(requester: Caller, slug: str) -> Comment:
-    """The comment, for those who may change it. Raises Problem 404 for users who may not read it, else 403."""
+    """Return the comment, for users who may change it. Raises Problem 404 for users who may not read it, else 403."""
     comment = requester.find(readable_comments(requester.user), slug, "comment", "trajectory__run__team")
     require_may_change(requester.user, comment)
     return comment

@@ -55,7 +55,7 @@ def list_audit(
     slug: Annotated[Slug, Path(description="The team's slug, as in `get_me`.")],
     query: Query[AuditQuery],
 ) -> AuditPage:
-    """Who did what in the team, newest first. Only for its admins."""
+    """Actions in the team and who did them, newest first. Only for its admins."""
     requester = caller(request)
     team = next((team for team in requester.teams() if team.slug == slug), None)
     if team is None:
@@ -65,7 +65,7 @@ def list_audit(
     entries = conditions.of(AuditEntry.objects.filter(team=team))
     if query.cursor:
         entries = entries.filter(pk__lt=cursors.unpack(CURSOR, query.cursor)[0])
-    found = list(entries[: query.limit + 1])
-    page = found[: query.limit]
-    following = cursors.pack(CURSOR, [page[-1].pk]) if len(found) > query.limit else None
+    matches = list(entries[: query.limit + 1])
+    page = matches[: query.limit]
+    following = cursors.pack(CURSOR, [page[-1].pk]) if len(matches) > query.limit else None
     return AuditPage(items=[AuditEntryOut.model_validate(as_row(entry)) for entry in page], next_cursor=following)
