@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 ENDED = ("stopped", "finished", "failed", "cancelled")
-"""States in which a run stays unless it is resumed."""
+"""Final states of a run, unless it is resumed."""
 
 
 class Answer(BaseModel):
@@ -21,5 +21,5 @@ class RunAnswer(Answer):
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended; it continues only if it is resumed."""
+        """True if the run has ended; it continues only if it is resumed."""
         return self.state in ENDED

@@ -14,7 +14,7 @@ from echoscope.errors import EchoscopeError, Invalid
 from echoscope.exports import metric_lines, trajectory_lines
 from echoscope.import_cli import add_import_command
 from echoscope.models import RunDetail
-from echoscope.output import changes_of, config_of, output, print_answer
+from echoscope.output import load_config, output, parse_changes, print_answer
 from echoscope.study_cli import add_study_commands
 
 DONE, FAILED, MISUSED = 0, 1, 2
@@ -24,9 +24,9 @@ CREDENTIALS_MISSING = (
 )
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0 done, 1 rejected or unreachable, 2 invalid usage."""
-    args = _parser().parse_args(words)
+    args = _parser().parse_args(arguments)
     offline: Callable[[argparse.Namespace], None] | None = getattr(args, "offline", None)
     if offline is None and (not args.url or not args.token):
         print(CREDENTIALS_MISSING, file=sys.stderr)
@@ -37,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             with Client(args.url, args.token) as client:
                 args.act(client, args)
-        sys.stdout.flush()  # here, where a broken pipe is caught: the interpreter would print a traceback at its end
+        sys.stdout.flush()  # the broken pipe is caught here: the interpreter would print a traceback at its end
         return DONE
     except Invalid as error:
         print(f"error: {error}", file=sys.stderr)
@@ -178,7 +178,7 @@ def _presets(client: Client, args: argparse.Namespace) -> None:
 
 
 def _launch(client: Client, args: argparse.Namespace) -> None:
-    config = config_of(args.config) if args.config else None
+    config = load_config(args.config) if args.config else None
     if args.arms or args.seeds != 1:
         _launch_group(client, args, config)
         return
@@ -186,7 +186,7 @@ def _launch(client: Client, args: argparse.Namespace) -> None:
         group=args.group,
         preset=args.preset,
         config=config,
-        overrides=changes_of(args.changes),
+        overrides=parse_changes(args.changes),
         visibility=args.visibility,
         queue=args.queue,
         gpus=args.gpus,
@@ -202,7 +202,7 @@ def _launch_group(client: Client, args: argparse.Namespace, config: dict[str, An
     group = client.launch_group(
         preset=args.preset,
         config=config,
-        overrides=changes_of(args.changes),
+        overrides=parse_changes(args.changes),
         arms=args.arms,
         seeds=args.seeds,
         group=args.group,
@@ -219,7 +219,7 @@ def _launch_group(client: Client, args: argparse.Namespace, config: dict[str, An
 def _clone(client: Client, args: argparse.Namespace) -> None:
     run = client.clone(
         args.run,
-        changes_of(args.changes),
+        parse_changes(args.changes),
         visibility=args.visibility,
         queue=args.queue,
         gpus=args.gpus,

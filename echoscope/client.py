@@ -36,9 +36,9 @@ __all__ = ["Action", "Client", "Priority", "RunExport", "TrajectoryExport", "Vis
 
 
 class Client(JournalUploads):
-    """One site, on behalf of one API token. Everything raises the exceptions of echoscope.errors.
+    """One site, used with one API token. All methods raise the exceptions of echoscope.errors.
 
-    `url` begins with http:// or https://; anything else raises InvalidAddress at once.
+    `url` begins with http:// or https://; anything else raises InvalidAddress immediately.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class Client(JournalUploads):
         group: str | None = None,
         archived: bool | None = None,
     ) -> Iterator[models.Run]:
-        """The team's runs, newest first, fetched page by page during iteration.
+        """Yield the team's runs, newest first, fetched page by page during iteration.
 
-        `archived`: only archived runs, or only others; None: all.
+        `archived` selects only archived runs, or only others; None: all.
         """
         filters = {"state": state, "environment": environment, "tag": tag, "author": author, "text": text}
         query = {**filters, "group": group, "archived": archived, "limit": 100}
         return self._pages("/runs", query, models.Run)
 
     def run(self, run: str) -> models.RunDetail:
-        """One run with its configuration."""
+        """Return a run with its configuration."""
         return self._get(f"/runs/{run}", models.RunDetail)
 
     def launch(
@@ -102,10 +102,10 @@ class Client(JournalUploads):
     ) -> models.RunDetail:
         """Launch a run from a preset or a configuration, with dotted overrides.
 
-        `queue` is a device class, `gpus` the number of GPUs on one worker; None: from the configuration.
+        `queue` is a device class, `gpus` the number of GPUs on one worker; None uses the configuration's.
 
-        `key` is an idempotency key: a request repeated within a day returns the same run. By default a new key protects
-        against a second launch after a broken connection.
+        `key` is an idempotency key: a request repeated within a day returns the same run. By default, a new key
+        prevents a second launch after a broken connection.
         """
         body = requested(preset, config, overrides, visibility, group)
         return self._make("/runs", body | resource_fields(queue, gpus, priority), key)
@@ -127,8 +127,8 @@ class Client(JournalUploads):
     ) -> models.Group:
         """Launch one run for each of the `arms`, as in ("starpo", "starpo_s"), and each of 1 to 5 seeds.
 
-        All runs are launched or none. `group` is the name of the group; empty: made from the experiment. For the other
-        arguments see `launch`.
+        All runs are launched or none. `group` is the name of the group; by default it is derived from the experiment.
+        For the other arguments see `launch`.
         """
         body = requested(preset, config, overrides, visibility, group)
         body |= {"arms": list(arms), "seeds": seeds, **resource_fields(queue, gpus, priority)}
@@ -148,7 +148,7 @@ class Client(JournalUploads):
         group: str = "",
         key: str | None = None,
     ) -> models.RunDetail:
-        """Launch a run like another, with some settings changed. For the other arguments see `launch`."""
+        """Launch a run like an earlier one, with some settings changed. For the other arguments see `launch`."""
         body = requested(None, None, overrides, visibility, group) | resource_fields(queue, gpus, priority)
         return self._make(f"/runs/{run}/clone", body, key)
 
@@ -166,7 +166,7 @@ class Client(JournalUploads):
     ) -> models.RunDetail:
         """Change title, tags, notes (Markdown), visibility, priority or group, or archive an ended run.
 
-        None: unchanged.
+        None leaves a field unchanged.
         """
         fields = {
             "title": title,
@@ -191,7 +191,7 @@ class Client(JournalUploads):
         self.transport.send("DELETE", f"/runs/{run}", query={"confirm": run})
 
     def config_yaml(self, run: str) -> str:
-        """The configuration as YAML, for `python -m trainer train --config`."""
+        """Return the configuration as YAML, for `python -m trainer train --config`."""
         return self.transport.send("GET", f"/runs/{run}/config.yaml").text
 
     def watch(self, run: str, *, every: float = 2.0) -> Iterator[models.RunDetail]:
@@ -209,33 +209,33 @@ class Client(JournalUploads):
     # Results of a run
 
     def metrics(self, run: str) -> list[models.Metric]:
-        """Metrics with their newest values."""
+        """Return metrics with their newest values."""
         return self._list(f"/runs/{run}/metrics", models.Metric)
 
     def points(
         self, run: str, names: Sequence[str], *, first: int = 0, last: int | None = None, buckets: int = 500
     ) -> dict[str, list[models.Point]]:
-        """Points of metrics by name. Longer ranges are reduced to minimum, maximum and last value per bucket."""
+        """Return points of metrics by name. Longer ranges are reduced to minimum, maximum and last value per bucket."""
         query = {"name": list(names), "first": first, "last": last, "buckets": buckets}
         curves = self.transport.send("GET", f"/runs/{run}/metrics/points", query=query).json()
         return {curve["name"]: [models.Point.model_validate(point) for point in curve["points"]] for curve in curves}
 
     def history(self, run: str, name: str) -> Iterator[models.Point]:
-        """One point per iteration of a metric, for runs of any length."""
+        """Yield one point per iteration of a metric, for runs of any length."""
         newest = max((metric.last_iteration for metric in self.metrics(run) if metric.name == name), default=-1)
         for first in range(0, newest + 1, WINDOW):
             yield from self.points(run, [name], first=first, last=first + WINDOW - 1, buckets=WINDOW)[name]
 
     def alarms(self, run: str) -> list[models.Alarm]:
-        """Alarms of the Echo Trap detector, newest first."""
+        """Return alarms of the Echo Trap detector, newest first."""
         return self._list(f"/runs/{run}/alarms", models.Alarm)
 
     def checkpoints(self, run: str) -> list[models.Checkpoint]:
-        """Stored checkpoints, oldest first."""
+        """Return stored checkpoints, oldest first."""
         return self._list(f"/runs/{run}/checkpoints", models.Checkpoint)
 
     def evaluations(self, run: str) -> list[models.Evaluation]:
-        """Evaluations by suite, oldest first."""
+        """Return evaluations by suite, oldest first."""
         return self._list(f"/runs/{run}/evaluations", models.Evaluation)
 
     def download_model(self, run: str, iteration: int, path: Path) -> Path:
@@ -243,16 +243,16 @@ class Client(JournalUploads):
         return self.transport.download(f"/runs/{run}/checkpoints/{iteration}/model.tar", path)
 
     def generalization(self, run: str) -> models.Generalization:
-        """The generalization matrix of a run. Raises NotFound for a run that holds none."""
+        """Return the generalization matrix of a run. Raises NotFound for a run without one."""
         return self._get(f"/runs/{run}/generalization", models.Generalization)
 
     def compare(self, runs: Sequence[str]) -> models.Comparison:
-        """Results and differing settings of up to ten runs."""
+        """Return results and differing settings of up to ten runs."""
         answer = self.transport.send("GET", "/compare", query={"run": list(runs)})
         return models.Comparison.model_validate(answer.json())
 
     def compare_puzzle(self, runs: Sequence[str], suite: str, number: int = 0) -> models.Puzzle:
-        """The runs' attempts at one puzzle of a suite, counted from 0."""
+        """Return the runs' attempts at one puzzle of a suite, counted from 0."""
         query = {"run": list(runs), "suite": suite, "number": number}
         return models.Puzzle.model_validate(self.transport.send("GET", "/compare/puzzle", query=query).json())
 
@@ -261,21 +261,21 @@ class Client(JournalUploads):
         return self.transport.download(f"/runs/{run}/export/{kind}", path, filters)
 
     def export_blocks(self, run: str, kind: RunExport, **filters: Any) -> Iterator[bytes]:
-        """The same as export(), as it arrives."""
+        """Yield the same as export(), as it arrives."""
         return self.transport.stream(f"/runs/{run}/export/{kind}", filters)
 
     def log(self, run: str) -> str:
-        """The end of the trainer's log."""
+        """Return the end of the trainer's log."""
         return str(self.transport.send("GET", f"/runs/{run}/log").json()["text"])
 
     # Trajectories and their share links
 
     def trajectories(self, run: str, **filters: Any) -> Iterator[models.Trajectory]:
-        """Trajectories that match the filters (names as in /api/docs), fetched page by page during iteration."""
+        """Yield trajectories that match the filters (names as in /api/docs), fetched page by page during iteration."""
         return self._pages(f"/runs/{run}/trajectories", {"limit": 100, **filters}, models.Trajectory)
 
     def trajectory(self, trajectory: str) -> models.TrajectoryDetail:
-        """A trajectory with its turns."""
+        """Return a trajectory with its turns."""
         return self._get(f"/trajectories/{trajectory}", models.TrajectoryDetail)
 
     def export_trajectory(self, trajectory: str, kind: TrajectoryExport, path: Path) -> Path:
@@ -283,7 +283,7 @@ class Client(JournalUploads):
         return self.transport.download(f"/trajectories/{trajectory}/export/{kind}", path)
 
     def shares(self, trajectory: str) -> list[models.Share]:
-        """Share links of a trajectory, newest first."""
+        """Return share links of a trajectory, newest first."""
         return self._list(f"/trajectories/{trajectory}/shares", models.Share)
 
     def share(
@@ -295,7 +295,7 @@ class Client(JournalUploads):
         action: int | None = None,
         indexable: bool = False,
     ) -> models.Share:
-        """A link that shows the trajectory to anyone who has it. Returns your open link of the same kind, if any."""
+        """Create a link that shows the trajectory to anyone who has it, or return your open link of the same kind."""
         body = {
             "expires_at": expires_at.isoformat() if expires_at else None,
             "turn": turn,
@@ -306,61 +306,61 @@ class Client(JournalUploads):
         return models.Share.model_validate(answer.json())
 
     def revoke(self, token: str) -> models.Share:
-        """Revoke a share link at once."""
+        """Revoke a share link immediately."""
         answer = self.transport.send("DELETE", f"/shares/{token}", repeatable=True)
         return models.Share.model_validate(answer.json())
 
     # Reports
 
     def reports(self, **filters: Any) -> Iterator[models.Report]:
-        """Reports that match the filters (names as in /api/docs), newest first, fetched page by page."""
+        """Yield reports that match the filters (names as in /api/docs), newest first, fetched page by page."""
         return self._pages("/reports", {"limit": 100, **filters}, models.Report)
 
     def report(self, report: str) -> models.ReportDetail:
-        """A report with its text."""
+        """Return a report with its text."""
         return self._get(f"/reports/{report}", models.ReportDetail)
 
     def write_report(
         self, title: str, body: str = "", *, team: str | None = None, visibility: str = "team"
     ) -> models.ReportDetail:
-        """A new report; `body` is Markdown, in which an address of the site on its own line is an embed."""
+        """Create a report; `body` is Markdown, in which an address of the site on a separate line is an embed."""
         sent = {"title": title, "body": body, "team": team, "visibility": visibility}
         answer = self.transport.send("POST", "/reports", body=sent)
         return models.ReportDetail.model_validate(answer.json())
 
     def update_report(self, report: str, **changes: Any) -> models.ReportDetail:
-        """Change title, body or visibility. A title or body needs `version`, the one that was read."""
+        """Change title, body or visibility. A title or body needs `version`, the version that was read."""
         answer = self.transport.send("PATCH", f"/reports/{report}", body=changes)
         return models.ReportDetail.model_validate(answer.json())
 
     # The site
 
     def me(self) -> models.Me:
-        """Owner and permissions of the token."""
+        """Return owner and permissions of the token."""
         return self._get("/me", models.Me)
 
     def audit(self, team: str, **filters: Any) -> Iterator[models.AuditEntry]:
-        """Entries of a team's audit log, newest first, for its admins; filters: person, action, since, until."""
+        """Yield entries of a team's audit log, newest first, for its admins; filters: person, action, since, until."""
         return self._pages(f"/teams/{team}/audit", {"limit": 100, **filters}, models.AuditEntry)
 
     def environments(self) -> list[models.Environment]:
         return self._list("/environments", models.Environment)
 
     def environment(self, name: str, *, id: str = "") -> models.EnvironmentDetail:
-        """An environment with its rules and the JSON Schema of its settings; `id` chooses a variant of an adapter."""
+        """Return an environment with its rules and its settings' JSON Schema; `id` selects an adapter's variant."""
         return self._get(f"/environments/{name}", models.EnvironmentDetail, {"id": id or None})
 
     def presets(self) -> list[models.Preset]:
         return self._list("/presets", models.Preset)
 
     def preset(self, name: str) -> models.PresetDetail:
-        """A preset with its configuration."""
+        """Return a preset with its configuration."""
         return self._get(f"/presets/{name}", models.PresetDetail)
 
     def language_models(self, *, preset: str = "") -> list[models.LanguageModel]:
-        """Models that runs can name, where they are installed, and with a preset whether they fit each worker."""
-        found = self.transport.send("GET", "/models", query={"preset": preset or None}).json()
-        return [models.LanguageModel.model_validate(item) for item in found]
+        """Return models that runs can name, where they are installed, and with a preset if they fit each worker."""
+        items = self.transport.send("GET", "/models", query={"preset": preset or None}).json()
+        return [models.LanguageModel.model_validate(item) for item in items]
 
     def install_model(self, name: str, *, worker: str = "") -> models.LanguageModel:
         """Queue the download of a model of the catalogue; `language_models()` shows its progress."""

@@ -10,11 +10,11 @@ class EchoscopeError(Exception):
 
 
 class InvalidAddress(EchoscopeError, ValueError):
-    """An address that is not that of any site: without http:// or https://, or without a host."""
+    """An address that cannot be a site's: without http:// or https://, or without a host."""
 
 
 class Unreachable(EchoscopeError):
-    """No response, or none of an Echoscope site."""
+    """No response, or not from an Echoscope site."""
 
 
 class Refused(EchoscopeError):
@@ -62,7 +62,7 @@ KINDS = {401: NotAuthenticated, 403: Forbidden, 404: NotFound, 409: Conflict, 42
 
 
 def refusal(status: int, error: dict[str, Any]) -> Refused:
-    """Exception for an error response of the site."""
+    """Return the exception for an error response of the site."""
     kind = KINDS.get(status, ServerError if status >= 500 else Refused)
     return kind(
         status,

@@ -15,9 +15,9 @@ TOO_LARGE = 413
 
 
 def trajectory_lines(client: Client, run: str) -> Iterator[str]:
-    """The trajectories of a run with their turns, in the order of their iterations.
+    """Yield the trajectories of a run with their turns, ordered by iteration.
 
-    A run that is larger than the site exports at once is exported in several parts.
+    If the run is larger than the site exports in one request, several parts are exported.
     """
     try:
         yield from _text(client.export_blocks(run, "jsonl"))
@@ -28,14 +28,14 @@ def trajectory_lines(client: Client, run: str) -> Iterator[str]:
 
 
 def metric_lines(client: Client, run: str) -> Iterator[str]:
-    """The points of all metrics, by name and iteration."""
+    """Yield the points of all metrics, by name and iteration."""
     for row in csv.DictReader(_lines(_text(client.export_blocks(run, "metrics.csv")))):
         point: dict[str, Any] = {"name": row["name"], "iteration": int(row["iteration"]), "value": float(row["value"])}
         yield json.dumps(point | {"tokens": int(row["tokens"]), "seconds": float(row["seconds"])}) + "\n"
 
 
 def _parts(client: Client, run: str, first: int, last: int) -> Iterator[str]:
-    """The trajectories of some iterations, in halves where they are too large."""
+    """Yield the trajectories of some iterations, in halves if they are too large."""
     try:
         yield from _text(client.export_blocks(run, "jsonl", iteration_min=first, iteration_max=last))
     except Refused as refusal:
@@ -47,12 +47,12 @@ def _parts(client: Client, run: str, first: int, last: int) -> Iterator[str]:
 
 
 def _text(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The blocks as text, also where a character is in two of them."""
+    """Decode the blocks, also if a character spans two of them."""
     return codecs.iterdecode(blocks, "utf-8")
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
-    """The lines of a text in pieces. Only a line feed ends one."""
+    """Yield the lines of a text in pieces. Only a line feed ends a line."""
     rest = ""
     for text in texts:
         *complete, rest = (rest + text).split("\n")

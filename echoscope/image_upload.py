@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from echoscope.errors import Conflict, EchoscopeError, Refused
-from echoscope.recording.observation_images import ImageError, path_of
+from echoscope.recording.observation_images import ImageError, image_path
 
 _REFUSED = (409, 413, 422)
-"""Statuses that another attempt would get again."""
+"""Statuses that a second attempt would get as well."""
 Report = Callable[[str], None]
 
 
 def ignore(problem: str) -> None:
-    """The report of problems that nobody reads."""
+    """Ignore the report of a problem."""
 
 
 class ImageApi(Protocol):
-    """Operation of the API that sending images uses: that of echoscope.client.Client."""
+    """The API operation that sends images, as in echoscope.client.Client."""
 
     def put_image(self, run: str, sha256: str, media_type: str, data: bytes) -> object: ...
 
@@ -30,7 +30,7 @@ class ImageUpload:
     """Sends images of one run from the folder of its journal, each once.
 
     Args:
-        skip: receives what is wrong with an image that is missing or refused, and the rest is sent; None: that ends
+        skip: receives the problem of a missing or refused image, and the other images are sent; None: the problem ends
             the upload.
     """
 
@@ -39,7 +39,7 @@ class ImageUpload:
         self._sent: set[str] = set()
         self._full = False
 
-    def send_images_of(self, lines: bytes) -> None:
+    def send_images(self, lines: bytes) -> None:
         """Send the images of these lines. Raises EchoscopeError."""
         for line in lines.splitlines():
             for reference in _references(line):
@@ -50,12 +50,12 @@ class ImageUpload:
                 except EchoscopeError as error:
                     if self._skip is None or (isinstance(error, Refused) and error.status not in _REFUSED):
                         raise
-                    self._full = isinstance(error, Conflict)  # a quota is reached: the next is refused as well
+                    self._full = isinstance(error, Conflict)  # a quota is reached: the next is refused, too
                     self._skip(str(error))
                 self._sent.add(reference["sha256"])
 
     def _send(self, reference: dict[str, Any]) -> None:
-        file = path_of(self._folder, reference)
+        file = image_path(self._folder, reference)
         try:
             data = file.read_bytes()
         except FileNotFoundError:
@@ -78,7 +78,7 @@ class ImageUpload:
 
 
 def before_images(lines: bytes) -> bytes:
-    """The lines before the first one that refers to images: the run has to exist before these can be sent."""
+    """Return the lines before the first line with images: the run has to exist before its images can be sent."""
     at = 0
     for line in lines.splitlines(keepends=True):
         if next(_references(line), None):
@@ -88,7 +88,7 @@ def before_images(lines: bytes) -> bytes:
 
 
 def _references(line: bytes) -> Iterator[dict[str, Any]]:
-    """What a line says about its images; nothing of a line that the site will refuse."""
+    """Yield a line's references to its images; none if the site will refuse the line."""
     if b'"images"' not in line:
         return
     try:
@@ -100,5 +100,5 @@ def _references(line: bytes) -> Iterator[dict[str, Any]]:
     images = event.get("images")
     for image in images if isinstance(images, list) else []:
         with suppress(ImageError):
-            path_of(Path(), image if isinstance(image, dict) else {})
+            image_path(Path(), image if isinstance(image, dict) else {})
             yield image

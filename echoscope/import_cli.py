@@ -17,7 +17,7 @@ MAX_NOTES = 20
 
 
 def add_import_command(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `import`. It needs a site only with --push."""
+    """Add the arguments of `import`, which needs a site only with --push."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="Files or folders, as the tool wrote them.")
     parser.add_argument(
         "--format", choices=FORMAT_NAMES, default="auto", help="Default: found from the first record of each file."
@@ -42,7 +42,7 @@ def add_import_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _import(args: argparse.Namespace) -> None:
-    """Import the files, and send the run if that is asked for. Raises EchoscopeError."""
+    """Import the files, and send the run if requested. Raises EchoscopeError."""
     if args.push and not (args.url and args.token):
         raise EchoscopeError("--push needs a site: set ECHOSCOPE_URL and ECHOSCOPE_TOKEN, or leave --push out.")
     name = re.sub(r"[^a-z0-9]+", "-", (args.title or args.paths[0].resolve().stem).lower()).strip("-")

@@ -1,6 +1,6 @@
-"""Upload of the journal of a run that is trained elsewhere, once or while it grows, with the images of its turns.
+"""Uploads the journal of a run that is trained elsewhere, once or while it grows, with the images of its turns.
 
-The runs that a journal was pushed to are recorded in a file beside it, so that a later push continues them.
+A file in the journal's folder records the runs that it was pushed to, so that a later push continues them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Progress = Callable[[RunDetail, int, int], None]
 
 
 class JournalApi(ImageApi, Protocol):
-    """Operations of the API that sending a journal uses: those of echoscope.client.Client."""
+    """API operations that send a journal, as in echoscope.client.Client."""
 
     transport: Transport
 
@@ -116,7 +116,7 @@ class _Sender:
             if self.progress:
                 self.progress(self.run, self.offset, size)
             if data:
-                self.images.send_images_of(data)
+                self.images.send_images(data)
                 self.offset = self._append(data).offset
                 self.complete = _is_end(data)
                 sent_at = time.monotonic()
@@ -158,13 +158,13 @@ class _Sender:
 
 
 def _report_left_out(received: Journal, report: Report) -> None:
-    """Name the lines that the site has replaced by a notice."""
+    """Report the lines that the site replaced with a notice."""
     for problem in received.left_out:
         report(f"The site left out an event: {problem}.")
 
 
 def _chunk(file: Path, offset: int) -> tuple[bytes, int]:
-    """Complete lines from the offset, and the size of the file."""
+    """Return complete lines from the offset, and the size of the file."""
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
         if offset > size:
@@ -183,7 +183,7 @@ def _chunk(file: Path, offset: int) -> tuple[bytes, int]:
 
 
 def _is_end(data: bytes) -> bool:
-    """Whether the last line is the final end of the run."""
+    """Return True if the last line is the final end of the run."""
     last = data.rstrip(b"\n").rpartition(b"\n")[2]
     try:
         event = json.loads(last)
@@ -209,7 +209,7 @@ def _first_line(file: Path) -> str:
 
 
 def _recorded_run(client: JournalApi, file: Path, run: str | None) -> RunDetail | None:
-    """The run on this site that the journal was pushed to, if any."""
+    """Return the run on this site that the journal was pushed to, if any."""
     if run is not None:
         return client.run(run)
     record = _records(file).get(client.transport.url)
@@ -242,7 +242,7 @@ class JournalUploads(ABC):
 
     @abstractmethod
     def run(self, run: str) -> RunDetail:
-        """One run with its configuration."""
+        """Return a run with its configuration."""
 
     def push_journal(
         self,
@@ -261,8 +261,8 @@ class JournalUploads(ABC):
 
         `follow` continues while the journal grows, until its run has ended; an exception such as KeyboardInterrupt ends
         it cleanly. `progress` receives the run, the bytes received by the site and the size of the file.
-        `skip_bad_images` receives what is wrong with an image that is missing or refused; without it, that ends the
-        upload. `report` receives which lines the site left out, and why: lines that are too long, and bad ones.
+        `skip_bad_images` receives the problem of a missing or refused image; without it, the problem ends the upload.
+        `report` receives the lines that the site left out, with reasons: lines that are too long, and invalid lines.
         """
         return push(
             self,
@@ -279,7 +279,7 @@ class JournalUploads(ABC):
         )
 
     def import_journal(self, data: bytes, *, packed: bool, key: str, **query: Any) -> RunDetail:
-        """Create a run from the beginning of a journal; `packed`: compressed with gzip."""
+        """Create a run from the beginning of a journal; `packed` means compressed with gzip."""
         headers = {"Content-Type": _media(packed), "Idempotency-Key": key}
         answer = self.transport.send(
             "POST", "/runs/import", query=query, content=data, headers=headers, repeatable=True
@@ -299,7 +299,7 @@ class JournalUploads(ABC):
         return Journal.model_validate(answer.json())
 
     def put_image(self, run: str, sha256: str, media_type: str, data: bytes) -> ObservationImage:
-        """Send an image that turns refer to, before these turns. The same one again changes nothing."""
+        """Send an image that turns refer to, before these turns. Sending the same image again changes nothing."""
         answer = self.transport.send(
             "PUT",
             f"/runs/{run}/images/{sha256}",

@@ -16,13 +16,13 @@ def requested(
     visibility: Visibility,
     group: str,
 ) -> dict[str, Any]:
-    """Body of a launch, without fields that are not given."""
+    """Return the body of a launch, without omitted fields."""
     given = {"preset": preset, "config": None if config is None else dict(config), "group": group or None}
     body = {name: value for name, value in given.items() if value is not None}
     return {"overrides": dict(overrides or {}), "visibility": visibility, **body}
 
 
 def resource_fields(queue: str | None, gpus: int | None, priority: Priority) -> dict[str, Any]:
-    """Request fields that differ from their defaults, since older sites reject unknown fields."""
+    """Return request fields that differ from their defaults, since older sites reject unknown fields."""
     fields = {"queue": queue, "gpus": gpus, "priority": None if priority == "normal" else priority}
     return {name: value for name, value in fields.items() if value is not None}

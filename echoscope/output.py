@@ -26,25 +26,25 @@ def print_answer(args: argparse.Namespace, answer: BaseModel, text: str) -> None
     print(answer.model_dump_json() if args.json else text, flush=True)
 
 
-def changes_of(pairs: Sequence[str]) -> dict[str, Any]:
-    """The settings in SECTION.FIELD=VALUE, values as JSON or plain text. Raises EchoscopeError."""
+def parse_changes(pairs: Sequence[str]) -> dict[str, Any]:
+    """Parse settings in SECTION.FIELD=VALUE, with values as JSON or plain text. Raises EchoscopeError."""
     changes: dict[str, Any] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator:
             raise EchoscopeError(f"--set takes SECTION.FIELD=VALUE, not {pair!r}.")
-        changes[name.strip()] = value_of(text)
+        changes[name.strip()] = parse_value(text)
     return changes
 
 
-def config_of(path: Path) -> dict[str, Any]:
-    """The configuration in a JSON file. Raises EchoscopeError."""
+def load_config(path: Path) -> dict[str, Any]:
+    """Read the configuration in a JSON file. Raises EchoscopeError."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise EchoscopeError(f"{path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
-        if path.suffix.lower() in (".yaml", ".yml"):  # as sites export configurations; this client cannot read YAML
+        if path.suffix.lower() in (".yaml", ".yml"):  # the format of sites' exports; this client cannot read YAML
             raise EchoscopeError(f"{path} is YAML, and --config takes JSON. {YAML_ADVICE}") from None
         raise EchoscopeError(f"{path} is not JSON: {error}.") from None
     if not isinstance(config, dict):
@@ -52,8 +52,8 @@ def config_of(path: Path) -> dict[str, Any]:
     return config
 
 
-def value_of(text: str) -> Any:
-    """A value as JSON, or plain text."""
+def parse_value(text: str) -> Any:
+    """Parse a value as JSON, else return the plain text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -62,7 +62,7 @@ def value_of(text: str) -> Any:
 
 @contextmanager
 def output(path: Path | None) -> Iterator[TextIO]:
-    """The file, which appears only when complete; standard output without a path. Raises EchoscopeError."""
+    """Open the file, which appears only when complete; standard output without a path. Raises EchoscopeError."""
     if path is None:
         yield sys.stdout
         return
@@ -74,5 +74,5 @@ def output(path: Path | None) -> Iterator[TextIO]:
     except OSError as error:
         raise EchoscopeError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
-        with suppress(OSError):  # there is none where it could not be made
+        with suppress(OSError):  # nothing exists if it could not be created
             part.unlink(missing_ok=True)

@@ -17,18 +17,18 @@ StudyAction = Literal["pause", "resume", "cancel", "undo-cancel"]
 
 
 class Studies:
-    """Operations on studies. Everything raises the exceptions of echoscope.errors."""
+    """Operations on studies. All methods raise the exceptions of echoscope.errors."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self, **filters: Any) -> Iterator[models.Study]:
-        """Studies that match the filters (names as in /api/docs), newest first, fetched page by page."""
+        """Yield studies that match the filters (names as in /api/docs), newest first, fetched page by page."""
         for item in self._transport.items("/studies", {"limit": 100, **filters}):
             yield models.Study.model_validate(item)
 
     def get(self, study: str) -> models.StudyDetail:
-        """A study with its arms and verdicts so far."""
+        """Return a study with its arms and verdicts so far."""
         return models.StudyDetail.model_validate(self._transport.send("GET", f"/studies/{study}").json())
 
     def launch(
@@ -43,8 +43,8 @@ class Studies:
         """Launch a study.
 
         Args:
-            axes: of a grid: dotted setting → values.
-            space: of a search: {setting, low, high, log} or {setting, values} of each range.
+            axes: axes of a grid: dotted setting → values.
+            space: ranges of a search, each {setting, low, high, log} or {setting, values}.
             key: idempotency key: a repeated call returns the same study.
             plan: other fields of the request, as in /api/docs, such as study, scale, preset, overrides, seeds, trials.
         """
@@ -52,7 +52,7 @@ class Studies:
         if axes is not None:
             body["axes"] = [{"setting": name, "values": [*values]} for name, values in axes.items()]
         if space is not None:
-            body["space"] = [dict(one) for one in space]
+            body["space"] = [dict(dimension) for dimension in space]
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self._transport.send("POST", "/studies", body=body, headers=headers, repeatable=True)
         return models.StudyDetail.model_validate(answer.json())
@@ -68,5 +68,5 @@ class Studies:
         return models.Study.model_validate(self._transport.send("PATCH", f"/studies/{study}", body=body).json())
 
     def export(self, study: str, kind: Literal["markdown", "svg", "csv"] = "markdown") -> str:
-        """The page as Markdown, its charts as SVG, or its runs as CSV."""
+        """Return the page as Markdown, its charts as SVG, or its runs as CSV."""
         return self._transport.send("GET", f"/studies/{study}/export/{kind}").text

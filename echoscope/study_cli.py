@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from echoscope import models
 from echoscope.errors import EchoscopeError
-from echoscope.output import changes_of, output, print_answer, value_of
+from echoscope.output import output, parse_changes, parse_value, print_answer
 
 if TYPE_CHECKING:
     from echoscope.client import Client
@@ -94,11 +94,11 @@ def _show(client: Client, args: argparse.Namespace) -> None:
     lines = [_line(study), study.url, *([study.problem] if study.problem else [])]
     several = len({arm.environment for arm in study.arms}) > 1
     for arm in study.arms:
-        place = f"{arm.environment}, " if several else ""
+        prefix = f"{arm.environment}, " if several else ""
         success = "–" if arm.success is None else f"{100 * arm.success:.1f}"
         around = "" if arm.deviation is None else f" ± {100 * arm.deviation:.1f}"
         stopped = ", stopped early" if arm.stopped else ""
-        lines.append(f"{place}{arm.title}: {success}{around} %, {arm.complete} of {len(arm.runs)} complete{stopped}")
+        lines.append(f"{prefix}{arm.title}: {success}{around} %, {arm.complete} of {len(arm.runs)} complete{stopped}")
     for verdict in study.verdicts:
         firm = "" if verdict.firm else f" ({verdict.complete} of {verdict.planned} seeds)"
         lines.append(f"{verdict.claim}, {verdict.environment}: {verdict.verdict}{firm}; {verdict.figures}")
@@ -106,7 +106,7 @@ def _show(client: Client, args: argparse.Namespace) -> None:
 
 
 def _launch(client: Client, args: argparse.Namespace) -> None:
-    plan: dict[str, Any] = {"overrides": changes_of(args.changes), "title": args.title, "priority": args.priority}
+    plan: dict[str, Any] = {"overrides": parse_changes(args.changes), "title": args.title, "priority": args.priority}
     plan |= {name: value for name in ("seeds", "queue") if (value := getattr(args, name)) is not None}
     if args.study:
         if args.preset or args.vary or args.search or args.stop_early or args.metric:
@@ -139,7 +139,7 @@ def _row(text: str) -> tuple[str, str]:
 
 
 def _values(text: str) -> list[Any]:
-    return [value_of(part.strip()) for part in text.split(",") if part.strip()]
+    return [parse_value(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def _range(name: str, text: str) -> dict[str, Any]:

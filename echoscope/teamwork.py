@@ -15,13 +15,13 @@ from echoscope.transport import Transport
 
 
 class TrajectoryAnnotations:
-    """Stars, tags and comments on trajectories. Everything raises the exceptions of echoscope.errors."""
+    """Stars, tags and comments on trajectories. All methods raise the exceptions of echoscope.errors."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def get(self, trajectory: str) -> models.Annotations:
-        """Everything that the team noted on a trajectory."""
+        """Return the team's stars, tags and comments on a trajectory."""
         return self._send("GET", f"/trajectories/{trajectory}/annotations")
 
     def star(self, trajectory: str) -> models.Annotations:
@@ -60,17 +60,17 @@ class TrajectoryAnnotations:
 
 
 class AlertRules:
-    """Alert rules of a team. Everything raises the exceptions of echoscope.errors."""
+    """Alert rules of a team. All methods raise the exceptions of echoscope.errors."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self) -> Sequence[models.AlertRule]:
-        """The rules, by name."""
+        """Return the rules, by name."""
         return [models.AlertRule.model_validate(rule) for rule in self._transport.send("GET", "/alerts").json()]
 
     def get(self, rule: str) -> models.AlertRuleDetail:
-        """A rule with the state of its addresses."""
+        """Return a rule with the state of its addresses."""
         return self._rule("GET", f"/alerts/{rule}", None)
 
     def create(self, name: str, events: Sequence[str], **settings: Any) -> models.AlertRuleDetail:
@@ -90,7 +90,10 @@ class AlertRules:
         return models.Delivery.model_validate(self._transport.send("POST", f"/alerts/{rule}/test", body={}).json())
 
     def rotate_secret(self, rule: str) -> models.AlertRuleDetail:
-        """Replace the secret of a webhook; only this answer has the new one. The old one also signs for 24 hours."""
+        """Replace the secret of a webhook; only this answer contains the new one.
+
+        The old one also signs for 24 hours.
+        """
         return self._rule("POST", f"/alerts/{rule}/secret", {})
 
     def end_former_secrets(self, rule: str) -> models.AlertRuleDetail:
@@ -98,7 +101,7 @@ class AlertRules:
         return self._rule("DELETE", f"/alerts/{rule}/former-secrets", None)
 
     def deliveries(self, rule: str) -> Sequence[models.Delivery]:
-        """The latest deliveries, newest first."""
+        """Return the latest deliveries, newest first."""
         answer = self._transport.send("GET", f"/alerts/{rule}/deliveries").json()
         return [models.Delivery.model_validate(delivery) for delivery in answer]
 

@@ -13,14 +13,14 @@ import httpx
 from echoscope.errors import InvalidAddress, Unreachable, refusal
 
 LIMITED = 429
-"""The site refused to look at the request: it can be sent again, whatever it does."""
+"""Status of a request that the site rejected unread: it can be sent again, whatever it does."""
 RETRY_STATUSES = (LIMITED, 502, 503, 504)
 MAX_ATTEMPTS = 5
 MIN_BACKOFF, MAX_BACKOFF = 0.5, 15.0
 
 
 def check_address(url: str) -> None:
-    """Raise InvalidAddress unless it is one of HTTP: requests to it would be retried as if the site were away."""
+    """Raise InvalidAddress unless it is an HTTP address: others would be retried as if the site were down."""
     try:
         parts = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
@@ -88,7 +88,7 @@ class Transport:
         raise _exception(self.url, response)
 
     def items(self, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The items of a list, fetched page by page during iteration."""
+        """Yield the items of a list, fetched page by page during iteration."""
         cursor: str | None = None
         while True:
             page = self.send("GET", path, query={**query, "cursor": cursor}).json()
@@ -110,7 +110,7 @@ class Transport:
         return target
 
     def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
-        """The blocks of a response as they arrive. Raises Refused or Unreachable, also between two blocks."""
+        """Yield the blocks of a response as they arrive. Raises Refused or Unreachable, also between two blocks."""
         parameters = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         try:
             with self._http.stream("GET", path, params=parameters) as response:

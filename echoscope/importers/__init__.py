@@ -1,1 +1,1 @@
-"""Importers: files of other tools as the journal of a run."""
+"""Importers that turn files of other tools into the journal of a run."""

@@ -1,4 +1,4 @@
-"""Attempts that were read from a file of another tool, and how they become the events of a run."""
+"""Attempts read from a file of another tool, and their conversion to the events of a run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Attempt:
 
     Attributes:
         group: the same for attempts at the same task within an iteration.
-        reward: None: the file has none.
-        success: None: the file does not state it, and the reward decides; without one it is not known.
+        reward: None if the file has none.
+        success: None if the file does not state it. The reward then decides; without a reward it is unknown.
         terms: parts of the reward by name.
-        extra: all other fields, kept as they are.
+        extra: all other fields, unchanged.
     """
 
     record: Record
@@ -52,16 +52,16 @@ class Attempt:
 
     @property
     def known_reward(self) -> float | None:
-        """The reward; None also where the file has NaN or an infinity."""
+        """The reward; None also if the file has NaN or an infinity."""
         return self.reward if self.reward is not None and math.isfinite(self.reward) else None
 
 
 @dataclass
 class ImportSummary:
-    """What was imported.
+    """Result of an import.
 
     Attributes:
-        notes: what was converted or left out, each with the first place where it was.
+        notes: what was converted or left out, each with its first place.
     """
 
     trajectories: int = 0
@@ -71,11 +71,11 @@ class ImportSummary:
 
 
 SuccessAt = float | None
-"""Reward from which on an attempt counts as a success, where its file does not say; None: its success is not known."""
+"""Reward from which an attempt counts as a success if its file does not say; None if its success is unknown."""
 
 
 def default_success_at(attempts: Iterable[Attempt]) -> SuccessAt:
-    """1; None if the rewards do not tell success: no reward is 1 or more, and some are not 0."""
+    """Return 1, or None if the rewards do not tell success: no reward is 1 or more, and some are not 0."""
     shaped = False
     for attempt in attempts:
         if attempt.success is None and attempt.known_reward is not None:
@@ -91,12 +91,14 @@ def record_attempts(
     """Write the attempts of each iteration as groups, then their metrics.
 
     Args:
-        notes: the warnings of the run.
+        notes: warnings of the run.
     Raises:
         ImportFailed: a file cannot be read further.
     """
     summary = ImportSummary()
-    for (iteration, split, _), block in groupby(attempts, key=lambda one: (one.iteration, one.split, one.suite)):
+    for (iteration, split, _), block in groupby(
+        attempts, key=lambda attempt: (attempt.iteration, attempt.split, attempt.suite)
+    ):
         groups: dict[str, list[Attempt]] = {}
         for attempt in block:
             groups.setdefault(attempt.group, []).append(attempt)
@@ -161,7 +163,7 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: SuccessAt, 
 
 
 def _record_evaluation(run: Recorder, played: list[Attempt], success_at: SuccessAt) -> None:
-    """The result of an evaluation, over the attempts whose success is known; nothing without any."""
+    """Record the result of an evaluation over the attempts with known success; nothing if there are none."""
     known = [(attempt, success) for attempt in played if (success := succeeded(attempt, success_at)) is not None]
     if not known:
         return
@@ -179,7 +181,7 @@ def _record_evaluation(run: Recorder, played: list[Attempt], success_at: Success
 
 
 def _metrics(played: list[Attempt], success_at: SuccessAt) -> dict[str, float]:
-    """Means of what the file has; nothing of what it has not."""
+    """Return means over the file's values, without values that it lacks."""
     rewards = [(attempt.group, attempt.known_reward) for attempt in played if attempt.known_reward is not None]
     metrics = reward_metrics(rewards)
     known = [success for attempt in played if (success := succeeded(attempt, success_at)) is not None]
@@ -189,14 +191,14 @@ def _metrics(played: list[Attempt], success_at: SuccessAt) -> dict[str, float]:
 
 
 def succeeded(attempt: Attempt, success_at: SuccessAt) -> bool | None:
-    """Whether the attempt succeeded: as its file states, else by its reward. None: it is not known."""
+    """Return success as the file states it, else by the reward; None if unknown."""
     if attempt.success is not None or attempt.known_reward is None or success_at is None:
         return attempt.success
     return attempt.known_reward >= success_at
 
 
-def number_of(record: Record, name: str, value: Any) -> float | None:
-    """A field as a number; None where it is missing. Raises ImportFailed."""
+def read_number(record: Record, name: str, value: Any) -> float | None:
+    """Return a field as a number; None if it is missing. Raises ImportFailed."""
     if value is None or value == "":
         return None
     if isinstance(value, list | tuple) and value:  # a reward per token or per turn
@@ -207,14 +209,14 @@ def number_of(record: Record, name: str, value: Any) -> float | None:
         raise record.fail(f"the field {name} is {value!r:.100}, not a number", "Correct it, or leave it out.") from None
 
 
-def reward_of(record: Record) -> float | None:
-    """The first of the fields with a reward. Raises ImportFailed."""
+def read_reward(record: Record) -> float | None:
+    """Return the first of the fields with a reward. Raises ImportFailed."""
     name = next((name for name in REWARD_FIELDS if record.fields.get(name) is not None), "")
-    return number_of(record, name, record.fields[name]) if name else None
+    return read_number(record, name, record.fields[name]) if name else None
 
 
-def success_of(record: Record) -> bool | None:
-    """The first of the fields that say whether it succeeded; None: none says it."""
+def read_success(record: Record) -> bool | None:
+    """Return the first of the fields that say whether it succeeded; None if there is none."""
     for name in SUCCESS_FIELDS:
         value = record.fields.get(name)
         if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -224,10 +226,10 @@ def success_of(record: Record) -> bool | None:
     return None
 
 
-def iteration_of(record: Record, *names: str, default: int = 0) -> int:
-    """The first of the fields as the number of an iteration. Raises ImportFailed."""
+def read_iteration(record: Record, *names: str, default: int = 0) -> int:
+    """Return the first of the fields as the number of an iteration. Raises ImportFailed."""
     for name in names:
-        value = number_of(record, name, record.fields.get(name))
+        value = read_number(record, name, record.fields.get(name))
         if value is None:
             continue
         if not value.is_integer() or not 0 <= value <= _MAX_ITERATION:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from echoscope.importers.attempts import Attempt, iteration_of, number_of, reward_of, success_of
+from echoscope.importers.attempts import Attempt, read_iteration, read_number, read_reward, read_success
 from echoscope.importers.records import Record, load_object, plain_name
-from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, traces_of
+from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, read_traces
 from echoscope.recording.content_blocks import ConversationError
-from echoscope.recording.conversation import ChatTurn, Conversation, conversation_of, split_thought
+from echoscope.recording.conversation import ChatTurn, Conversation, read_conversation, split_thought
 from echoscope.recording.splits import Split, split_named
 
 MESSAGE_FIELDS = ("messages", "messages_and_choices", "conversations", "conversation")
@@ -27,11 +27,11 @@ _OF_VERIFIERS = {"reward", "example_id", "task", "info"}
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the command says about the files; empty: as they say.
+    """Statements of the command about the files; empty values leave it to the files.
 
     Attributes:
         environment: name of the task.
-        split: of all trajectories.
+        split: split of all trajectories.
     """
 
     environment: str = ""
@@ -39,7 +39,7 @@ class ImportOptions:
 
 
 def chat_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
-    """A chat transcript: an object with `messages`, and what it has beside them."""
+    """Read a chat transcript: an object with `messages` and other fields."""
     name = next((name for name in MESSAGE_FIELDS if name in record.fields), "")
     if not name:
         raise record.fail(f"it has no messages: its fields are {', '.join(record.fields)}", advice_on_formats())
@@ -53,15 +53,15 @@ def chat_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
 
 
 def verifiers_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
-    """Rollouts of verifiers or prime-rl: an episode or a trace, or formerly `prompt` and `completion`."""
+    """Read rollouts of verifiers or prime-rl: an episode or a trace, or formerly `prompt` and `completion`."""
     if is_trace(record.fields):
         try:
-            traces = list(traces_of(record.fields))
+            traces = list(read_traces(record.fields))
         except ConversationError as problem:
             raise record.fail(str(problem), "Remove the line, or run this rollout again.") from None
         for number, trace in enumerate(traces, 1):
-            place = f"{record.place}, trace {number}" if len(traces) > 1 else record.place
-            yield _of_trace(Record(record.file, place, record.fields), options, trace)
+            label = f"{record.location}, trace {number}" if len(traces) > 1 else record.location
+            yield _of_trace(Record(record.file, label, record.fields), options, trace)
         return
     prompt, completion = record.fields.get("prompt"), record.fields.get("completion")
     if not prompt and not completion:
@@ -72,15 +72,15 @@ def verifiers_attempts(record: Record, options: ImportOptions) -> Iterator[Attem
     messages = _messages(record, "prompt", prompt, "user") + _messages(record, "completion", completion, "assistant")
     metadata = load_object(record.file.with_name("metadata.json"))
     named = options.environment or str(metadata.get("env_id") or "")
-    own = ImportOptions(named, options.split or (None if _iteration_of_file(record.file) else "eval"))
+    trace_options = ImportOptions(named, options.split or (None if _iteration_of_file(record.file) else "eval"))
     error = record.fields.get("error")
     if isinstance(error, Mapping):
         error = error.get("error_chain_str") or error.get("error")
     usage = record.fields.get("token_usage")
-    tokens = number_of(record, "token_usage", usage.get("output_tokens")) if isinstance(usage, Mapping) else None
+    tokens = read_number(record, "token_usage", usage.get("output_tokens")) if isinstance(usage, Mapping) else None
     yield _attempt(
         record,
-        own,
+        trace_options,
         _conversation(record, messages),
         read=("prompt", "completion"),
         error=str(error or ""),
@@ -90,7 +90,7 @@ def verifiers_attempts(record: Record, options: ImportOptions) -> Iterator[Attem
 
 
 def verl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
-    """A line of verl's `trainer.rollout_data_dir` or `validation_data_dir`: `input`, `output`, `score`, `step`."""
+    """Read a line of verl's `trainer.rollout_data_dir` or `validation_data_dir`: `input`, `output`, `score`, `step`."""
     texts = {name: record.fields.get(name) for name in ("input", "output")}
     for name, text in texts.items():
         if not isinstance(text, str):
@@ -101,7 +101,7 @@ def verl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
 
 
 def trl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
-    """A line of the files that TRL writes with `log_completions`: a column of rewards for each reward function."""
+    """Read a line of TRL's files for `log_completions`: a column of rewards for each reward function."""
     messages = _messages(record, "prompt", record.fields.get("prompt"), "user")
     messages += _messages(record, "completion", record.fields.get("completion"), "assistant")
     terms = {
@@ -109,7 +109,7 @@ def trl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
         for name, value in record.fields.items()
         if name not in _TRL_COLUMNS and type(value) in (int, float) and math.isfinite(value)
     }
-    split = options.split or split_of(record.file)
+    split = options.split or detect_split(record.file)
     yield _attempt(
         record,
         ImportOptions(options.environment, split),
@@ -120,13 +120,15 @@ def trl_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
 
 
 def art_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
-    """A trajectory group of ART: `trajectories`, each with `messages_and_choices`, `reward`, `metrics`."""
+    """Read a trajectory group of ART: `trajectories`, each with `messages_and_choices`, `reward`, `metrics`."""
     trajectories = record.fields.get("trajectories")
     if not isinstance(trajectories, list):
         yield from chat_attempts(record, options)
         return
     for number, fields in enumerate(trajectories, 1):
-        part = Record(record.file, f"{record.place}, trajectory {number}", fields if isinstance(fields, dict) else {})
+        part = Record(
+            record.file, f"{record.location}, trajectory {number}", fields if isinstance(fields, dict) else {}
+        )
         if not isinstance(fields, dict) or "messages_and_choices" not in fields:
             raise part.fail("it has no messages_and_choices", "ART writes the messages of a trajectory there.")
         choices = fields["messages_and_choices"]
@@ -135,7 +137,7 @@ def art_attempts(record: Record, options: ImportOptions) -> Iterator[Attempt]:
             for choice in (choices if isinstance(choices, list) else [])
         ]
         conversation = _conversation(part, messages if isinstance(choices, list) else choices)
-        yield _attempt(part, options, conversation, read=("messages_and_choices",), group=record.place)
+        yield _attempt(part, options, conversation, read=("messages_and_choices",), group=record.location)
 
 
 FORMATS = {
@@ -147,8 +149,8 @@ FORMATS = {
 }
 
 
-def format_of(record: Record) -> str:
-    """The format of a file by the fields of its first record. Raises ImportFailed."""
+def detect_format(record: Record) -> str:
+    """Detect the format of a file from the fields of its first record. Raises ImportFailed."""
     fields = record.fields
     if is_trace(fields):
         return "verifiers"
@@ -164,7 +166,7 @@ def format_of(record: Record) -> str:
 
 
 def advice_on_formats() -> str:
-    """What records must have, for error messages."""
+    """Describe the fields that records must have, for error messages."""
     return (
         "Chat transcripts have messages, rollouts of verifiers traces (or prompt and completion), of verl input and "
         "output, completions of TRL step and advantage, groups of ART trajectories. Rename the fields, or record the "
@@ -172,8 +174,8 @@ def advice_on_formats() -> str:
     )
 
 
-def split_of(file: Path) -> Split:
-    """The split by the names of a file's folder and its parent: “val”, “eval” and the like are evaluations."""
+def detect_split(file: Path) -> Split:
+    """Detect the split from the names of a file's folder and its parent: “val”, “eval” and the like are evaluations."""
     return "eval" if "eval" in map(split_named, file.parts[-3:-1]) else "train"
 
 
@@ -190,14 +192,14 @@ def _attempt(
     terms: Mapping[str, float] | None = None,
 ) -> Attempt:
     fields = record.fields
-    split = options.split or split_named(str(fields.get("split") or "")) or split_of(record.file)
+    split = options.split or split_named(str(fields.get("split") or "")) or detect_split(record.file)
     named = options.environment or _name_in(fields)
     key = next((f"{fields[name]}" for name in GROUP_FIELDS if fields.get(name) is not None), "")
-    iteration = iteration_of(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))
+    iteration = read_iteration(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))
     parts = fields.get("rewards") if terms is None and isinstance(fields.get("rewards"), dict) else {}
     if terms is None:
-        terms = {str(name): number_of(record, f"rewards.{name}", part) or 0.0 for name, part in (parts or {}).items()}
-        reward = reward_of(record)
+        terms = {str(name): read_number(record, f"rewards.{name}", part) or 0.0 for name, part in (parts or {}).items()}
+        reward = read_reward(record)
     else:
         reward = sum(terms.values()) if terms else None
     return Attempt(
@@ -209,9 +211,9 @@ def _attempt(
         suite=named if split == "eval" else "",
         environment=named,
         reward=reward,
-        success=success_of(record),
+        success=read_success(record),
         terms=terms,
-        tokens=tokens or int(number_of(record, "tokens", fields.get("tokens")) or 0),
+        tokens=tokens or int(read_number(record, "tokens", fields.get("tokens")) or 0),
         truncated=truncated or fields.get("truncated") is True,
         error=error,
         extra={name: value for name, value in fields.items() if name not in read and value is not None},
@@ -221,7 +223,7 @@ def _attempt(
 def _of_trace(record: Record, options: ImportOptions, trace: VerifiersTrace) -> Attempt:
     conversation = _conversation(record, trace.messages)
     numbered = _iteration_of_file(record.file)
-    split = options.split or trace.split or (split_of(record.file) if numbered else "eval")
+    split = options.split or trace.split or (detect_split(record.file) if numbered else "eval")
     named = options.environment or trace.environment
     return Attempt(
         record=record,
@@ -241,13 +243,13 @@ def _of_trace(record: Record, options: ImportOptions, trace: VerifiersTrace) -> 
 
 
 def _name_in(fields: Mapping[str, Any]) -> str:
-    """The name of the environment; empty: the fields hold none."""
+    """Return the name of the environment; empty if the fields contain none."""
     return next((str(fields[name]) for name in ENVIRONMENT_FIELDS if isinstance(fields.get(name), str)), "")
 
 
 def _conversation(record: Record, messages: Any) -> Conversation:
     try:
-        return conversation_of(messages)
+        return read_conversation(messages)
     except ConversationError as error:
         raise record.fail(str(error), "Messages are objects with role and content, as chat APIs have them.") from None
 
@@ -263,8 +265,8 @@ def _messages(record: Record, name: str, value: Any, role: str) -> list[Any]:
 
 
 def _iteration_of_file(file: Path) -> int:
-    """The number of a file or folder named after its step: 12.jsonl, 0012.parquet, step_12/rollouts.jsonl."""
+    """Return the number in a file's or folder's name that is a step: 12.jsonl, 0012.parquet, step_12/rollouts.jsonl."""
     for name in (Path(plain_name(file)).stem, file.parent.name):
-        if found := re.fullmatch(r"(?:(?:global_)?step[_-]?|iteration[_-]?)?(\d{1,9})", name):
-            return int(found[1])
+        if match := re.fullmatch(r"(?:(?:global_)?step[_-]?|iteration[_-]?)?(\d{1,9})", name):
+            return int(match[1])
     return 0

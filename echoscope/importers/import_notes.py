@@ -1,4 +1,4 @@
-"""What an import converts or leaves out, for the summary of its command."""
+"""Notes on what an import converts or leaves out, for the summary of its command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_KINDS = 1000
 
 
 class ImportNotes(OnceWarnings):
-    """Warnings of the recorder, kept with their places instead of emitted. A failure ends the import.
+    """Collects the recorder's warnings with their places instead of emitting them. A failure ends the import.
 
     Attributes:
         where: the record that is being written.
@@ -29,11 +29,11 @@ class ImportNotes(OnceWarnings):
             self._counts[key] = self._counts.get(key, 0) + 1
 
     def failed(self, method: str, error: Exception) -> None:
-        """Raise ImportFailed: an import that has lost something has no run."""
+        """Raise ImportFailed, since an import that has lost something must not produce a run."""
         raise ImportFailed(f"{self.where}: it cannot be recorded: {error}.") from error
 
     def lines(self) -> list[str]:
-        """One line for each kind, in the order of their first places."""
+        """Return one line for each kind of warning, in the order of their first places."""
         return [
             text if self._counts[key] == 1 else f"{text} ({self._counts[key]:,} times in all)"
             for key, text in self._first.items()

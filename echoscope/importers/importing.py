@@ -1,4 +1,4 @@
-"""Import of files of other tools into the folder of a run, whose journal a site reads."""
+"""Imports files of other tools into the folder of a run, whose journal a site reads."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Literal
 
 from echoscope.importers.attempts import Attempt, ImportSummary, default_success_at, record_attempts
-from echoscope.importers.formats import FORMATS, ImportOptions, format_of
+from echoscope.importers.formats import FORMATS, ImportOptions, detect_format
 from echoscope.importers.import_notes import ImportNotes
 from echoscope.importers.inspect_headers import InspectHeaders
-from echoscope.importers.inspect_logs import headers_of, inspect_attempts, is_inspect_log, read_archive
+from echoscope.importers.inspect_logs import inspect_attempts, is_inspect_log, read_archive, read_headers
 from echoscope.importers.records import (
     ARCHIVES,
     DOCUMENTS,
     TRACES,
     ImportFailed,
-    files_of,
+    find_files,
     load_object,
     plain_name,
+    plain_suffix,
     read_records,
-    suffix_of,
 )
-from echoscope.importers.verifiers_traces import settings_beside
+from echoscope.importers.verifiers_traces import evaluation_settings
 from echoscope.journal import FILE_NAME
 from echoscope.recording.journal_writer import JournalWriter
 from echoscope.recording.observation_images import FOLDER as IMAGES_FOLDER
@@ -47,18 +47,18 @@ def import_files(
 
     Args:
         paths: files, or folders whose files are read in natural order.
-        folder: of the new run; it must not hold one.
-        title: of the run; empty: task and model of Inspect logs that share them, else the name of the first path.
-        success_at: reward from which on an attempt counts as a success, where its file does not say; omitted: 1, or
-            not known where no file states success and the rewards are other numbers below 1.
+        folder: folder of the new run; must not contain a run.
+        title: title of the run; empty: task and model if all Inspect logs share them, else the name of the first path.
+        success_at: reward from which an attempt counts as a success if its file does not say; omitted: 1, or unknown
+            if no file states success and the rewards are other numbers below 1.
     Raises:
-        ImportFailed: a file cannot be read or is of no known format, or the folder is in use. Nothing is left behind.
+        ImportFailed: a file cannot be read or has no known format, or the folder is in use. Nothing is left behind.
     """
     options = options or ImportOptions()
-    files = files_of(paths)
+    files = find_files(paths)
     if (folder / FILE_NAME).exists():
         raise ImportFailed(f"{folder} already holds a run: name another folder with --out.")
-    headers = headers_of(files, options, documents=kind in ("auto", "inspect"))
+    headers = read_headers(files, options, documents=kind in ("auto", "inspect"))
     attempts = _attempts(files, kind, options, headers)
     first = next(attempts, None)
     if first is None:
@@ -70,7 +70,7 @@ def import_files(
     settings = (
         {"imported_from": [str(path) for path in paths]}
         | load_object(files[0].with_name("metadata.json"))
-        | settings_beside(files[0])
+        | evaluation_settings(files[0])
         | headers.settings()
     )
     notes = ImportNotes()
@@ -90,7 +90,7 @@ def import_files(
 
 @contextmanager
 def _nothing_left_behind(folder: Path) -> Iterator[None]:
-    """Remove the files of a run that could not be written to its end."""
+    """Remove the files of a run that could not be written completely."""
     had_folder, had_images = folder.exists(), (folder / IMAGES_FOLDER).exists()
     try:
         yield
@@ -108,28 +108,31 @@ def _attempts(
     files: Sequence[Path], kind: Format, options: ImportOptions, headers: InspectHeaders
 ) -> Iterator[Attempt]:
     for file in files:
-        if suffix_of(file) in ARCHIVES:
+        if plain_suffix(file) in ARCHIVES:
             yield from read_archive(file, options, headers)
             continue
-        own: str = "" if kind == "auto" else kind
-        if plain_name(file) == TRACES:  # in the order of their ends: of several agents and, in training, of steps
+        chosen_format: str = "" if kind == "auto" else kind
+        if plain_name(file) == TRACES:  # ordered by their ends: several agents' and, in training, several steps'
             yield from sorted(
-                _of_records(file, own, options, headers), key=lambda one: (one.iteration, one.split, one.suite)
+                _of_records(file, chosen_format, options, headers),
+                key=lambda attempt: (attempt.iteration, attempt.split, attempt.suite),
             )
         else:
-            yield from _of_records(file, own, options, headers)
+            yield from _of_records(file, chosen_format, options, headers)
 
 
-def _of_records(file: Path, own: str, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
+def _of_records(file: Path, chosen_format: str, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
     for record in read_records(file):
-        if own == "inspect" or (not own and suffix_of(file) in DOCUMENTS and is_inspect_log(record)):
+        if chosen_format == "inspect" or (
+            not chosen_format and plain_suffix(file) in DOCUMENTS and is_inspect_log(record)
+        ):
             if not is_inspect_log(record):
                 raise record.fail("it is not an Inspect log", "Leave out --format to have the format found.")
             yield from inspect_attempts(record, options, headers)
             continue
-        own = own or format_of(record)
+        chosen_format = chosen_format or detect_format(record)
         try:
-            yield from FORMATS[own](record, options)
+            yield from FORMATS[chosen_format](record, options)
         except ImportFailed:
             raise
         except Exception as error:

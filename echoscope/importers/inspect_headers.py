@@ -1,4 +1,4 @@
-"""Headers of Inspect logs: the settings that a run records of them, its title, and the names of its suites."""
+"""Headers of Inspect logs: the settings that a run records, its title, and the names of its suites."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from echoscope.recording.settings_size import shortened
 MAX_SUITE = 100
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|headers|password|secret|(access|auth)[_-]token)", re.IGNORECASE)
 _NO_MODEL = ("", "none", "none/none")
-"""What Inspect writes for a task that has no model."""
+"""Names that Inspect writes for a task without a model."""
 
 
 @dataclass(frozen=True)
@@ -23,28 +23,28 @@ class InspectHeader:
     Attributes:
         where: the file, or its record.
         described: `eval` of the log: task, model, their arguments, data set, configuration.
-        beside: `plan` and `stats`, as far as the log has them.
+        plan_and_stats: `plan` and `stats`, if the log has them.
     """
 
     where: str
     described: Mapping[str, Any]
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    plan_and_stats: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_log(cls, where: str, log: Mapping[str, Any]) -> InspectHeader:
-        """Header of a whole log or of an archive's first member."""
+        """Return the header of a whole log or of an archive's first member."""
         described = log.get("eval")
-        beside = {name: log[name] for name in ("plan", "stats") if log.get(name)}
-        return cls(where, described if isinstance(described, Mapping) else {}, beside)
+        plan_and_stats = {name: log[name] for name in ("plan", "stats") if log.get(name)}
+        return cls(where, described if isinstance(described, Mapping) else {}, plan_and_stats)
 
     @property
     def task(self) -> str:
-        """Name of the task; empty: the log has none."""
+        """Name of the task; empty if the log has none."""
         return str(self.described.get("task") or "")
 
     @property
     def model(self) -> str:
-        """Name of the policy; empty: the log has none."""
+        """Name of the policy; empty if the log has none."""
         model = str(self.described.get("model") or "")
         return "" if model in _NO_MODEL else model
 
@@ -55,8 +55,8 @@ class InspectHeader:
         return arguments if isinstance(arguments, Mapping) else {}
 
     def settings(self) -> dict[str, Any]:
-        """Fields of `eval`, and beside them `plan` and `stats`, without those that are null or may hold keys."""
-        settings: dict[str, Any] = _public({**self.described, **self.beside})
+        """Fields of `eval`, and `plan` and `stats`, without fields that are null or may contain keys."""
+        settings: dict[str, Any] = _public({**self.described, **self.plan_and_stats})
         return settings
 
 
@@ -66,7 +66,7 @@ class InspectHeaders:
     def __init__(self, headers: Sequence[InspectHeader] = (), environment: str = "") -> None:
         """
         Args:
-            environment: name of the task that the command gives; empty: as the logs have it.
+            environment: name of the task as given to the command; empty: use the names in the logs.
         """
         self.headers = list(headers)
         self._environment = environment
@@ -78,11 +78,11 @@ class InspectHeaders:
                 variants.append(header)
 
     def environment(self, header: InspectHeader) -> str:
-        """Name of the environment of a log."""
+        """Return the name of the environment of a log."""
         return self._environment or header.task or "Inspect"
 
     def suite(self, header: InspectHeader) -> str:
-        """Name of the evaluation: the environment, and what differs from other logs of it, model or arguments."""
+        """Return the name of the evaluation: the environment, and the model or arguments if other logs of it differ."""
         name = self.environment(header)
         variants = self._variants.get(name, [])
         parts = [name]
@@ -103,12 +103,12 @@ class InspectHeaders:
         return suite[: MAX_SUITE - len(number)] + number
 
     def title(self) -> str:
-        """“task · model”; empty where the logs do not share them, or have neither."""
+        """Return “task · model”; empty if the logs differ in them or have neither."""
         names = {(self._environment or header.task, header.model) for header in self.headers}
         return " · ".join(part for part in names.pop() if part) if len(names) == 1 else ""
 
     def settings(self) -> dict[str, Any]:
-        """Settings that all logs share, and the others of each log below `logs`; the longest are cut if need be."""
+        """Return the settings that all logs share, and others in `logs` for each log; the longest are cut if needed."""
         every = {header.where: header.settings() for header in self.headers}
         if not every:
             return {}
@@ -116,12 +116,13 @@ class InspectHeaders:
         shared = {
             name: value
             for name, value in first.items()
-            if all(name in one and one[name] == value for one in every.values())
+            if all(name in settings and settings[name] == value for settings in every.values())
         }
-        own = {
-            where: {name: value for name, value in one.items() if name not in shared} for where, one in every.items()
+        log_settings = {
+            where: {name: value for name, value in settings.items() if name not in shared}
+            for where, settings in every.items()
         }
-        return shortened(shared | ({"logs": own} if any(own.values()) else {}))
+        return shortened(shared | ({"logs": log_settings} if any(log_settings.values()) else {}))
 
 
 def _public(value: Any) -> Any:

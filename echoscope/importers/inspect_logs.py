@@ -14,10 +14,10 @@ from typing import Any
 from echoscope.importers.attempts import Attempt
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.inspect_headers import InspectHeader, InspectHeaders
-from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, Record, open_text, read_records, suffix_of
+from echoscope.importers.records import ARCHIVES, DOCUMENTS, ImportFailed, Record, open_text, plain_suffix, read_records
 from echoscope.importers.zip_members import ZstandardMissing, read_member
 from echoscope.recording.content_blocks import ConversationError
-from echoscope.recording.conversation import conversation_of
+from echoscope.recording.conversation import read_conversation
 from echoscope.recording.message_images import with_attachments
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -28,22 +28,22 @@ _READ = {"messages", "id", "epoch", "events", "attachments", "store"}
 
 
 def is_inspect_log(record: Record) -> bool:
-    """Whether the object of a JSON file is an Inspect log."""
+    """Return True if the object of a JSON file is an Inspect log."""
     return isinstance(record.fields.get("eval"), dict) and "status" in record.fields
 
 
-def headers_of(files: Sequence[Path], options: ImportOptions, *, documents: bool) -> InspectHeaders:
-    """Headers of the logs among the files. Raises ImportFailed.
+def read_headers(files: Sequence[Path], options: ImportOptions, *, documents: bool) -> InspectHeaders:
+    """Return the headers of the logs among the files. Raises ImportFailed.
 
     Args:
-        documents: JSON files may be logs; archives are in any case.
+        documents: True if JSON files may be logs; archives always may.
     """
     headers = []
     for file in files:
-        if suffix_of(file) in ARCHIVES:
+        if plain_suffix(file) in ARCHIVES:
             with _archive(file) as archive:
                 headers.append(_header(archive, file))
-        elif documents and suffix_of(file) in DOCUMENTS and _begins_as_log(file):
+        elif documents and plain_suffix(file) in DOCUMENTS and _begins_as_log(file):
             logs = [record for record in read_records(file) if is_inspect_log(record)]
             headers += [
                 InspectHeader.of_log(str(file) if len(logs) == 1 else record.where, record.fields) for record in logs
@@ -52,7 +52,7 @@ def headers_of(files: Sequence[Path], options: ImportOptions, *, documents: bool
 
 
 def inspect_attempts(record: Record, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
-    """The samples of a log in one JSON file."""
+    """Yield the samples of a log in one JSON file."""
     samples = record.fields.get("samples")
     if not isinstance(samples, list):
         raise record.fail(
@@ -66,7 +66,7 @@ def inspect_attempts(record: Record, options: ImportOptions, headers: InspectHea
 
 
 def read_archive(file: Path, options: ImportOptions, headers: InspectHeaders) -> Iterator[Attempt]:
-    """The samples of a log in an .eval archive. Raises ImportFailed."""
+    """Yield the samples of a log in an .eval archive. Raises ImportFailed."""
     with _archive(file) as archive:
         header = _header(archive, file)
         names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
@@ -76,7 +76,7 @@ def read_archive(file: Path, options: ImportOptions, headers: InspectHeaders) ->
 
 @contextmanager
 def _archive(file: Path) -> Iterator[zipfile.ZipFile]:
-    """An opened .eval archive. Raises ImportFailed, also for what is read from it."""
+    """Open an .eval archive. Raises ImportFailed, also for errors while it is read."""
     try:
         with zipfile.ZipFile(file) as archive:
             yield archive
@@ -96,7 +96,7 @@ def _archive(file: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _header(archive: zipfile.ZipFile, file: Path) -> InspectHeader:
-    """The header of a log that is complete, or of one whose evaluation was stopped."""
+    """Return the header of a complete log, or of a log whose evaluation was stopped."""
     names = archive.namelist()
     member = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
     if member is None:
@@ -105,7 +105,7 @@ def _header(archive: zipfile.ZipFile, file: Path) -> InspectHeader:
 
 
 def _begins_as_log(file: Path) -> bool:
-    """Whether the file may be a log, whose header is before its samples: others need not be read twice."""
+    """Return True if the file may be a log, whose header precedes its samples: other files need not be read twice."""
     try:
         with open_text(file) as stream:
             return '"eval"' in stream.read(_BEGINNING)
@@ -119,7 +119,7 @@ def _attempt(record: Record, header: InspectHeader, options: ImportOptions, head
         raise record.fail("the sample has no messages", "Export the log again with `inspect log dump`.")
     try:
         attachments = fields.get("attachments")
-        conversation = conversation_of(
+        conversation = read_conversation(
             with_attachments(fields["messages"], attachments if isinstance(attachments, Mapping) else {})
         )
     except ConversationError as problem:
@@ -131,7 +131,7 @@ def _attempt(record: Record, header: InspectHeader, options: ImportOptions, head
     return Attempt(
         record=record,
         conversation=conversation,
-        group=f"{suite} · {fields.get('id', record.place)}",
+        group=f"{suite} · {fields.get('id', record.location)}",
         split=options.split or "eval",
         suite=suite if (options.split or "eval") == "eval" else "",
         environment=headers.environment(header),
@@ -146,18 +146,18 @@ def _attempt(record: Record, header: InspectHeader, options: ImportOptions, head
 
 
 def _scores(scores: Any) -> dict[str, float]:
-    """Scorer → its value as a number: the first one is the reward, and the sample's extra has all of them.
+    """Return scorer → its value as a number. The first is the reward; the sample's extra contains all.
 
-    Values that are no grade, finite number or truth are left out.
+    Values that are not a grade, a finite number or a truth value are left out.
     """
-    found: dict[str, float] = {}
+    scores_by_name: dict[str, float] = {}
     for name, score in scores.items() if isinstance(scores, Mapping) else ():
         value = score.get("value") if isinstance(score, Mapping) else score
         if isinstance(value, bool | int | float) and math.isfinite(value):
-            found[str(name)] = float(value)
+            scores_by_name[str(name)] = float(value)
         elif isinstance(value, str) and value in _GRADES:
-            found[str(name)] = _GRADES[value]
-    return found
+            scores_by_name[str(name)] = _GRADES[value]
+    return scores_by_name
 
 
 def _output_tokens(usage: Any) -> int:

@@ -1,4 +1,4 @@
-"""Records of JSON Lines, JSON and Parquet files, each with the place it was read from."""
+"""Records of JSON Lines, JSON and Parquet files, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from echoscope.errors import EchoscopeError
 LINES, DOCUMENTS, TABLES, ARCHIVES = (".jsonl", ".ndjson"), (".json",), (".parquet",), (".eval",)
 SUFFIXES = (*LINES, *DOCUMENTS, *TABLES, *ARCHIVES)
 PACKED = ".gz"
-"""Ending of compressed lines and documents, after their own: `.jsonl.gz`."""
+"""Ending of compressed lines and documents, after the ending of the content: `.jsonl.gz`."""
 _DESCRIPTIONS, _SETTINGS = {"metadata.json"}, "configs"
-"""Files and a folder, of verifiers, that lie beside records and hold none."""
+"""Files and a folder of verifiers that contain no records."""
 TRACES = "traces.jsonl"
 """Records of verifiers."""
 
@@ -33,43 +33,43 @@ class Record:
     """One object of a file."""
 
     file: Path
-    place: str
+    location: str
     fields: dict[str, Any]
 
     @property
     def where(self) -> str:
-        """Its place for people: “rollouts/12.jsonl, line 3”."""
-        return f"{self.file}, {self.place}"
+        """Its place, for messages: “rollouts/12.jsonl, line 3”."""
+        return f"{self.file}, {self.location}"
 
     def fail(self, problem: str, advice: str = "") -> ImportFailed:
-        """An error that names this record."""
+        """Return an error that names this record."""
         return ImportFailed(f"{self.where}: {problem}.{' ' + advice if advice else ''}")
 
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
-    """The files to import, those of folders in natural order: 2.jsonl comes before 10.jsonl.
+def find_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files to import; files of folders are in natural order, with 2.jsonl before 10.jsonl.
 
     Raises:
-        ImportFailed: a path does not exist, or a folder holds no file of a known kind.
+        ImportFailed: a path does not exist, or a folder contains no file of a known kind.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if path.is_file():
-            found.append(path)
+            files.append(path)
             continue
         if not path.is_dir():
             raise ImportFailed(f"{path} does not exist: name a file or a folder.")
-        inside = [file for file in path.rglob("*") if suffix_of(file) in SUFFIXES and not _describes(file)]
+        inside = [file for file in path.rglob("*") if plain_suffix(file) in SUFFIXES and not _describes(file)]
         if not inside:
             raise ImportFailed(f"{path} holds no {', '.join(SUFFIXES)} file: name the folder that the tool wrote to.")
-        found += sorted(inside, key=_natural)
-    return found
+        files += sorted(inside, key=_natural)
+    return files
 
 
 def read_records(file: Path) -> Iterator[Record]:
-    """The records of a file by its ending. Raises ImportFailed, naming the file and the line."""
+    """Yield the records of a file according to its ending. Raises ImportFailed, naming the file and the line."""
     try:
-        suffix = suffix_of(file)
+        suffix = plain_suffix(file)
         if suffix in TABLES:
             yield from _table(file)
         elif suffix in DOCUMENTS:
@@ -87,18 +87,18 @@ def read_records(file: Path) -> Iterator[Record]:
 
 
 def plain_name(file: Path) -> str:
-    """The name of a file as it would be without compression: `1.jsonl` of `1.jsonl.gz`."""
+    """Return the name of a file without the ending of its compression: `1.jsonl` for `1.jsonl.gz`."""
     return file.stem if file.suffix.lower() == PACKED else file.name
 
 
-def suffix_of(file: Path) -> str:
-    """The ending of a file in lower case, of a compressed one without `.gz`; empty for other files in `.gz`."""
+def plain_suffix(file: Path) -> str:
+    """Return the ending of a file in lower case, without `.gz`; empty for other files in `.gz`."""
     suffix = Path(plain_name(file)).suffix.lower()
     return "" if file.suffix.lower() == PACKED and suffix not in (*LINES, *DOCUMENTS) else suffix
 
 
 def open_text(file: Path) -> IO[str]:
-    """A text file, perhaps compressed, in UTF-8, or in UTF-16 as its byte order mark says."""
+    """Open a text file, perhaps compressed, in UTF-8, or in UTF-16 if it has that byte order mark."""
     opened = gzip.open if file.suffix.lower() == PACKED else open
     with opened(file, "rb") as stream:
         mark = stream.read(2)
@@ -107,7 +107,7 @@ def open_text(file: Path) -> IO[str]:
 
 
 def load_object(file: Path) -> dict[str, Any]:
-    """The object of a JSON file; empty if there is no such file. Raises ImportFailed."""
+    """Return the object in a JSON file; empty if there is no such file. Raises ImportFailed."""
     if not file.is_file():
         return {}
     with open_text(file) as stream:
@@ -116,8 +116,8 @@ def load_object(file: Path) -> dict[str, Any]:
 
 
 def _describes(file: Path) -> bool:
-    beside = (folder.parent for folder in file.parents if folder.name == _SETTINGS)
-    return file.name in _DESCRIPTIONS or any((folder / TRACES).is_file() for folder in beside)
+    parents = (folder.parent for folder in file.parents if folder.name == _SETTINGS)
+    return file.name in _DESCRIPTIONS or any((folder / TRACES).is_file() for folder in parents)
 
 
 def _lines(file: Path) -> Iterator[Record]:
@@ -153,24 +153,24 @@ def _table(file: Path) -> Iterator[Record]:
         raise ImportFailed(f"{file} is not a complete Parquet file: {error}. Copy it again.") from error
 
 
-def _parsed(file: Path, text: str, place: str) -> Any:
+def _parsed(file: Path, text: str, location: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ImportFailed(f"{file}, {place}: its lists or objects are nested too deep to be read.") from None
+        raise ImportFailed(f"{file}, {location}: its lists or objects are nested too deep to be read.") from None
     except ValueError as error:
-        line = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) and place == "line 1" else place
+        line = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) and location == "line 1" else location
         raise ImportFailed(
             f"{file}, {line}: it is not JSON ({error}). Repair the line or remove it; one that was cut off is of a "
             "program that was stopped while it wrote."
         ) from error
 
 
-def _record(file: Path, place: str, content: Any) -> Record:
+def _record(file: Path, location: str, content: Any) -> Record:
     if not isinstance(content, dict):
         kind = "a list" if isinstance(content, list) else f"a {type(content).__name__}"
-        raise ImportFailed(f"{file}, {place}: it is {kind}. Each record is an object with named fields.")
-    return Record(file, place, content)
+        raise ImportFailed(f"{file}, {location}: it is {kind}. Each record is an object with named fields.")
+    return Record(file, location, content)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Traces of verifiers: rollouts as graphs of messages, alone or several in an episode (a line of `traces.jsonl`)."""
+"""Traces of verifiers: rollouts as graphs of messages, single or several in an episode (a line of `traces.jsonl`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NODE_TENSORS = (
     "sampling_mask",
     "multi_modal_data",
 )
-"""Fields of a node with a value for each token, which nothing here reads."""
+"""Fields of a node with a value for each token, which the import does not read."""
 _LIMITS = {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"}
 """Stop conditions by which verifiers counts a trace as truncated."""
 _READ = {"nodes", "calls", "agent", "mm_token_type_id_map", "version", "verifiers"}
@@ -37,14 +37,14 @@ class VerifiersTrace:
     """A rollout of one agent.
 
     Attributes:
-        messages: of the paths from the roots to the leaves, one path after another, each message once. Those of the
-            policy name their path in `branch` if there are several.
-        terms: weighted parts of the reward by name, without those that were not scored.
+        messages: messages of the paths from the roots to the leaves, path by path, each message once. The policy's
+            messages name their path in `branch` if there are several.
+        terms: weighted parts of the reward by name, without parts that were not scored.
         group: the same for attempts at the same task.
-        step: training step at which it was started; None: it belongs to no training.
-        split: None: the trace does not say.
-        tokens: sampled tokens; 0: not known.
-        extra: all other fields, kept as they are.
+        step: training step at which it was started; None outside training.
+        split: None if the trace does not say.
+        tokens: sampled tokens; 0 if unknown.
+        extra: all other fields, unchanged.
     """
 
     messages: list[dict[str, Any]]
@@ -61,18 +61,18 @@ class VerifiersTrace:
 
     @property
     def reward(self) -> float | None:
-        """Sum of the terms; None: nothing was scored, or not with a finite number."""
+        """Sum of the terms; None if nothing was scored, or not with a finite number."""
         total = float(sum(self.terms.values())) if self.terms else math.nan
         return total if math.isfinite(total) else None
 
 
 def is_trace(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields are those of an episode or of a trace."""
+    """Return True if the fields are an episode's or a trace's."""
     return "task" in fields and any(isinstance(fields.get(name), list) for name in ("traces", "nodes"))
 
 
-def traces_of(fields: Mapping[str, Any]) -> Iterator[VerifiersTrace]:
-    """The traces of an episode, or the trace itself.
+def read_traces(fields: Mapping[str, Any]) -> Iterator[VerifiersTrace]:
+    """Yield the traces of an episode, or the trace itself.
 
     Raises:
         ConversationError: it has neither a message nor an error that says why, or its graph is broken.
@@ -81,7 +81,7 @@ def traces_of(fields: Mapping[str, Any]) -> Iterator[VerifiersTrace]:
         yield _trace(fields, {}, several=False)
         return
     traces = [trace for trace in fields.get("traces") or () if isinstance(trace, Mapping)]
-    if not traces:  # it failed before an agent began: the task alone is known
+    if not traces:  # it failed before an agent began: only the task is known
         if not fields.get("errors"):
             raise ConversationError(f"the episode has no traces: its fields are {', '.join(map(str, fields))}")
         traces = [{"task": fields.get("task")}]
@@ -90,8 +90,8 @@ def traces_of(fields: Mapping[str, Any]) -> Iterator[VerifiersTrace]:
         yield _trace(trace, fields, several=len(names) > 1)
 
 
-def settings_beside(file: Path) -> dict[str, Any]:
-    """Settings of the evaluation that wrote this file, without the headers of its requests, which may hold keys."""
+def evaluation_settings(file: Path) -> dict[str, Any]:
+    """Return the settings of the evaluation that wrote this file, without request headers, which may contain keys."""
     resolved = file.parent / "configs" / "resolved" / "eval.json"
     return _without_headers(load_object(resolved)) if plain_name(file) == TRACES else {}
 
@@ -107,7 +107,7 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: boo
     name = str(agent.get("name") or "")
     work = _object(_object(episode.get("run")).get("work"))
     split, step = _work(work or {"type": trace.get("kind"), "step": trace.get("eval_step")})
-    own = {key: value for key, value in trace.items() if key not in _READ and value not in (None, [], {})}
+    other_fields = {key: value for key, value in trace.items() if key not in _READ and value not in (None, [], {})}
     return VerifiersTrace(
         messages=_messages(nodes) if nodes else _opening(data),
         terms=_terms(trace.get("rewards")),
@@ -119,12 +119,12 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: boo
         tokens=_tokens(trace.get("calls"), nodes),
         truncated=bool(trace.get("is_timeout")) or trace.get("stop_condition") in _LIMITS or _cut(trace.get("calls")),
         error=error,
-        extra=own | ({"agent": _described(agent)} if agent else {}),
+        extra=other_fields | ({"agent": _described(agent)} if agent else {}),
     )
 
 
 def _nodes(nodes: Any) -> list[Mapping[str, Any]]:
-    """The nodes, each with a message and with a parent before it. Raises ConversationError."""
+    """Return the nodes, each with a message and with a parent before it. Raises ConversationError."""
     for number, node in enumerate(nodes):
         if not isinstance(node, Mapping) or not isinstance(node.get("message"), Mapping):
             raise ConversationError(f"node {number + 1} of the trace has no message")
@@ -137,37 +137,37 @@ def _nodes(nodes: Any) -> list[Mapping[str, Any]]:
 def _messages(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     parents = {node.get("parent") for node in nodes}
     leaves = [number for number in range(len(nodes)) if number not in parents]
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     seen: set[int] = set()
     for branch, leaf in enumerate(leaves, 1):
         path: list[int] = []
         at: int | None = leaf
-        while at is not None and at not in seen:  # what is before it was read with an earlier path
+        while at is not None and at not in seen:  # everything before it was read with an earlier path
             path.append(at)
             at = nodes[at].get("parent")
         seen.update(path)
-        found += [_message(nodes[number], branch if len(leaves) > 1 else 0) for number in reversed(path)]
-    return found
+        messages += [_message(nodes[number], branch if len(leaves) > 1 else 0) for number in reversed(path)]
+    return messages
 
 
 def _message(node: Mapping[str, Any], branch: int) -> dict[str, Any]:
     message = {name: value for name, value in node["message"].items() if name != "provider_state"}
     if message.get("role") not in POLICY_ROLES:
         return message
-    if not node.get("sampled"):  # an example within the prompt: the policy has read it, not written
+    if not node.get("sampled"):  # an example within the prompt: read by the policy, not written
         return {**message, "role": f"example of {message['role']}"}
     return {**message, "branch": branch} if branch else message
 
 
 def _opening(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Messages of a task that no agent began."""
+    """Return the messages of a task that no agent began."""
     prompt, system = data.get("prompt"), data.get("system_prompt")
-    asked = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": prompt}] if prompt else []
-    return [*([{"role": "system", "content": system}] if system else []), *asked]
+    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": prompt}] if prompt else []
+    return [*([{"role": "system", "content": system}] if system else []), *messages]
 
 
 def _terms(rewards: Any) -> dict[str, float]:
-    """Weighted rewards by name. Raises ConversationError."""
+    """Return the weighted rewards by name. Raises ConversationError."""
     terms: dict[str, float] = {}
     for name, reward in _object(rewards).items():
         parts = reward if isinstance(reward, Mapping) else {"score": reward}
@@ -200,21 +200,21 @@ def _environment(trace: Mapping[str, Any], episode: Mapping[str, Any]) -> str:
 
 
 def _work(work: Mapping[str, Any]) -> tuple[Split | None, int | None]:
-    """Split and step of prime-rl's description; another kind of work has none."""
+    """Return split and step in prime-rl's description; other kinds of work have none."""
     step = work.get("step")
     split: Split | None = "eval" if work.get("type") == "eval" else "train" if work.get("type") == "train" else None
     return split, int(step) if split is not None and isinstance(step, int) and step >= 0 else None
 
 
 def _tokens(calls: Any, nodes: Sequence[Mapping[str, Any]]) -> int:
-    """Sampled tokens as the provider has counted them, else by the masks of the nodes."""
+    """Return the number of sampled tokens as counted by the provider, else by the masks of the nodes."""
     usages = [_object(_object(call).get("usage")) for call in calls or ()]
     counted = sum(int(usage.get("completion_tokens") or 0) for usage in usages)
     return counted or sum(sum(map(bool, node.get("mask") or ())) for node in nodes)
 
 
 def _cut(calls: Any) -> bool:
-    """Whether the last response was cut off at its length."""
+    """Return True if the last response was cut off at its length."""
     last = next((call for call in reversed(calls or ()) if not _object(call).get("error")), None)
     return _object(last).get("finish_reason") == "length"
 
@@ -225,7 +225,7 @@ def _error(error: Any) -> str:
 
 
 def _described(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """The agent without its endpoint."""
+    """Return the agent without its endpoint."""
     config = _object(agent.get("config"))
     kept = {"name": agent.get("name"), "trainable": agent.get("trainable")}
     kept |= {"model": config.get("model"), "sampling": config.get("sampling")}

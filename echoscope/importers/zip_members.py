@@ -1,4 +1,4 @@
-"""Members of zip archives, also those compressed with Zstandard, which `zipfile` cannot read before Python 3.14."""
+"""Reads members of zip archives, including Zstandard, which `zipfile` cannot read before Python 3.14."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ZstandardMissing(Exception):
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The content of a member.
+    """Return the content of a member.
 
     Raises:
-        ZstandardMissing: it is compressed with Zstandard, which nothing here can read.
+        ZstandardMissing: it is compressed with Zstandard, and no installed package reads that.
         NotImplementedError: it is compressed in another way that Python does not know.
         zipfile.BadZipFile: it is damaged.
     """
@@ -46,7 +46,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _decompressed(data: bytes, name: str) -> bytes:
-    """All frames of the data: Inspect begins another one for each 200 MiB."""
+    """Decompress all frames of the data: Inspect begins a new frame every 200 MiB."""
     if zstandard := _package("zstandard"):
         try:
             with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:

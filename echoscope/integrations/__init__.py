@@ -3,7 +3,7 @@
 | trainer | module |
 | --- | --- |
 | transformers' `Trainer`, and TRL's trainers, which inherit from it | `transformers_trainer` |
-| TRL's GRPO, RLOO and similar: also what was sampled, by their reward functions | `trl_rewards` |
+| TRL's GRPO, RLOO and similar: also their samples, by their reward functions | `trl_rewards` |
 | verl | `verl_tracking`, and for its processes of Ray `verl_plugin` |
 | prime-rl, and rollouts of verifiers' environments | `verifiers_rollouts` |
 """

@@ -1,4 +1,4 @@
-"""Metrics of other trainers under the names of docs/metrics.md, beside their own.
+"""Records metrics of other trainers under the names of docs/metrics.md, in addition to their names.
 
 The live page and the Echo Trap panel look for these names.
 """
@@ -14,7 +14,7 @@ from echoscope.recording.json_values import number_in
 STANDARD_NAMES: Mapping[str, str] = {
     "grad_norm": "policy/grad_norm",  # transformers, TRL
     "entropy": "entropy/mean",  # TRL
-    "reward": "reward/mean",  # TRL; its reward_std is that of the whole batch
+    "reward": "reward/mean",  # TRL; its reward_std is the standard deviation of the whole batch
     "actor/grad_norm": "policy/grad_norm",  # verl
     "actor/entropy": "entropy/mean",
     "critic/rewards/mean": "reward/mean",
@@ -29,7 +29,7 @@ STANDARD_NAMES: Mapping[str, str] = {
 def with_standard_names(
     values: Mapping[str, Any], standard_names: Mapping[str, str] = STANDARD_NAMES
 ) -> dict[str, float]:
-    """The numbers among the values, and finite ones of known quantities a second time under their standard names.
+    """Return the numbers among the values, with finite numbers of known quantities also under their standard names.
 
     Texts and tables, which trainers log as well, are left out without a warning.
     """

@@ -1,4 +1,4 @@
-"""Groups of sampled completions, as trainers hand them over: prompts, completions and rewards side by side."""
+"""Groups of sampled completions, as trainers pass them: parallel lists of prompts, completions and rewards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from echoscope.recording.conversation import Conversation, conversation_of
+from echoscope.recording.conversation import Conversation, read_conversation
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import Recorder
 from echoscope.recording.reward_metrics import mean, reward_metrics
@@ -22,9 +22,9 @@ class Sample:
     """One completion of a prompt, each a text or a list of messages, with the parts of its reward.
 
     Attributes:
-        terms: empty: the completion has no reward.
-        success: None: not known; success rates leave it out.
-        group: the same for completions of the same prompt; empty: by the text of the prompt.
+        terms: empty if the completion has no reward.
+        success: None if unknown; success rates leave it out.
+        group: the same for completions of the same prompt; empty: grouped by the text of the prompt.
     """
 
     prompt: Any
@@ -39,19 +39,19 @@ class Sample:
 
     @property
     def reward(self) -> float | None:
-        """Sum of the terms; None without any, and where it is no finite number."""
+        """Sum of the terms; None if there are none or it is not finite."""
         total = float(sum(self.terms.values())) if self.terms else math.nan
         return total if math.isfinite(total) else None
 
     @property
     def prompt_id(self) -> str:
-        """The same for completions of the same prompt."""
+        """Key that is the same for completions of the same prompt."""
         return self.group or self.conversation.opening
 
     @cached_property
     def conversation(self) -> Conversation:
-        """The conversation. Raises ConversationError."""
-        return conversation_of([*_messages(self.prompt, "user"), *_messages(self.completion, "assistant")])
+        """Return the conversation. Raises ConversationError."""
+        return read_conversation([*_messages(self.prompt, "user"), *_messages(self.completion, "assistant")])
 
 
 def record_samples(
@@ -110,7 +110,7 @@ def record_samples(
 
 
 def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:
-    """reward/mean, reward/in_group_std and success/rate of an iteration's samples; without what is not known."""
+    """Return reward/mean, reward/in_group_std and success/rate of an iteration's samples, except unknown values."""
     rewards = [(sample.prompt_id, sample.reward) for sample in samples]
     metrics = reward_metrics((prompt, reward) for prompt, reward in rewards if reward is not None)
     known = [sample.success for sample in samples if sample.success is not None]
@@ -118,7 +118,7 @@ def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def record_evaluation(run: Recorder, samples: Sequence[Sample], *, iteration: int, suite: str) -> None:
-    """Record the result of an evaluation, over the samples whose success is known; nothing without any."""
+    """Record the result of an evaluation over the samples with known success; nothing if there are none."""
     known = [sample for sample in samples if sample.success is not None]
     rewards = [sample.reward for sample in known if sample.reward is not None]
     if known:

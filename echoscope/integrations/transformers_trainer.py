@@ -23,13 +23,13 @@ NOT_METRICS = {"epoch", "step", "total_flos"}
 
 
 class EchoscopeCallback(TrainerCallback):
-    """Records the settings, logs and end of a training. Only the main process of a distributed one records.
+    """Records the settings, logs and end of a training, in the main process of a distributed training.
 
-    Nothing that fails in it reaches the trainer: it is a RuntimeWarning.
+    No failure in it reaches the trainer: it becomes a RuntimeWarning.
 
     Attributes:
         standard_names: names of the trainer's metrics that are recorded a second time.
-        run: the recorder, from the beginning of the training on; of one's own if `run` was given.
+        run: the recorder, from the beginning of the training; the given one if `run` was given.
     """
 
     standard_names: ClassVar[Mapping[str, str]] = STANDARD_NAMES
@@ -46,9 +46,9 @@ class EchoscopeCallback(TrainerCallback):
     ) -> None:
         """
         Args:
-            title: of the run; empty: the trainer's `run_name`.
-            run: a run that was begun with echoscope.init; the callback then neither begins nor ends one.
-            folder, environment, url, token: as those of echoscope.init.
+            title: title of the run; empty: the trainer's `run_name`.
+            run: a run that was begun with echoscope.init; the callback then neither begins nor ends a run.
+            folder, environment, url, token: as in echoscope.init.
         Raises:
             ValueError: a `url` without http:// or https://.
         """
@@ -63,7 +63,7 @@ class EchoscopeCallback(TrainerCallback):
 
     @property
     def evaluating(self) -> bool:
-        """Whether the trainer is evaluating: it switches the model before and after."""
+        """True while the trainer is evaluating: it switches the model before and after."""
         return self._model is not None and not self._model.training
 
     @harmless
@@ -79,7 +79,7 @@ class EchoscopeCallback(TrainerCallback):
             self._title or getattr(args, "run_name", None) or "Training",
             config={"trainer": args.to_sanitized_dict(), "model": config},
             iterations=state.max_steps if state.max_steps > 0 else 0,
-            from_iteration=state.global_step,  # of the checkpoint that it resumes from
+            from_iteration=state.global_step,  # iteration of the checkpoint that it resumes from
             **self._begin,
         )
 
@@ -92,7 +92,7 @@ class EchoscopeCallback(TrainerCallback):
         logs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Record the logged numbers at the trainer's global step: under their names, and standard ones where known."""
+        """Record the logged numbers at the trainer's global step: under their names, and standard names if known."""
         if self.run is None or not state.is_world_process_zero or not logs:
             return
         values = {name: value for name, value in logs.items() if name not in NOT_METRICS}

@@ -1,11 +1,11 @@
-"""What TRL's GRPO and RLOO trainers sample, recorded by their reward functions.
+"""Records samples of TRL's GRPO and RLOO trainers by their reward functions.
 
 from echoscope.integrations.trl_rewards import EchoscopeRewards
 
 recording = EchoscopeRewards([correct, short], title="GRPO", folder="runs/grpo", success_at=1.0)
 trainer = GRPOTrainer(…, reward_funcs=recording.functions, callbacks=[recording.callback])
 
-TRL passes every reward function the prompts and completions of a step. The last one of them records these with all
+TRL passes every reward function the prompts and completions of a step. The last function records them with all
 rewards.
 """
 
@@ -27,18 +27,18 @@ from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.json_values import number_in
 
 RewardFunction = Callable[..., Any]
-"""Prompts and completions to one reward each; None: it does not apply to the completion. It may be asynchronous."""
+"""Maps prompts and completions to one reward each; None if it does not apply to a completion. May be asynchronous."""
 _PASSED = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 
 
 class _SamplesCallback(EchoscopeCallback):
-    """Records what the completions of a step, or of an evaluation, amount to, beside the trainer's logs.
+    """Records metrics over the completions of a step or an evaluation, in addition to the trainer's logs.
 
     Attributes:
         sampled: completions since the last step.
         evaluated: completions since the last evaluation.
         suite: name of the evaluation.
-        end_tokens: ids that end a completion; empty: they are not known.
+        end_tokens: ids that end a completion; empty if unknown.
     """
 
     standard_names: ClassVar[Mapping[str, str]] = {
@@ -77,7 +77,7 @@ class EchoscopeRewards:
     """Reward functions that record what they reward.
 
     Attributes:
-        functions: to be passed as `reward_funcs`, with the names of the original ones.
+        functions: to be passed as `reward_funcs`, with the names of the original functions.
         callback: to be passed in `callbacks`; it begins and ends the run, and records the trainer's logs, mean and
             spread of the rewards, the success rate, and the results of evaluations.
     """
@@ -96,13 +96,13 @@ class EchoscopeRewards:
     ) -> None:
         """
         Args:
-            functions: plain functions; reward models, which TRL evaluates itself, are passed to the trainer beside
-                `functions` of this object and are not recorded.
+            functions: plain functions; reward models, which TRL evaluates itself, are passed to the trainer together
+                with `functions` of this object and are not recorded.
             weights: the trainer's `reward_weights`; omitted: 1 each.
-            success_at: sum of rewards from which on a completion counts as a success.
-            title, folder, environment, url, token: as those of echoscope.init.
+            success_at: sum of rewards from which a completion counts as a success.
+            title, folder, environment, url, token: as in echoscope.init.
         Raises:
-            ValueError: another number of weights than of functions, or something that is no function.
+            ValueError: the numbers of weights and functions differ, or something is not a function.
         """
         given = [functions] if callable(functions) else list(functions)
         for function in given:
@@ -120,7 +120,9 @@ class EchoscopeRewards:
         self._weights = list(weights) if weights is not None else [1.0] * len(given)
         self._names = [getattr(function, "__name__", type(function).__name__) for function in given]
         self._rewards: dict[int, list[Any]] = {}
-        self.functions: list[RewardFunction] = [self._recording(number, one) for number, one in enumerate(given)]
+        self.functions: list[RewardFunction] = [
+            self._recording(number, original) for number, original in enumerate(given)
+        ]
 
     def _recording(self, number: int, function: RewardFunction) -> RewardFunction:
         if inspect.iscoroutinefunction(function):
@@ -145,7 +147,7 @@ class EchoscopeRewards:
 
     @harmless
     def _record_completions(self, number: int, rewards: Sequence[Any], given: dict[str, Any]) -> None:
-        """Keep the rewards of one function; with those of all, record the completions."""
+        """Keep the rewards of one function; with all functions' rewards, record the completions."""
         self._rewards[number] = list(rewards)
         if len(self._rewards) < len(self._names):
             return
@@ -191,7 +193,7 @@ class EchoscopeRewards:
         return samples
 
     def _terms(self, rewards: Mapping[int, Any]) -> tuple[dict[str, float], list[str]]:
-        """Weighted rewards of a completion by the name of their function, and functions without a finite one."""
+        """Return a completion's weighted rewards by function name, and the functions without a finite reward."""
         numbers = {number: number_in(reward) for number, reward in rewards.items() if reward is not None}
         terms = {
             self._names[number]: reward * self._weights[number]
@@ -210,9 +212,9 @@ class EchoscopeRewards:
 
 
 def _end_tokens(model: Any, processing_class: Any) -> set[int]:
-    """Ids of the tokens that end a completion, of the model's generation and of the tokenizer."""
+    """Return ids of the tokens that end a completion, from the model's generation settings and the tokenizer."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     known = [getattr(getattr(model, "generation_config", None), "eos_token_id", None)]
     known.append(getattr(tokenizer, "eos_token_id", None))
-    ids = [found for value in known for found in (value if isinstance(value, list) else [value])]
-    return {found for found in ids if isinstance(found, int)}
+    ids = [token_id for value in known for token_id in (value if isinstance(value, list) else [value])]
+    return {token_id for token_id in ids if isinstance(token_id, int)}

@@ -1,4 +1,4 @@
-"""Rollouts of verifiers' environments, and a monitor for prime-rl, which trains with them.
+"""Records rollouts of verifiers' environments; a monitor for prime-rl, which trains with them.
 
 from echoscope.integrations.verifiers_rollouts import EchoscopeMonitor
 
@@ -6,7 +6,8 @@ monitor = EchoscopeMonitor(echoscope.init("Wordle", folder="runs/wordle"))
 monitor.log_samples(episode.traces, step=1)
 monitor.log({"reward": 0.4}, step=1)
 
-The methods are those of prime-rl's `Monitor` (prime_rl.utils.monitor.base), so that an instance can stand in its list.
+The methods are the same as in prime-rl's `Monitor` (prime_rl.utils.monitor.base), so that an instance can be in its
+list.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from echoscope.importers.verifiers_traces import NODE_TENSORS, VerifiersTrace, is_trace, traces_of
+from echoscope.importers.verifiers_traces import NODE_TENSORS, VerifiersTrace, is_trace, read_traces
 from echoscope.integrations.metric_names import with_standard_names
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.recording.content_blocks import ConversationError
@@ -26,14 +27,14 @@ from echoscope.recording.splits import Split
 
 _READ = {"prompt", "completion", "reward", "trajectory", "client", "usage_tracker", "timing", "tool_defs"}
 _OF_PRIME_RL = ("env_name", "group_id", "advantage", "policy_version", "off_policy_steps")
-"""Fields of prime-rl's rollouts that they leave out when they are written."""
+"""Fields that prime-rl leaves out when it writes rollouts."""
 
 
 class EchoscopeMonitor:
-    """Records metrics and rollouts by the step of the trainer. What fails in it is a RuntimeWarning.
+    """Records metrics and rollouts by the step of the trainer. A failure in it becomes a RuntimeWarning.
 
-    Rollouts are traces or episodes of verifiers, such as prime-rl's, as objects or as written; or, of former versions,
-    mappings with `prompt` and `completion`.
+    Rollouts are traces or episodes of verifiers, such as prime-rl's, as objects or as written; or, from former
+    versions, mappings with `prompt` and `completion`.
 
     Attributes:
         history: metrics logged so far, as prime-rl's monitors keep them.
@@ -43,7 +44,7 @@ class EchoscopeMonitor:
         """
         Args:
             environment: name of the task; empty: as the rollouts say.
-            success_at: reward from which on a rollout counts as a success.
+            success_at: reward from which a rollout counts as a success.
         """
         self.run = run
         self.warnings = run.warnings
@@ -75,18 +76,18 @@ class EchoscopeMonitor:
         record_evaluation(self.run, self._record(rollouts, step, "eval", env_name), iteration=step, suite=env_name)
 
     def log_distributions(self, distributions: Mapping[str, Sequence[float]], step: int) -> None:
-        """Nothing: the site has the distributions of what was recorded."""
+        """Do nothing, because the site computes distributions from the recorded rollouts."""
 
     def log_final_samples(self) -> None:
-        """Nothing: all samples are recorded at their step."""
+        """Do nothing, because all samples are recorded at their step."""
 
     def log_final_distributions(self) -> None:
-        """Nothing, as log_distributions."""
+        """Do nothing, as log_distributions."""
 
     def save_final_summary(
         self, filename: str = "final_summary.json", success: bool = True, error_message: str | None = None
     ) -> None:
-        """How the training ended, for close(), which ends the run. No file is written."""
+        """Remember how the training ended, for close(), which ends the run. No file is written."""
         self._failure = None if success else error_message or "The training has failed."
 
     @harmless
@@ -107,7 +108,7 @@ class EchoscopeMonitor:
         return [sample for samples in by_task.values() for sample in samples]
 
     def _readable(self, rollout: Any) -> list[tuple[str, Sample]]:
-        """Name of the environment and sample, of each agent; none with a warning where it cannot be read."""
+        """Return environment name and sample of each agent; none, with a warning, if the rollout cannot be read."""
         try:
             samples = list(self._samples(rollout))
             for _, sample in samples:
@@ -120,10 +121,10 @@ class EchoscopeMonitor:
         return samples
 
     def _samples(self, rollout: Any) -> Iterator[tuple[str, Sample]]:
-        """Name of the environment and sample, of each agent."""
+        """Yield environment name and sample of each agent."""
         fields = _fields(rollout)
         if is_trace(fields):
-            for trace in traces_of(fields):
+            for trace in read_traces(fields):
                 yield trace.environment, self._of_trace(trace)
         else:
             yield _name_in(fields), self._of_messages(fields)
@@ -168,7 +169,7 @@ class EchoscopeMonitor:
 
 
 def _fields(rollout: Any) -> Mapping[str, Any]:
-    """The rollout as it would be written, without values for each token. Raises ConversationError."""
+    """Return the rollout as it would be written, without values for each token. Raises ConversationError."""
     if isinstance(rollout, Mapping):
         return rollout
     if not hasattr(rollout, "model_dump"):

@@ -1,8 +1,8 @@
-"""Plugin of verl, which imports this module in each of its processes: the backend `echoscope` of its `Tracking`.
+"""Plugin of verl, which imports this module in each of its processes and so gets the `Tracking` backend `echoscope`.
 
-verl trains in processes of Ray, where install() of the script that started it has no effect. It finds the plugin by its
+verl trains in Ray processes, where install() in the script that started it has no effect. It finds the plugin by its
 entry point, or as VERL_USE_EXTERNAL_MODULES=echoscope.integrations.verl_plugin. ECHOSCOPE_FOLDER is the folder of the
-run, and ECHOSCOPE_URL and ECHOSCOPE_TOKEN are the site to which it is sent while it grows.
+run, and ECHOSCOPE_URL and ECHOSCOPE_TOKEN name the site to which it is sent while it grows.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ try:
         url=os.environ.get("ECHOSCOPE_URL") or None,
         token=os.environ.get("ECHOSCOPE_TOKEN") or None,
     )
-except (ImportError, AttributeError, TypeError) as error:  # of another version of verl, in each of its processes
+except (ImportError, AttributeError, TypeError) as error:  # another version of verl, in each of its processes
     warn(f"The backend echoscope is not available in this training of verl: {error}.")

@@ -1,13 +1,13 @@
-"""Logger of verl's `Tracking`: metrics of every step, and how the training ended.
+"""Logger for verl's `Tracking`: records metrics of every step and the end of the training.
 
-Trainings in processes of Ray, as verl's own, load it by the plugin (`verl_plugin`). In a process of one's own:
+Trainings in Ray processes, such as verl's, load it by the plugin (`verl_plugin`). In a single process:
 
 from verl.utils.tracking import Tracking
 from echoscope.integrations.verl_tracking import install
 
 install(Tracking, folder="runs/sft")  # before the trainer starts, with trainer.logger=["console","echoscope"]
 
-What was sampled comes from the files of `trainer.rollout_data_dir`: python -m echoscope import DIR --format verl.
+Samples come from the files of `trainer.rollout_data_dir`: python -m echoscope import DIR --format verl.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ADVICE = "Check folder, url and token (docs/other-trainers.md), or leave the bac
 class EchoscopeLogger:
     """A logger in verl's `Tracking.logger`: `log` with data and step, `finish` at the end.
 
-    Nothing that fails in it reaches the trainer: it is a RuntimeWarning.
+    No failure in it reaches the trainer: it becomes a RuntimeWarning.
     """
 
     def __init__(self, run: Recorder, planned: int = 0) -> None:
         """
         Args:
-            planned: steps of the whole training; 0: not known.
+            planned: steps of the whole training; 0 if unknown.
         """
         self.run = run
         self.warnings = run.warnings
@@ -43,7 +43,7 @@ class EchoscopeLogger:
 
     @harmless
     def log(self, data: Mapping[str, Any], step: int) -> None:
-        """Record the numbers of a step, known ones under standard names, too; tables and texts are left out."""
+        """Record the numbers of a step, also under standard names if known; tables and texts are left out."""
         self._last = max(self._last, int(step))
         self.run.log(with_standard_names(data), iteration=step)
 
@@ -60,9 +60,9 @@ class EchoscopeLogger:
 
     @harmless
     def abandon(self) -> None:
-        """End a run whose trainer has not called finish(): it is complete if its last planned step was logged.
+        """End a run whose trainer has not called finish(): complete if its last planned step was logged.
 
-        verl's older trainers end only so, whether they have succeeded or not.
+        Older trainers of verl always end like this, successful or not.
         """
         if self._finished:
             return
@@ -84,9 +84,9 @@ def install(
 
     Args:
         tracking: verl.utils.tracking.Tracking.
-        folder, url, token: as those of echoscope.init.
+        folder, url, token: as in echoscope.init.
     Raises:
-        TypeError: the class has no list of supported backends, as of another version of verl.
+        TypeError: the class has no list of supported backends; it is another version of verl.
     """
     if not isinstance(getattr(tracking, "supported_backend", None), list):
         raise TypeError(
@@ -94,13 +94,13 @@ def install(
             "verl.utils.tracking.Tracking, or call EchoscopeLogger.log from your own loop"
         )
     kind: Any = tracking
-    before = getattr(kind.__init__, "without_echoscope", kind.__init__)
+    original_init = getattr(kind.__init__, "without_echoscope", kind.__init__)
 
     def begin(
         self: Any, project_name: str, experiment_name: str, default_backend: Any = "console", config: Any = None
     ) -> None:
         backends = [default_backend] if isinstance(default_backend, str) else list(default_backend)
-        before(self, project_name, experiment_name, [name for name in backends if name != BACKEND], config)
+        original_init(self, project_name, experiment_name, [name for name in backends if name != BACKEND], config)
         if BACKEND not in backends:
             return
         try:
@@ -112,7 +112,7 @@ def install(
         except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
             warn(f"Nothing of this training of verl is recorded: {error} ({type(error).__name__}). {ADVICE}")
 
-    begin.without_echoscope = before  # type: ignore[attr-defined]
+    begin.without_echoscope = original_init  # type: ignore[attr-defined]
     kind.__init__ = begin
     if BACKEND not in kind.supported_backend:
         kind.supported_backend = [*kind.supported_backend, BACKEND]
@@ -122,40 +122,40 @@ def install(
             setattr(kind, name, wrap(method))
 
 
-def _finishing(before: Any) -> Any:
+def _finishing(original_finish: Any) -> Any:
     def finish(self: Any, exit_code: int = 0) -> None:
         try:
-            if logger := _logger_of(self):
+            if logger := _find_logger(self):
                 logger.finish(exit_code)
         finally:
-            before(self, exit_code)
+            original_finish(self, exit_code)
 
-    finish.without_echoscope = before  # type: ignore[attr-defined]
+    finish.without_echoscope = original_finish  # type: ignore[attr-defined]
     return finish
 
 
-def _ending(before: Any) -> Any:
-    """verl's own __del__ calls finish() with the exit code 0 whatever happened, so it comes second."""
+def _ending(original_end: Any) -> Any:
+    """Run verl's __del__ second, because it calls finish() with the exit code 0 whatever happened."""
 
     def end(self: Any) -> None:
         try:
-            if logger := _logger_of(self):
+            if logger := _find_logger(self):
                 logger.abandon()
         finally:
-            if before is not None:
-                before(self)
+            if original_end is not None:
+                original_end(self)
 
-    end.without_echoscope = before  # type: ignore[attr-defined]
+    end.without_echoscope = original_end  # type: ignore[attr-defined]
     return end
 
 
-def _logger_of(tracking: Any) -> EchoscopeLogger | None:
+def _find_logger(tracking: Any) -> EchoscopeLogger | None:
     loggers = getattr(tracking, "logger", None)
     return loggers.get(BACKEND) if isinstance(loggers, Mapping) else None
 
 
 def _planned_steps(settings: Mapping[str, Any]) -> int:
-    """Steps of the whole training, as the settings or, from the length of its data, the trainer has put them there."""
+    """Return the steps of the whole training from the settings, to which the trainer may have added them."""
     for path in (("trainer",), ("actor_rollout_ref", "actor", "optim")):
         part: Any = settings
         for name in path:
@@ -167,7 +167,7 @@ def _planned_steps(settings: Mapping[str, Any]) -> int:
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    """The configuration as a dict, that of OmegaConf with its references resolved."""
+    """Return the configuration as a dict; OmegaConf's references are resolved."""
     if config is None:
         return {}
     if type(config).__module__.startswith("omegaconf"):

@@ -1,4 +1,4 @@
-"""`echoscope.player(…)`: plays a trajectory in Jupyter, VS Code and other notebooks, without a dependency on them."""
+"""`echoscope.player(…)` plays a trajectory in Jupyter, VS Code and other notebooks, without depending on them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Literal
 
 from echoscope.models import Share
-from echoscope.notebook.trajectory_source import Source, document_of, embed_address
+from echoscope.notebook.trajectory_source import Source, embed_address, load_document
 
 Theme = Literal["light", "dark"]
 _HTTP = re.compile(r"https?://", re.IGNORECASE)
 
 
 class Player:
-    """A player that notebooks display: its HTML is a frame, of a site's embedded player or of a page of its own.
+    """A player that notebooks display: its HTML is a frame with a site's embedded player or a self-contained page.
 
     `page` is the complete page; None for a site's player. It loads nothing from elsewhere.
     """
@@ -49,20 +49,20 @@ def player(
     width: int | str = "100%",
     height: int = 540,
 ) -> Player:
-    """A player of a trajectory, as the last value of a notebook's cell.
+    """Create a player of a trajectory, as the last value of a notebook's cell.
 
     Args:
         source: a share link (its URL, or what `client.share(…)` returned); a trajectory of `client.trajectory(…)`; the
             document or the JSON file of a trajectory's export; or a run's folder or journal with `trajectory`.
         trajectory: only for folders and journals: its id in the journal; iteration, group and member as in "1-0-0",
-            the latter two from 0; or its number in the order of their groups, from 1.
-        turn, action: where it opens, counted from 1, as in links.
+            group and member counted from 0; or its number in the order of their groups, from 1.
+        turn, action: position at which it opens, counted from 1, as in links.
         autoplay: start playing, unless the reader's system requests reduced motion.
         theme: light or dark; None: as the reader's system.
-        width: of the frame, in pixels or as in "100%".
-        height: of the frame, in pixels.
+        width: width of the frame, in pixels or as in "100%".
+        height: height of the frame, in pixels.
     Raises:
-        ValueError: the source is none of these, or has no such trajectory; a position below 1.
+        ValueError: the source is none of these, or has no such trajectory; or a position is below 1.
         OSError: a file cannot be read.
     """
     if (turn is not None and turn < 1) or (action is not None and action < 1):
@@ -78,7 +78,7 @@ def player(
         return Player(f'<iframe src="{target}" {size} title="Echoscope" loading="lazy"></iframe>', None)
     if isinstance(address, str):
         address = Path(address)
-    document = document_of(address, trajectory)
+    document = load_document(address, trajectory)
     page = _page(document | {"start": [turn, action], "autoplay": autoplay, "theme": theme})
     title = html.escape(f"Echoscope: {document['title']}")
     frame = f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" {size} title="{title}"></iframe>'
@@ -86,7 +86,7 @@ def player(
 
 
 def _page(data: dict[str, object]) -> str:
-    """The page with the data as JSON, in which nothing can end the script element."""
+    """Return the page with the data as JSON that cannot end the script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

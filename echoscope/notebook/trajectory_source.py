@@ -11,14 +11,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from echoscope.models import Share, TrajectoryDetail
-from echoscope.recording.observation_images import ImageError, path_of
+from echoscope.recording.observation_images import ImageError, image_path
 from echoscope.recording.turn_text import extra_text, response_text
 
 _JOURNAL = "journal.jsonl"
 MAX_EMBEDDED_BYTES = 16 * 1024 * 1024
-"""Of images in a page, which is stored in the notebook."""
+"""Maximum size of the images in a page, which is stored in the notebook."""
 MAX_LISTED = 5
-"""Ids of trajectories that a message names."""
+"""Maximum number of trajectory ids in a message."""
 _OPTIONS = ("turn", "action", "autoplay", "theme")
 _PLACE = re.compile(r"(\d{1,9})-(\d{1,9})-(\d{1,9})")
 
@@ -26,30 +26,30 @@ Source = Mapping[str, Any] | TrajectoryDetail | Share | str | Path
 
 
 def embed_address(address: str, options: Mapping[str, str]) -> str:
-    """URL of the embedded player of a share link.
+    """Return the URL of the embedded player of a share link.
 
     Args:
         address: `https://SITE/s/TOKEN` or `https://SITE/embed/TOKEN`, also with a position in its query.
-        options: of the embed; they take precedence over the query.
+        options: options of the embed; they take precedence over the query.
     Raises:
         ValueError: it is another page.
     """
     parts = urlsplit(address)
-    *before, kind, token = ["", "", *parts.path.rstrip("/").split("/")]
+    *folders, kind, token = ["", "", *parts.path.rstrip("/").split("/")]
     if kind not in ("s", "embed") or not token or not parts.netloc:
         raise ValueError(
             f"{address} is not a share link, as in https://SITE/s/TOKEN: make one under “Share and download” on the "
             "page of the trajectory, or with client.share(TRAJECTORY).url"
         )
-    prefix = "/".join(part for part in before if part)
+    prefix = "/".join(part for part in folders if part)
     given = {name: values[0] for name, values in parse_qs(parts.query).items() if name in _OPTIONS}
     query = urlencode(given | dict(options))
     path = f"{'/' + prefix if prefix else ''}/embed/{token}"
     return f"{parts.scheme}://{parts.netloc}{path}{'?' + query if query else ''}"
 
 
-def document_of(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory: str | int | None) -> dict[str, Any]:
-    """What the player shows: `title`, `outcome`, `prompt`, `board` and `turns`.
+def load_document(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory: str | int | None) -> dict[str, Any]:
+    """Return the player's data: `title`, `outcome`, `prompt`, `board` and `turns`.
 
     Args:
         source: a document of an export, an answer of the API, a JSON file of an export, or a run's folder or journal.
@@ -76,18 +76,21 @@ def document_of(source: Mapping[str, Any] | TrajectoryDetail | Path, trajectory:
 def _from_file(path: Path, trajectory: str | int | None) -> dict[str, Any]:
     if path.is_dir() or path.name.endswith(".jsonl"):
         journal = path / _JOURNAL if path.is_dir() else path
-        return _from_journal(journal, _key_of(journal, trajectory))
+        return _from_journal(journal, _find_key(journal, trajectory))
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         data = None
     if not isinstance(data, dict):
         raise ValueError(f"{path} is not a JSON export of a trajectory, a journal, or the folder of a run")
-    return document_of(data, None)
+    return load_document(data, None)
 
 
-def _key_of(journal: Path, trajectory: str | int | None) -> str:
-    """The id of a trajectory, from its id, from iteration-group-member, or from its number. Raises ValueError."""
+def _find_key(journal: Path, trajectory: str | int | None) -> str:
+    """Return the id of a trajectory, from its id, from iteration-group-member, or from its number.
+
+    Raises ValueError.
+    """
     groups = _groups(journal)
     keys = [key for group in groups for key in group["members"]]
     text = "" if trajectory is None else str(trajectory).strip()
@@ -95,10 +98,10 @@ def _key_of(journal: Path, trajectory: str | int | None) -> str:
         return text
     if text.isdecimal() and 1 <= int(text) <= len(keys):
         return str(keys[int(text) - 1])
-    if place := _PLACE.fullmatch(text):
-        iteration, number, member = map(int, place.groups())
-        found = [group for group in groups if (group["iteration"], group.get("group")) == (iteration, number)]
-        for group in sorted(found, key=lambda one: one.get("split") == "eval"):  # those of training first
+    if match := _PLACE.fullmatch(text):
+        iteration, number, member = map(int, match.groups())
+        matches = [group for group in groups if (group["iteration"], group.get("group")) == (iteration, number)]
+        for group in sorted(matches, key=lambda candidate: candidate.get("split") == "eval"):  # training groups first
             if member < len(group["members"]):
                 return str(group["members"][member])
     problem = "has many trajectories: name one" if trajectory is None else f"has no trajectory {text!r}"
@@ -112,7 +115,7 @@ def _key_of(journal: Path, trajectory: str | int | None) -> str:
 
 
 def _groups(journal: Path) -> list[dict[str, Any]]:
-    """The groups in the order in which they began, without those that a later attempt superseded."""
+    """Return the groups in the order in which they began, without groups that a later attempt superseded."""
     groups: list[dict[str, Any]] = []
     for event in _events(journal, b'"group_started"', b'"run_started"'):
         if event.get("type") == "group_started":
@@ -129,7 +132,7 @@ def _groups(journal: Path) -> list[dict[str, Any]]:
 
 
 def _events(journal: Path, *parts: bytes) -> Iterator[dict[str, Any]]:
-    """Events of complete lines that contain one of the parts."""
+    """Yield events of complete lines that contain one of the parts."""
     with journal.open("rb") as lines:
         for line in lines:
             if line.endswith(b"\n") and any(part in line for part in parts):
@@ -139,7 +142,7 @@ def _events(journal: Path, *parts: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _from_journal(journal: Path, key: str) -> dict[str, Any]:
-    """The trajectory as its last attempt played it, up to where the journal goes."""
+    """Return the trajectory from its last attempt, up to the journal's end."""
     group: dict[str, Any] | None = None
     turns: list[dict[str, Any]] = []
     end: dict[str, Any] = {}
@@ -166,12 +169,12 @@ def _from_journal(journal: Path, key: str) -> dict[str, Any]:
 
 
 def _embed_images(folder: Path, turns: list[dict[str, Any]]) -> None:
-    """Give the turns the images beside the journal as `sources`, from the first turn on until they are too many."""
+    """Add the images in the journal's folder to the turns as `sources`, from the first turn until they are too many."""
     left = MAX_EMBEDDED_BYTES
     for turn in turns:
         for image in turn.get("images") or ():
             try:
-                file = path_of(folder, image)
+                file = image_path(folder, image)
             except ImageError:
                 continue
             if not file.is_file() or (left := left - file.stat().st_size) < 0:
@@ -187,9 +190,9 @@ def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[
     over = success is not None or facts.get("end") not in (None, "", "interrupted")
     outcome = {True: "solved", False: "not solved", None: "ended" if over else "not finished"}[success]
     reward_text = f", reward {reward:g}" if isinstance(reward, int | float) and over else ""
-    place = f", iteration {facts['iteration']}" if facts.get("iteration") is not None else ""
+    iteration_text = f", iteration {facts['iteration']}" if facts.get("iteration") is not None else ""
     return {
-        "title": f"{facts.get('environment') or 'Trajectory'}{place}",
+        "title": f"{facts.get('environment') or 'Trajectory'}{iteration_text}",
         "outcome": outcome + reward_text,
         "success": success,
         "prompt": facts.get("prompt") or "",
@@ -212,7 +215,7 @@ def _shown(facts: Mapping[str, Any], turns: list[Mapping[str, Any]] | list[dict[
 
 
 def _text(turn: Mapping[str, Any], *, recorded: bool) -> str:
-    """What the player shows of the response itself: our own trainer's consists of thought and actions."""
+    """Return the response text that the player shows: our own trainer's responses consist of thought and actions."""
     if recorded:
         return response_text(turn)
     return "" if turn.get("thought") or turn.get("actions") else turn.get("response") or ""

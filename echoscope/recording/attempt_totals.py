@@ -1,4 +1,4 @@
-"""What the recorded attempts of iterations and evaluations amount to, from the events of their journal."""
+"""Totals over the recorded attempts of iterations and evaluations, from the events of their journal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from echoscope.recording.reward_metrics import mean, reward_metrics
 
 COMPUTED = ("success/rate", "reward/mean", "reward/in_group_std")
 MAX_ITERATIONS = 64
-"""Iterations whose attempts are held in memory. Older ones are final."""
+"""Iterations with attempts in memory. Older iterations are final."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Where an attempt belongs that has not ended."""
+    """Position of an attempt that has not ended."""
 
     iteration: int
     number: int
@@ -28,9 +28,9 @@ class _Iteration:
     """Attempts of an iteration that have ended.
 
     Attributes:
-        rewards: of each group, by its number; those of attempts without a reward are left out.
+        rewards: rewards of each group, by its number, without attempts that have none.
         given: names of COMPUTED that the trainer logged itself.
-        computed: values that were written for it.
+        computed: values that were written for the iteration.
         changed: an attempt has ended since the values were computed.
     """
 
@@ -43,7 +43,7 @@ class _Iteration:
 
 @dataclass
 class _Evaluation:
-    """Rewards, turns and executed actions of the attempts of an evaluation; those without a reward are left out."""
+    """Rewards, turns and executed actions of the attempts of an evaluation, without attempts that have no reward."""
 
     rewards: list[float] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Evaluation:
 
 
 class EvaluationMeans(NamedTuple):
-    """Means over the attempts of an evaluation; None: not known."""
+    """Means over the attempts of an evaluation; None if unknown."""
 
     reward: float | None = None
     turns: float | None = None
@@ -62,7 +62,7 @@ class AttemptTotals:
     """Reads the events of a journal in order.
 
     Attributes:
-        newest: iteration of the training group that began last in this attempt at the run; None before the first.
+        newest: iteration of the newest training group in this attempt at the run; None before the first.
     """
 
     def __init__(self) -> None:
@@ -71,10 +71,10 @@ class AttemptTotals:
         self._iterations: dict[int, _Iteration] = {}
         self._evaluations: dict[tuple[int, str], _Evaluation] = {}
         self._final = -1
-        """Highest iteration that is not held any more."""
+        """Highest iteration that is no longer in memory."""
 
     def note(self, event: Mapping[str, Any]) -> None:
-        """Take an event into account."""
+        """Update the totals with an event."""
         match event["type"]:
             case "run_started":
                 self._continue_after(event["from_iteration"])
@@ -89,7 +89,7 @@ class AttemptTotals:
                 self._logged(event["iteration"], event["values"])
 
     def fill_in(self, iteration: int, given: Container[str]) -> dict[str, float]:
-        """Values of COMPUTED that are new and neither among those `given` nor logged before; empty without attempts."""
+        """Return values of COMPUTED that are new, not `given` and not logged before; empty without attempts."""
         entry = self._iterations.get(iteration)
         if entry is None or not entry.changed:
             return {}
@@ -105,27 +105,27 @@ class AttemptTotals:
         entry.computed |= new
         return new
 
-    def changed(self, before: float = float("inf")) -> list[int]:
-        """Iterations below `before` in which attempts have ended since fill_in(), ascending."""
-        return sorted(number for number, entry in self._iterations.items() if entry.changed and number < before)
+    def changed(self, limit: float = float("inf")) -> list[int]:
+        """Return iterations below `limit` in which attempts have ended since fill_in(), ascending."""
+        return sorted(number for number, entry in self._iterations.items() if entry.changed and number < limit)
 
     def evaluation_means(self, suite: str, iteration: int) -> EvaluationMeans:
-        """Means over the attempts of an evaluation; those of groups without a suite count where none name it."""
-        found = self._evaluations.get((iteration, suite)) or self._evaluations.get((iteration, ""))
-        if found is None:
+        """Return means over the attempts of an evaluation, or of groups without a suite if none names it."""
+        entry = self._evaluations.get((iteration, suite)) or self._evaluations.get((iteration, ""))
+        if entry is None:
             return EvaluationMeans()
         return EvaluationMeans(
-            mean(found.rewards),
-            mean(found.turns),
-            mean(found.actions) if any(found.actions) else None,
+            mean(entry.rewards),
+            mean(entry.turns),
+            mean(entry.actions) if any(entry.actions) else None,
         )
 
     def _continue_after(self, iteration: int) -> None:
-        """A new attempt at the run begins: what came after the iteration is superseded."""
+        """Begin a new attempt at the run: events after the iteration are superseded."""
         self.newest = None
         self._open.clear()
         self._iterations = {number: entry for number, entry in self._iterations.items() if number <= iteration}
-        self._evaluations = {place: entry for place, entry in self._evaluations.items() if place[0] <= iteration}
+        self._evaluations = {key: entry for key, entry in self._evaluations.items() if key[0] <= iteration}
         self._final = min(self._final, iteration)
 
     def _end(self, event: Mapping[str, Any]) -> None:
@@ -151,7 +151,7 @@ class AttemptTotals:
             entry.given |= {name for name in names if entry.computed.get(name) != values[name]}
 
     def _held(self, iteration: int) -> _Iteration | None:
-        """The iteration; the oldest one makes room for a new one. None: it is final."""
+        """Return the iteration, replacing the oldest if it is new; None if it is final."""
         if iteration <= self._final:
             return None
         entry = self._iterations.setdefault(iteration, _Iteration())

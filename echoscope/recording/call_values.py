@@ -1,4 +1,4 @@
-"""Arguments of recording calls as a site takes them. Whatever has to be changed for that is a warning, once."""
+"""Converts arguments of recording calls to values that a site accepts, with one warning for each change."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from echoscope.recording.harmless import NOT_REPEATED, OnceWarnings
-from echoscope.recording.json_values import as_json, number_in, text_of
+from echoscope.recording.json_values import as_json, as_text, number_in
 from echoscope.recording.splits import Split, split_named
 from echoscope.recording.task_seed import task_seed
 
 MAX_NAME = 100
-"""Characters of names of environments, suites, metrics and terms that a site stores."""
+"""Maximum length of names of environments, suites, metrics and terms that a site stores."""
 MAX_COUNT = 2**31 - 1
 MAX_ITERATION = 10**9
-"""Larger numbers are time stamps: the axis of every curve would be stretched to them."""
+"""Larger numbers are time stamps, which would stretch the axis of every curve."""
 MAX_SEED = 2**63 - 1
 
 
@@ -36,16 +36,16 @@ class CallValues:
         self._warnings.once(f"{self._call} {key}", f"{message}{NOT_REPEATED}")
 
     def text(self, name: str, value: Any) -> str:
-        """A text; None is an empty one, as the content of messages that only call tools is."""
+        """Return a text; None is empty, like the content of messages that only call tools."""
         if value is None or isinstance(value, str):
-            return text_of(value or "")
+            return as_text(value or "")
         self._changed(name, value, "its text is recorded: pass a text")
         if isinstance(value, Mapping | list | tuple):
             return json.dumps(as_json(value), ensure_ascii=False)
-        return text_of(value)
+        return as_text(value)
 
     def short(self, name: str, value: Any, limit: int = MAX_NAME) -> str:
-        """A name of at most `limit` characters."""
+        """Return a name of at most `limit` characters."""
         text = self.text(name, value)
         if len(text) <= limit:
             return text
@@ -53,7 +53,7 @@ class CallValues:
         return text[: limit - 1] + "…"
 
     def number(self, name: str, value: Any) -> float | None:
-        """A finite number; None: it is not known."""
+        """Return a finite number; None if unknown."""
         if value is None:
             return None
         number = number_in(value)
@@ -66,18 +66,18 @@ class CallValues:
         return None
 
     def numbers(self, name: str, values: Any) -> dict[str, float]:
-        """The finite numbers of a mapping, by their names as texts."""
+        """Return the finite numbers of a mapping, with their names as texts."""
         if not isinstance(values, Mapping):
             if values is not None:
                 self._changed(name, values, "nothing is recorded in its place: pass a mapping of names to numbers")
             return {}
-        found = {
+        converted = {
             self.short(f"a name in {name}", key): self.number(f"{name}[{_shown(key)}]", values[key]) for key in values
         }
-        return {key: number for key, number in found.items() if number is not None}
+        return {key: number for key, number in converted.items() if number is not None}
 
     def whole(self, name: str, value: Any, lowest: int, highest: int = MAX_COUNT) -> int | None:
-        """A whole number of the range; None: it is not known."""
+        """Return a whole number in the range; None if unknown."""
         number = self.number(name, value)
         if number is None:
             return None
@@ -91,7 +91,7 @@ class CallValues:
         return None
 
     def seed(self, value: Any) -> int | None:
-        """A seed of 64 bits; another number or text by its hash, so that the same one is the same task."""
+        """Return a seed of 64 bits. Other numbers and texts are hashed, so that equal ones are the same task."""
         if value is None:
             return None
         number = number_in(value)
@@ -101,7 +101,7 @@ class CallValues:
         return task_seed(json.dumps(as_json(value)))
 
     def flag(self, name: str, value: Any) -> bool | None:
-        """True or false, also as numpy, torch and numbers have them; None: it is not known."""
+        """Return True or False, also for values of numpy and torch and for numbers; None if unknown."""
         if value is None or isinstance(value, bool):
             return value
         number = number_in(value)
@@ -113,7 +113,7 @@ class CallValues:
         return None
 
     def choice(self, name: str, value: Any, known: Sequence[str], nearest: str = "") -> str:
-        """One of the known texts; for any other value the nearest one, by default the first."""
+        """Return one of the known texts; for any other value the nearest, by default the first."""
         if isinstance(value, str) and value in known:
             return str.__str__(value)
         nearest, others = nearest or known[0], ", ".join(map(repr, known))
@@ -123,7 +123,7 @@ class CallValues:
         return nearest
 
     def split(self, value: Any) -> Split:
-        """The split, also by other names such as “validation”."""
+        """Return the split, also for other names such as “validation”."""
         split = split_named(value) if isinstance(value, str) else None
         return split or ("eval" if self.choice("split", value, ("train", "eval")) == "eval" else "train")
 
@@ -132,7 +132,7 @@ class CallValues:
 
 
 def _exact(value: Any, number: float) -> int:
-    """The whole number of a value: a float is exact up to 2^53 only."""
+    """Return the whole number of a value, since a float is only exact up to 2^53."""
     try:
         return operator.index(value)
     except TypeError:
@@ -140,4 +140,4 @@ def _exact(value: Any, number: float) -> int:
 
 
 def _shown(value: Any) -> str:
-    return repr(text_of(value)[:50])
+    return repr(as_text(value)[:50])

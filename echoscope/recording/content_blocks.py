@@ -1,6 +1,6 @@
-"""Contents of chat messages: text, reasoning and images, and the calls of tools and results among their blocks.
+"""Contents of chat messages: text, reasoning, images, tool calls and results.
 
-Blocks are those of OpenAI's chat completions and responses, of Anthropic's messages and of Inspect.
+Block formats are OpenAI's chat completions and responses, Anthropic's messages, and Inspect's.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from echoscope.recording.message_images import IMAGE_PARTS, image_of, without_embedded
+from echoscope.recording.message_images import IMAGE_PARTS, read_image, without_embedded
 from echoscope.recording.tool_calls import read_calls
 
 CALL_KINDS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _REASONING = {"reasoning", "thinking", "redacted_thinking"}
 _TEXT_FIELDS = ("text", "value", "content", "reasoning", "thinking", "refusal")
 _UNREADABLE = {"type", "signature", "encrypted_content", "encrypted_index", "cache_control"}
-"""Fields of blocks with nothing for a reader."""
+"""Fields of blocks without anything readable."""
 _OF_CALLS = {"id", "name", "input", "arguments", "function", "result", "error", "failed"}
 
 
 class ConversationError(ValueError):
-    """A message that cannot be read. The text says which one and why."""
+    """A message that cannot be read. The text names the message and the problem."""
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A block with the result of a call; `call_id` is empty where it names none."""
+    """A block with the result of a call; `call_id` is empty if it names none."""
 
     call_id: str
     text: str
@@ -36,11 +36,11 @@ class ToolResult:
 
 @dataclass
 class MessageContent:
-    """What the content of a message holds; `calls` are those of read_calls().
+    """Parts of a message's content; `calls` are in the form of read_calls().
 
     Attributes:
-        images: files of the images that are embedded and can be recorded.
-        further: blocks with texts that are neither in the text nor in the reasoning, calls and results.
+        images: files of embedded images that can be recorded.
+        further: blocks with texts that are in neither text, reasoning, calls nor results.
     """
 
     text: str = ""
@@ -51,13 +51,13 @@ class MessageContent:
     further: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def read_content(content: Any, number: int, *, policy: bool, before: int = 0) -> MessageContent:
-    """The content of a message: a text, or a list of texts and blocks. Unknown and malformed blocks become text.
+def read_content(content: Any, number: int, *, policy: bool, images_before: int = 0) -> MessageContent:
+    """Read a message's content: a text, or a list of texts and blocks. Unknown and malformed blocks become text.
 
     Args:
-        number: 0-based, of the message, for errors.
-        policy: the policy wrote it, so that it may call tools; the text of results is then that of the calls alone.
-        before: images of the same turn in earlier messages.
+        number: 0-based number of the message, for errors.
+        policy: True if the policy wrote it, so that it may call tools; the text of results then belongs to the calls.
+        images_before: number of images in earlier messages of the same turn.
     Raises:
         ConversationError: it is neither, or a part is neither a text nor an object.
     """
@@ -67,9 +67,9 @@ def read_content(content: Any, number: int, *, policy: bool, before: int = 0) ->
         return MessageContent(content)
     if not isinstance(content, Sequence):
         raise ConversationError(
-            f"the content of message {number + 1} is {kind_of(content)}, not text or a list of parts"
+            f"the content of message {number + 1} is {type_name(content)}, not text or a list of parts"
         )
-    found = MessageContent()
+    content_parts = MessageContent()
     texts: list[str] = []
     reasoning: list[str] = []
     for part in content:
@@ -77,70 +77,70 @@ def read_content(content: Any, number: int, *, policy: bool, before: int = 0) ->
             texts.append(part)
             continue
         if not isinstance(part, Mapping):
-            raise ConversationError(f"message {number + 1} has a part that is {kind_of(part)}, not text or an object")
+            raise ConversationError(f"message {number + 1} has a part that is {type_name(part)}, not text or an object")
         kind = str(part.get("type") or "text")
-        before_part = len(texts), len(reasoning), len(found.results), len(found.calls)
-        _read_block(found, part, kind, texts, reasoning, policy=policy, before=before)
+        before_part = len(texts), len(reasoning), len(content_parts.results), len(content_parts.calls)
+        _read_block(content_parts, part, kind, texts, reasoning, policy=policy, images_before=images_before)
         shown = [*texts[before_part[0] :], *reasoning[before_part[1] :]]
-        shown += [text for result in found.results[before_part[2] :] for text in (result.text, result.call_id)]
-        if _has_more(part, kind, "\n".join(shown), called=len(found.calls) > before_part[3]):
-            found.further.append(part)
-    found.text, found.reasoning = "\n".join(texts), "\n".join(reasoning)
-    return found
+        shown += [text for result in content_parts.results[before_part[2] :] for text in (result.text, result.call_id)]
+        if _has_more(part, kind, "\n".join(shown), called=len(content_parts.calls) > before_part[3]):
+            content_parts.further.append(part)
+    content_parts.text, content_parts.reasoning = "\n".join(texts), "\n".join(reasoning)
+    return content_parts
 
 
 def _read_block(
-    found: MessageContent,
+    content_parts: MessageContent,
     part: Mapping[str, Any],
     kind: str,
     texts: list[str],
     reasoning: list[str],
     *,
     policy: bool,
-    before: int,
+    images_before: int,
 ) -> None:
-    """Add what a block has to the content, and to its texts and reasoning."""
+    """Add a block to the content, and to its texts and reasoning."""
     if policy and kind in CALL_KINDS and _is_text(part.get("name")):
-        found.calls += read_calls([part])
+        content_parts.calls += read_calls([part])
     elif kind.endswith("tool_result") and {"tool_use_id", "content"} & part.keys():
-        texts += _add_result(found, _result(part, found.images, before), policy=policy)
+        texts += _add_result(content_parts, _result(part, content_parts.images, images_before), policy=policy)
     elif kind in _REASONING and policy:
         reasoning += [thought] if (thought := _reasoning(part, kind)) else []
     else:
-        texts.append(_text(part, kind, found.images, before))
+        texts.append(_text(part, kind, content_parts.images, images_before))
 
 
-def _add_result(found: MessageContent, result: ToolResult, *, policy: bool) -> list[str]:
+def _add_result(content_parts: MessageContent, result: ToolResult, *, policy: bool) -> list[str]:
     """Add the result of a call; returns its text unless it answers a call of the policy's own message."""
-    if policy and result.call_id in {call.get("id") for call in found.calls}:
-        found.results.append(result)
+    if policy and result.call_id in {call.get("id") for call in content_parts.calls}:
+        content_parts.results.append(result)
         return []
-    found.results += [] if policy else [result]
+    content_parts.results += [] if policy else [result]
     return [result.text]
 
 
-def kind_of(value: Any) -> str:
-    """The type of a value in the words of error messages."""
+def type_name(value: Any) -> str:
+    """Return the type of a value for error messages."""
     names = {"NoneType": "missing", "str": "a text", "dict": "an object", "list": "a list", "bool": "true or false"}
     return names.get(type(value).__name__, "a number" if isinstance(value, int | float) else type(value).__name__)
 
 
-def _text(part: Mapping[str, Any], kind: str, images: list[bytes], before: int) -> str:
-    """The text of a block, or what stands for one: its type, with the fields of a call or result that is malformed."""
+def _text(part: Mapping[str, Any], kind: str, images: list[bytes], images_before: int) -> str:
+    """Return the text of a block, or a replacement: its type, with the fields of a malformed call or result."""
     if kind in IMAGE_PARTS:
-        words, image = image_of(part, before + len(images))
+        shown_text, image = read_image(part, images_before + len(images))
         images += [] if image is None else [image]
-        return words
-    if words := next((text for name in _TEXT_FIELDS if _is_text(text := _text_in(part.get(name)))), ""):
-        return str(words)
+        return shown_text
+    if shown_text := next((text for name in _TEXT_FIELDS if _is_text(text := _text_in(part.get(name)))), ""):
+        return str(shown_text)
     if kind in CALL_KINDS or kind.endswith("tool_result"):
         return f"[{kind}] {_json({name: value for name, value in part.items() if name != 'type'})}"
-    named = " ".join(str(part[name]) for name in ("title", "url") if _is_text(part.get(name)))  # what a search found
+    named = " ".join(str(part[name]) for name in ("title", "url") if _is_text(part.get(name)))  # search results
     return named or f"[{kind}]"
 
 
 def _has_more(part: Mapping[str, Any], kind: str, shown: str, *, called: bool) -> bool:
-    """Whether a block has texts that are neither shown nor, where it was `called`, in its call."""
+    """Return True if a block has texts that are neither shown nor, if it was `called`, in its call."""
     if kind in IMAGE_PARTS or kind == "redacted_thinking" or part.get("redacted") is True:
         return False
     known = _UNREADABLE | (_OF_CALLS if called else set())
@@ -148,7 +148,7 @@ def _has_more(part: Mapping[str, Any], kind: str, shown: str, *, called: bool) -
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """The texts of a value at any depth, without images."""
+    """Yield the texts of a value at any depth, without images."""
     if _is_text(value):
         yield value
     elif isinstance(value, Mapping) and value.get("type") not in IMAGE_PARTS:
@@ -160,36 +160,36 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _text_in(value: Any) -> Any:
-    """The text of a field, also of an object with a text and annotations."""
+    """Return the text of a field, also of an object with a text and annotations."""
     return value.get("value") if isinstance(value, Mapping) and set(value) <= {"value", "annotations"} else value
 
 
 def _reasoning(part: Mapping[str, Any], kind: str) -> str:
-    """The reasoning of a block, or its summary where only that may be read; empty if it was left out."""
+    """Return the reasoning of a block, or its summary if only that may be read; empty if it was left out."""
     parts = [part.get("summary"), part.get("content")]
     lists = [piece for pieces in parts if isinstance(pieces, list) for piece in pieces if isinstance(piece, Mapping)]
     summary = parts[0] if _is_text(parts[0]) else "\n".join(str(piece["text"]) for piece in lists if piece.get("text"))
     if kind == "redacted_thinking" or part.get("redacted") is True:
         return str(summary or "[redacted]")
-    found = next((part[name] for name in _TEXT_FIELDS if _is_text(part.get(name))), summary)
+    reasoning = next((part[name] for name in _TEXT_FIELDS if _is_text(part.get(name))), summary)
     left_out = {"signature", "encrypted_content"} & part.keys()
-    return str(found) if found or left_out else f"[{kind}]"
+    return str(reasoning) if reasoning or left_out else f"[{kind}]"
 
 
-def _result(part: Mapping[str, Any], images: list[bytes], before: int) -> ToolResult:
+def _result(part: Mapping[str, Any], images: list[bytes], images_before: int) -> ToolResult:
     content, call_id = part.get("content"), part.get("tool_use_id")
     pieces = content if isinstance(content, list) else [content]
-    texts = [_result_text(piece, images, before) for piece in pieces]
-    failed = any(isinstance(piece, Mapping) and piece.get("error_code") for piece in pieces)  # of the service's tools
+    texts = [_result_text(piece, images, images_before) for piece in pieces]
+    failed = any(isinstance(piece, Mapping) and piece.get("error_code") for piece in pieces)  # the service's tools
     return ToolResult("" if call_id is None else str(call_id), "\n".join(texts), failed or part.get("is_error") is True)
 
 
-def _result_text(piece: Any, images: list[bytes], before: int) -> str:
+def _result_text(piece: Any, images: list[bytes], images_before: int) -> str:
     if isinstance(piece, Mapping):
         if _is_text(piece.get("error_code")):
             return str(piece["error_code"])
         if isinstance(piece.get("type"), str):
-            return _text(piece, piece["type"], images, before)
+            return _text(piece, piece["type"], images, images_before)
     return piece if isinstance(piece, str) else "" if piece is None else _json(piece)
 
 

@@ -1,4 +1,4 @@
-"""Conversations in the format of chat APIs as turns of a trajectory."""
+"""Reads conversations in the format of chat APIs as turns of a trajectory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from echoscope.recording.content_blocks import ConversationError, MessageContent, kind_of, read_content
+from echoscope.recording.content_blocks import ConversationError, MessageContent, read_content, type_name
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.response_items import as_messages
-from echoscope.recording.tool_calls import RESULT_ROLES, OpenCalls, action_of, read_calls
+from echoscope.recording.tool_calls import RESULT_ROLES, OpenCalls, as_action, read_calls
 
 THOUGHT_OPEN, THOUGHT_CLOSE = "<think>", "</think>"
 POLICY_ROLES = {"assistant", "gpt", "model"}
@@ -26,12 +26,12 @@ _OF_ITEMS = {"type", "id", "status"}
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """One response of the policy and what it read before.
+    """One response of the policy, and what it read before.
 
     Attributes:
-        actions: its calls of tools, with the results that later messages have.
-        extra: its tool calls as they were sent, other fields of the message, and as `read` what messages before it
-            held.
+        actions: its tool calls, with the results from later messages.
+        extra: its tool calls as they were sent, other fields of the message, and `read`, the further fields of messages
+            before it.
         images: files of the images that it saw.
     """
 
@@ -46,7 +46,7 @@ class ChatTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The task, as the system message states it, and the turns; `rest` is what was said after the last of them."""
+    """The task, as stated by the system message, and the turns; `rest` contains messages after the last turn."""
 
     prompt: str
     turns: list[ChatTurn]
@@ -54,22 +54,22 @@ class Conversation:
 
     @property
     def opening(self) -> str:
-        """What attempts at the same task have in common: the task and the first state, with its images."""
+        """Return the common part of attempts at the same task: the task and the first state, with its images."""
         seen = [hashlib.sha256(image).hexdigest() for image in (self.turns[0].images if self.turns else ())]
         return "\n".join([self.prompt, self.turns[0].state if self.turns else self.rest, *seen])
 
 
-def conversation_of(messages: Any) -> Conversation:
-    """The conversation of a list of messages with `role` and `content`, or of ShareGPT's `from` and `value`.
+def read_conversation(messages: Any) -> Conversation:
+    """Read a list of messages with `role` and `content`, or with ShareGPT's `from` and `value`.
 
     Items of OpenAI's Responses API are read as well. Calls and results may be fields of a message, or blocks of its
     content.
 
     Raises:
-        ConversationError: it is no such list.
+        ConversationError: it is not such a list.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str):
-        raise ConversationError(f"the messages are {kind_of(messages)}, not a list of objects with role and content")
+        raise ConversationError(f"the messages are {type_name(messages)}, not a list of objects with role and content")
     task: list[str] = []
     read: list[str] = []
     seen: list[bytes] = []
@@ -80,7 +80,10 @@ def conversation_of(messages: Any) -> Conversation:
         role = _role(message, number)
         policy = role in POLICY_ROLES
         content = read_content(
-            message.get("content", message.get("value")), number, policy=policy, before=0 if policy else len(seen)
+            message.get("content", message.get("value")),
+            number,
+            policy=policy,
+            images_before=0 if policy else len(seen),
         )
         if policy:
             made = _calls(message, content.calls)
@@ -98,7 +101,7 @@ def conversation_of(messages: Any) -> Conversation:
 
 
 def _resolve(calls: OpenCalls, role: str, message: Mapping[str, Any], content: MessageContent) -> None:
-    """Keep the results of a message with their calls."""
+    """Keep the results in a message with their calls."""
     if role in RESULT_ROLES:
         calls.resolve(message, content.text)
         return
@@ -107,11 +110,13 @@ def _resolve(calls: OpenCalls, role: str, message: Mapping[str, Any], content: M
 
 
 def split_thought(response: str) -> tuple[str, str]:
-    """The thought of a response between <think> and </think>, and what comes after it; empty if it has none."""
-    before, closed, after = response.partition(THOUGHT_CLOSE)
+    """Return the thought between <think> and </think>, empty if there is none, and the text after it."""
+    thought, closed, after = response.partition(THOUGHT_CLOSE)
     if closed:
-        return before.removeprefix(THOUGHT_OPEN).strip() if before.startswith(THOUGHT_OPEN) else before.strip(), after
-    if response.startswith(THOUGHT_OPEN):  # cut off while it was thinking
+        return thought.removeprefix(THOUGHT_OPEN).strip() if thought.startswith(
+            THOUGHT_OPEN
+        ) else thought.strip(), after
+    if response.startswith(THOUGHT_OPEN):  # cut off in the thought
         return response.removeprefix(THOUGHT_OPEN).strip(), ""
     return "", response
 
@@ -128,7 +133,7 @@ def _turn(
     reasoning, text = "\n".join(parts), content.text
     thought, answer = (reasoning, text) if reasoning else split_thought(text)
     response = f"{THOUGHT_OPEN}\n{reasoning}\n{THOUGHT_CLOSE}\n{text}" if reasoning else text
-    actions = [action_of(call) for call in calls]
+    actions = [as_action(call) for call in calls]
     written = [action["text"] for action in actions]
     others = _further_fields(message, _OF_RESPONSES, content)
     extra: dict[str, Any] = {"message": others[0]} if others else {}
@@ -146,9 +151,9 @@ def _turn(
 
 
 def _further_fields(message: Mapping[str, Any], read: set[str], content: MessageContent) -> list[dict[str, Any]]:
-    """The fields of a message without its text, the fields of `read` and empty ones; none if there is no other.
+    """Return the fields of a message without its text, the fields in `read` and empty fields; [] if no other remains.
 
-    Blocks of its content of which not everything is shown are a field as well.
+    Blocks of its content that are not completely shown count as a field as well.
     """
     others = {
         str(name): without_embedded(value)
@@ -165,9 +170,9 @@ def _json(value: Any) -> str:
 
 
 def _calls(message: Mapping[str, Any], blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Calls of tools of a message, also in the former field for a single function, and of its content.
+    """Return a message's tool calls, including the former field for a single function and calls in its content.
 
-    `blocks`: calls of the content. LangChain has each one a second time in the field, with the same id.
+    `blocks` are the calls in the content. LangChain repeats each of them in the field, with the same id.
     """
     function = message.get("function_call")
     calls = read_calls([function] if function else message.get("tool_calls") or [])
@@ -177,7 +182,7 @@ def _calls(message: Mapping[str, Any], blocks: Sequence[dict[str, Any]]) -> list
 
 def _role(message: Any, number: int) -> str:
     if not isinstance(message, Mapping):
-        raise ConversationError(f"message {number + 1} is {kind_of(message)}, not an object with role and content")
+        raise ConversationError(f"message {number + 1} is {type_name(message)}, not an object with role and content")
     role = message.get("role", message.get("from"))
     if not isinstance(role, str) or not role:
         raise ConversationError(f"message {number + 1} has no role: its fields are {_names(message)}")

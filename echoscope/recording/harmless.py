@@ -1,4 +1,4 @@
-"""Calls from a training loop: a failure in a call is a warning, given only once, and never an exception."""
+"""Turns failures of calls from a training loop into warnings, each given only once, instead of exceptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OnceWarnings:
 
 
 class NotBegun(Exception):
-    """The journal of a run could not be begun, so that nothing of the run can be recorded. The text is a warning."""
+    """The journal of a run could not be begun, so that nothing can be recorded. The text is a warning."""
 
 
 def warn(message: str) -> None:
@@ -45,7 +45,7 @@ def warn(message: str) -> None:
 
 
 def harmless_or(otherwise: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Callable[[Method], Method]:
-    """Decorator of methods that return `otherwise(self, args, kwargs)`, with a warning, where they would raise.
+    """Decorate methods so that they return `otherwise(self, args, kwargs)`, with a warning, instead of raising.
 
     Their objects have `warnings`, an OnceWarnings.
     """
@@ -69,7 +69,7 @@ def _nothing(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 
 harmless = harmless_or(_nothing)
-"""Decorator of methods that return None, also where they would raise."""
+"""Decorator of methods that return None instead of raising."""
 
 
 def _key(method: str, error: Exception) -> str:

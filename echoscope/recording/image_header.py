@@ -1,4 +1,4 @@
-"""Type and size of PNG, JPEG and WebP files from their headers, without a library that decodes them."""
+"""Reads type and size of PNG, JPEG and WebP files from their headers, without a library that decodes them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
 _JPEG, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 _FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-"""Markers of a JPEG's frame, which holds its size; the three in between are tables."""
+"""Markers of a JPEG's frame, which contains its size; the three in between are tables."""
 _WITHOUT_LENGTH = {0x01, *range(0xD0, 0xD9)}
 
 
 class ImageHeader(NamedTuple):
-    """What the first bytes of an image state."""
+    """Contents of an image's header."""
 
     media_type: str
     width: int
@@ -21,14 +21,14 @@ class ImageHeader(NamedTuple):
 
 
 class HeaderError(ValueError):
-    """A file that is no complete PNG, JPEG or WebP. The message says which, as the end of a sentence."""
+    """A file that is not a complete PNG, JPEG or WebP. The message is the end of a sentence about it."""
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """Type and size of an image.
+    """Return type and size of an image.
 
     Raises:
-        HeaderError: it is of another type, or ends too early.
+        HeaderError: it has another type, or ends too early.
     """
     if data.startswith(_PNG):
         if data[12:16] != b"IHDR" or _PNG_END not in data[-64:]:

@@ -1,4 +1,4 @@
-"""Writer of a journal: one event per line, by several threads and processes."""
+"""Writer of a journal: one event per line, from several threads and processes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ except ImportError:  # Windows: one process per run
 
 
 GAP = "metric_with_gap"
-"""Name in the `extra` of a notice, with that of the metric whose value is not finite."""
+"""Name in the `extra` of a notice for the metric with a non-finite value."""
 
 
 class JournalWriter:
-    """Appends events to the journal of a folder. Each append holds a lock, as the line number is part of the line.
+    """Appends events to a folder's journal. Each append takes a lock, because the line number is part of the line.
 
     If the journal cannot be opened, only its folder is known, and every append raises NotBegun.
 
     Attributes:
-        warnings: of the run, for its recorder and its trajectories.
-        attempts: `run_started` events so far.
-        last_iteration: highest iteration of a metrics event, of those that no later attempt superseded.
-        gaps: names of metrics whose first value that is not finite has a notice, in this attempt at the run.
+        warnings: warnings of the run, for its recorder and its trajectories.
+        attempts: number of `run_started` events so far.
+        last_iteration: highest iteration with metrics, of iterations that no later attempt superseded.
+        gaps: names of metrics for whose first non-finite value this attempt at the run has a notice.
     """
 
     FILE = FILE_NAME
@@ -45,8 +45,8 @@ class JournalWriter:
     def __init__(self, folder: Path, warnings: OnceWarnings | None = None, *, begun: bool = False) -> None:
         """
         Args:
-            warnings: what receives the warnings of the run; omitted: they are emitted.
-            begun: another process has begun the journal; without it, nothing is recorded.
+            warnings: receives the warnings of the run; omitted: they are emitted.
+            begun: True if another process must have begun the journal; otherwise nothing is recorded.
         """
         self.folder = folder
         self.warnings = warnings or OnceWarnings()
@@ -65,11 +65,11 @@ class JournalWriter:
             self._open()
             with self._lock, _Locked(self._file.fileno()):
                 self._catch_up()
-        except (OSError, ValueError, KeyError, TypeError) as error:  # the last three are of lines of another program
+        except (OSError, ValueError, KeyError, TypeError) as error:  # the last three are from lines of another program
             self.give_up(error)
 
     def give_up(self, error: Exception) -> None:
-        """Record nothing of this run: its journal cannot be begun or continued."""
+        """Stop recording this run, because its journal cannot be begun or continued."""
         if self._failure:
             return
         self._failure = (
@@ -86,12 +86,12 @@ class JournalWriter:
     def write(self, kind: str, **fields: Any) -> None:
         """Append an event. Fields that are None or empty extras are left out; totals and numbers of groups are added.
 
-        A group without an iteration gets that of the newest training group, or the next one if that has metrics; of the
-        split eval, the number of finished iterations.
+        A group without an iteration gets the iteration of the newest training group, or the next one if that has
+        metrics; a group of the split eval gets the number of finished iterations.
 
         Raises:
             NotBegun: the journal could not be opened.
-            OSError: the file cannot be written; nothing of the event is in it then.
+            OSError: the file cannot be written; it then contains nothing of the event.
         """
         with self._whole_file():
             self._append(kind, fields)
@@ -103,19 +103,19 @@ class JournalWriter:
         extra: Mapping[str, Any],
         gaps: Mapping[str, float] | None = None,
     ) -> None:
-        """Append metrics, and with them what AttemptTotals has that is not among them.
+        """Append metrics, together with values of AttemptTotals that are not among them.
 
         Args:
-            iteration: None: that of the newest attempts, or the one after the last iteration with metrics.
-            gaps: values that are not finite. The first one of each name is recorded as a notice.
+            iteration: None: the iteration of the newest attempts, or the one after the last iteration with metrics.
+            gaps: non-finite values. The first of each name is recorded as a notice.
         Raises:
-            OSError: as write().
+            OSError: as in write().
         """
         with self._whole_file():
             if iteration is None:
                 newest = self._totals.newest
                 iteration = self.last_iteration + 1 if newest is None else newest
-            self._write_totals(before=iteration)
+            self._write_totals(limit=iteration)
             every = {**values, **self._totals.fill_in(iteration, values)}
             if every or extra or gaps:  # an iteration whose metrics are all gaps counts, too
                 self._append("metrics", {"iteration": iteration, "values": every, "extra": extra})
@@ -129,18 +129,18 @@ class JournalWriter:
             self._write_totals()
 
     def evaluation_means(self, suite: str, iteration: int) -> EvaluationMeans:
-        """As AttemptTotals has them, with what other processes have recorded."""
+        """Return the means of AttemptTotals, including attempts recorded by other processes."""
         with self._whole_file():
             return self._totals.evaluation_means(suite, iteration)
 
-    def _write_totals(self, before: float = math.inf) -> None:
-        for iteration in self._totals.changed(before):
+    def _write_totals(self, limit: float = math.inf) -> None:
+        for iteration in self._totals.changed(limit):
             if values := self._totals.fill_in(iteration, ()):
                 self._append("metrics", {"iteration": iteration, "values": values})
 
     @contextmanager
     def _whole_file(self) -> Iterator[None]:
-        """The file is locked, and everything in it is known. Failures are counted for a later notice."""
+        """Lock the file and read everything in it. Failures are counted for a later notice."""
         if self._failure:
             raise NotBegun(self._failure)
         try:
@@ -155,7 +155,7 @@ class JournalWriter:
             raise
 
     def _check_in_place(self) -> None:
-        """Raise FileNotFoundError for a file that was removed: what is appended to it would be lost without a word."""
+        """Raise FileNotFoundError if the file was removed, since anything appended to it would be lost silently."""
         if os.fstat(self._file.fileno()).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "the journal was removed", str(self.folder / self.FILE))
 
@@ -187,14 +187,14 @@ class JournalWriter:
         self._note(line)
 
     def _current_iteration(self, split: str) -> int:
-        """Iteration of a group that begins without one."""
+        """Return the iteration of a group that begins without one."""
         newest = self._totals.newest
         if split == "eval":
             return self.last_iteration if newest is None else newest
         return self.last_iteration + 1 if newest is None or newest <= self.last_iteration else newest
 
     def _catch_up(self) -> None:
-        """Read what other processes have appended, and cut off a line that one of them did not finish."""
+        """Read lines that other processes have appended, and cut off a line that one of them did not finish."""
         size = os.fstat(self._file.fileno()).st_size
         if size == self._size:
             return
@@ -210,7 +210,7 @@ class JournalWriter:
                     self._note(json.loads(line))
                 except (ValueError, KeyError, TypeError, RecursionError):
                     if self._lines == 1:
-                        raise  # it is no journal; later lines are of another program, and sites name them
+                        raise  # not a journal; later lines are another program's, and sites name them
 
     def _note(self, event: dict[str, Any]) -> None:
         if self._began is None:
@@ -222,7 +222,7 @@ class JournalWriter:
                 self.gaps.clear()
                 self.last_iteration = event["from_iteration"]
                 valid = {"train": self.last_iteration, "eval": event.get("evaluated_iteration", -1)}
-                self._groups = {place: count for place, count in self._groups.items() if place[0] <= valid[place[1]]}
+                self._groups = {key: count for key, count in self._groups.items() if key[0] <= valid[key[1]]}
             case "group_started":
                 self._groups[event["iteration"], event["split"]] = event["group"] + 1
             case "turn":

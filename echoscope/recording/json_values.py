@@ -1,4 +1,4 @@
-"""Any value of Python as JSON that a site stores: text without half characters, finite numbers, limited depth."""
+"""Converts any Python value to JSON that a site can store: no half characters, finite numbers, limited depth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_INTEGER_BITS = 256
 
 
 def as_json(value: Any, outer: tuple[int, ...] = ()) -> Any:
-    """The value as JSON has it: numbers that are not finite as texts, tuples as lists, others by their text.
+    """Convert a value to JSON: non-finite numbers become texts, tuples lists, and other objects their text.
 
     Args:
         outer: identities of the containers around it.
@@ -32,15 +32,15 @@ def as_json(value: Any, outer: tuple[int, ...] = ()) -> Any:
             return f"[more than {MAX_DEPTH} levels]"
         outer = (*outer, id(value))
         if isinstance(value, Mapping):
-            return {text_of(name): as_json(inner, outer) for name, inner in value.items()}
+            return {as_text(name): as_json(inner, outer) for name, inner in value.items()}
         return [as_json(inner, outer) for inner in value]
     if (scalar := _scalar(value)) is not None:
         return as_json(scalar)
-    return text_of(value)
+    return as_text(value)
 
 
 def clean_text(text: str) -> str:
-    """The text as it can be encoded and stored: halves of surrogate pairs become U+FFFD, and NUL its symbol."""
+    """Make a text encodable and storable: halves of surrogate pairs become U+FFFD, and NUL its symbol."""
     text = str.__str__(text).replace("\0", "␀")
     try:
         text.encode()
@@ -49,8 +49,8 @@ def clean_text(text: str) -> str:
     return text
 
 
-def text_of(value: Any) -> str:
-    """The text of any object; its type if it has none."""
+def as_text(value: Any) -> str:
+    """Return the text of any object; its type if it has none."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, bytes | bytearray):
@@ -62,7 +62,7 @@ def text_of(value: Any) -> str:
 
 
 def number_in(value: Any) -> float | None:
-    """The value as a number, which may be NaN or infinite; None: it is no number."""
+    """Return the value as a number, which may be NaN or infinite; None if it is not a number."""
     try:
         return float(value)
     except OverflowError:  # an integer
@@ -72,7 +72,7 @@ def number_in(value: Any) -> float | None:
 
 
 def _scalar(value: Any) -> Any:
-    """The number of Python in a number of numpy or torch; None of anything else."""
+    """Return the Python number in a scalar of numpy or torch; None for anything else."""
     try:
         scalar = value.item()
     except Exception:  # noqa: BLE001 - objects of other programs

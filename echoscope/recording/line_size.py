@@ -1,4 +1,4 @@
-"""Lines of the journal that a site reads: what is longer is shortened before it is written."""
+"""Shortens lines of the journal that are longer than sites read, before they are written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from echoscope.recording.harmless import OnceWarnings
 
 MAX_LINE_BYTES = 1024 * 1024
-"""Of a line that sites read (webapp/ingest/limits.py). Its texts have at most 64 Ki characters there."""
+"""Maximum size of a line that sites read (webapp/ingest/limits.py). Its texts have at most 64 Ki characters there."""
 
 Event = dict[str, Any]
 
 
 def fitting_line(event: Event, warnings: OnceWarnings) -> tuple[Event, bytes]:
-    """The event as it is written, and its line. Longer events lose, with a warning, as little as possible.
+    """Return the event as it is written, and its line. Longer events lose, with a warning, as little as possible.
 
     Raises:
         ValueError: the event is too long even without its texts.
@@ -42,7 +42,7 @@ def fitting_line(event: Event, warnings: OnceWarnings) -> tuple[Event, bytes]:
 
 
 def cut(value: Any, limit: int) -> Any:
-    """The value with each text cut to this number of characters."""
+    """Cut each text in a value to this number of characters."""
     if isinstance(value, str):
         return value if len(value) <= limit else f"{value[:limit]} … [{len(value) - limit:,} more characters]"
     if isinstance(value, list):
@@ -57,7 +57,7 @@ def _line(event: Event) -> bytes:
 
 
 def _without_details(event: Event) -> Event:
-    """Without extras, and of a turn without what its actions have beyond their texts."""
+    """Remove extras, and from a turn everything in its actions except their texts."""
     event = cut({name: value for name, value in event.items() if name != "extra"}, 4 * 1024)
     if "actions" in event:
         kept = ("text", "status", "name", "reward", "effective")

@@ -1,4 +1,4 @@
-"""Upload of a journal while it is being written, by a thread of the process that trains."""
+"""Uploads a journal while it is being written, in a thread of the training process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TEMPORARY = {408, 409, 425, 429}
 class LiveUpload:
     """Sends the journal until finish(). Training never fails because of it: the journal can be pushed later.
 
-    What the site cannot read is left out and named in a warning. A site that is away, or does not accept the journal
-    at the moment, is tried again; a site that refuses it is not.
+    Lines that the site cannot read are left out and named in a warning. A site that is unavailable, or temporarily does
+    not accept the journal, is tried again; a site that refuses it is not.
 
     Attributes:
         url: address of the run on the site, once it is there.

@@ -1,4 +1,4 @@
-"""Images in the messages of chat APIs: embedded ones as files, others as text. Nothing is fetched."""
+"""Images in the messages of chat APIs: embedded images become files, others text. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from echoscope.recording.observation_images import MAX_IMAGES, ImageError, data_uri_bytes, describe
 
 IMAGE_PARTS = {"image_url", "input_image", "image"}
-"""Types of parts with an image: of OpenAI's chat completions, of its responses, of Anthropic and Inspect."""
+"""Types of parts with an image in OpenAI's chat completions and responses, Anthropic's messages and Inspect."""
 EMBEDDED = "[image]"
-"""What stands in the text at the place of an image that is embedded."""
+"""Text that replaces an embedded image."""
 
 
-def image_of(part: Mapping[str, Any], before: int) -> tuple[str, bytes | None]:
-    """The text that stands for a part with an image, and its file if it is embedded and can be recorded.
+def read_image(part: Mapping[str, Any], images_before: int) -> tuple[str, bytes | None]:
+    """Return the text that replaces a part with an image, and its file if it is embedded and can be recorded.
 
     Args:
-        before: images of the same turn so far.
+        images_before: number of images of the same turn so far.
     """
     address = _address(part)
     if not address.startswith("data:"):
         return (f"[image: {address}]" if address else EMBEDDED), None
-    if before >= MAX_IMAGES:
+    if images_before >= MAX_IMAGES:
         return f"[image: left out, as a turn has at most {MAX_IMAGES}]", None
     try:
         data = data_uri_bytes(address)
@@ -33,7 +33,7 @@ def image_of(part: Mapping[str, Any], before: int) -> tuple[str, bytes | None]:
 
 
 def with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:
-    """Messages of an Inspect log, which keeps long texts and images once and refers to them as `attachment://…`."""
+    """Resolve `attachment://…` in messages of an Inspect log, which stores long texts and images only once."""
     if isinstance(value, str):
         name = value.removeprefix("attachment://")
         return value if name == value else attachments.get(name, value)
@@ -45,7 +45,7 @@ def with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:
 
 
 def without_embedded(value: Any) -> Any:
-    """Fields that are kept as they are, without the files of images in them, which would fill lines of the journal."""
+    """Return fields without the files of embedded images, which would fill lines of the journal."""
     if isinstance(value, str):
         return f"[image of {len(value):,} characters]" if value.startswith("data:image/") else value
     if isinstance(value, list | tuple):
@@ -56,7 +56,7 @@ def without_embedded(value: Any) -> Any:
 
 
 def _address(part: Mapping[str, Any]) -> str:
-    """The URL of a part, a `data:` one where the image is embedded; empty if it has none."""
+    """Return the URL of a part, a `data:` URL if the image is embedded; empty if it has none."""
     value = part.get("image_url") or part.get("image") or part.get("source") or ""
     if isinstance(value, Mapping):
         if value.get("data"):

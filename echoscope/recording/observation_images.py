@@ -1,4 +1,4 @@
-"""Images that a policy observed, as files beside the journal: named by their content, so that each is kept once."""
+"""Images that a policy observed, stored in the journal's folder under a name from their content, so only once."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ MAX_BYTES = 3 * 1024 * 1024
 MAX_SIDE = 8192
 MAX_PIXELS = 16 * 1024 * 1024
 MAX_IMAGES = 8
-"""Of a turn. These are the limits of a site (trainer/journal/observation_images.py)."""
-_HASH = re.compile(r"[0-9a-f]{64}")  # of a journal that another program wrote, it must not name other files
+"""Maximum number of images in a turn. The limits equal a site's (trainer/journal/observation_images.py)."""
+_HASH = re.compile(r"[0-9a-f]{64}")  # a journal of another program must not name other files
 _PNG_MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 ImageInput = Any
-"""Bytes of a PNG, JPEG or WebP; the path of one; an image of Pillow; an array of numpy, height × width × 3, uint8."""
+"""Bytes or path of a PNG, JPEG or WebP; a Pillow image; a numpy array, height × width × 3, uint8."""
 Reference = dict[str, Any]
 
 
 class ImageError(ValueError):
-    """An image that cannot be recorded. The message says which one and why."""
+    """An image that cannot be recorded. The message names the image and the reason."""
 
 
 def store_images(images: ImageInput | Sequence[ImageInput] | None, folder: Path) -> list[Reference]:
-    """Write images into the folder of a run. Returns what a turn of the journal says about them, in order.
+    """Write images into the folder of a run. Returns the references to them for a turn of the journal, in order.
 
     Args:
-        images: one, or a list or tuple of them; None, and each None among them, is left out.
-        folder: of the run.
+        images: one image, or a list or tuple of images; None is left out.
+        folder: folder of the run.
     Raises:
-        ImageError: one is of another type, damaged or too large, or there are too many. None is written then.
+        ImageError: an image has another type, is damaged or too large, or there are too many. None is written then.
         OSError: a file cannot be read or written.
     """
     given = [image for image in (images if isinstance(images, list | tuple) else [images]) if image is not None]
@@ -53,12 +53,12 @@ def store_images(images: ImageInput | Sequence[ImageInput] | None, folder: Path)
     files = [_bytes(image) for image in given]
     references = [describe(data) for data in files]
     for data, reference in zip(files, references, strict=True):
-        _write(data, path_of(folder, reference))
+        _write(data, image_path(folder, reference))
     return references
 
 
 def describe(data: bytes) -> Reference:
-    """What a turn says about an image: hash, type and size. Raises ImageError."""
+    """Return a turn's reference to an image: hash, type and size. Raises ImageError."""
     if len(data) > MAX_BYTES:
         raise ImageError(
             f"The image has {len(data):,} bytes, and at most {MAX_BYTES:,} are recorded: pass it smaller, or as JPEG."
@@ -77,15 +77,15 @@ def describe(data: bytes) -> Reference:
     }
 
 
-def path_of(folder: Path, reference: Reference) -> Path:
-    """File of an image in the folder of a run. Raises ImageError where the reference names none."""
+def image_path(folder: Path, reference: Reference) -> Path:
+    """Return the file of an image in a run's folder. Raises ImageError if the reference names none."""
     if not _HASH.fullmatch(str(reference.get("sha256"))) or reference.get("media_type") not in EXTENSIONS:
         raise ImageError(f"{reference} is not a reference to an image.")
     return folder / FOLDER / f"{reference['sha256']}.{EXTENSIONS[reference['media_type']]}"
 
 
 def data_uri_bytes(address: str) -> bytes:
-    """The file in a `data:` address. Raises ImageError."""
+    """Return the file in a `data:` address. Raises ImageError."""
     head, comma, text = address.partition(",")
     if not comma or not head.endswith(";base64"):
         raise ImageError("The image is not in base64.")
@@ -102,7 +102,7 @@ def _bytes(image: ImageInput) -> bytes:
         return bytes(image)
     if isinstance(image, str | os.PathLike):
         return _of_file(Path(image))
-    pillow, numpy = sys.modules.get("PIL.Image"), sys.modules.get("numpy")  # loaded by those who pass such objects
+    pillow, numpy = sys.modules.get("PIL.Image"), sys.modules.get("numpy")  # loaded if the caller passes such objects
     if pillow is not None and isinstance(image, pillow.Image):
         return _of_pillow(image)
     if numpy is not None and isinstance(image, numpy.ndarray):
@@ -126,7 +126,7 @@ def _of_pillow(image: Any) -> bytes:
 
 
 def _of_array(array: Any) -> bytes:
-    """A PNG of the array: filter 0, one zlib stream."""
+    """Encode an array as PNG: filter 0, one zlib stream."""
     if array.ndim != 3 or array.shape[2] != 3 or str(array.dtype) != "uint8":
         shape = f"{' × '.join(map(str, array.shape))} of {array.dtype}"
         raise ImageError(f"An array of an image is height × width × 3 of uint8, not {shape}.")
@@ -154,7 +154,7 @@ def _check_pixels(width: int, height: int) -> None:
 
 
 def _write(data: bytes, target: Path) -> None:
-    """Whole or not at all, as other processes of the run may write the same image."""
+    """Write the file completely or not at all, as other processes of the run may write the same image."""
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Actions of a turn as the journal has them, from whatever a trainer passes as such."""
+"""Converts actions of a turn, as trainers pass them, to actions of the journal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from echoscope.recording.call_values import MAX_COUNT, CallValues
 from echoscope.recording.json_values import as_json
 
 MAX_ACTIONS = 200
-"""Actions of a turn that a site stores."""
+"""Maximum number of actions in a turn that a site stores."""
 MAX_ARGUMENTS = 32 * 1024
-"""Characters of the arguments of a call, as JSON."""
+"""Maximum length of the arguments of a call, as JSON."""
 _FIELDS = {"text", "status", "name", "reward", "effective", "actual", "board", "hint", "call"}
 _GROUNDS = {"floor", "wall", "tile", "goal", "danger", "good", "bad"}
 _TONES = {*_GROUNDS, "white", "yellow", "orange", "red", "green", "blue", "piece", "player"}
 
 
 def items_in(given: Any) -> list[Any]:
-    """The items of an argument that takes a list: a text or a mapping is the only one, and so is anything else."""
+    """Return the items of an argument that takes a list; a text, a mapping or anything else is the only item."""
     if given is None:
         return []
     if isinstance(given, str | bytes | Mapping):
@@ -31,7 +31,7 @@ def items_in(given: Any) -> list[Any]:
 
 
 def action_record(action: Any, values: CallValues) -> dict[str, Any]:
-    """An action with the fields of docs/journal.md; others are left out with a warning."""
+    """Return an action with the fields of docs/journal.md; others are left out with a warning."""
     if not isinstance(action, Mapping):
         text = action if isinstance(action, str) else values.text("an action", action)
         action = {"text": text}
@@ -61,7 +61,7 @@ def action_record(action: Any, values: CallValues) -> dict[str, Any]:
 
 
 def board_record(board: Any, values: CallValues) -> dict[str, Any] | None:
-    """A board of the kind text or grid as the journal has it; anything else is drawn as its text."""
+    """Return a board of the kind text or grid for the journal; anything else is drawn as its text."""
     if board is None:
         return None
     if isinstance(board, Mapping) and board.get("kind") == "grid" and isinstance(board.get("rows"), list | tuple):

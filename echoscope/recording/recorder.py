@@ -10,7 +10,7 @@ run.log({"my/loss": 0.3}, iteration=3)
 run.finish()
 
 Everything is written to `journal.jsonl` in the run's folder (docs/journal.md), and images of observations to files
-beside it, by any thread, and by any process that has attached to the folder. Without a site, send it later:
+in that folder, by any thread, and by any process that has attached to the folder. Without a site, send it later:
 `python -m echoscope push runs/wordle`.
 """
 
@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 from echoscope.recording.call_values import MAX_COUNT, MAX_ITERATION, CallValues
 from echoscope.recording.harmless import OnceWarnings, harmless, harmless_or
 from echoscope.recording.journal_writer import JournalWriter
-from echoscope.recording.json_values import as_json, number_in, text_of
+from echoscope.recording.json_values import as_json, as_text, number_in
 from echoscope.recording.live_upload import LiveUpload
 from echoscope.recording.recorded_actions import board_record, items_in
 from echoscope.recording.settings_size import MAX_SETTINGS, shortened
@@ -38,12 +38,12 @@ from echoscope.recording.trajectory import Trajectory
 from echoscope.transport import check_address
 
 MAX_MEMBERS = 4096
-"""Trajectories of a group that a site stores."""
+"""Maximum number of trajectories in a group that a site stores."""
 MAX_GROUP = 10**6
 MAX_METRICS = 1000
-"""Metrics of an event that a site stores."""
+"""Maximum number of metrics in an event that a site stores."""
 MAX_TITLE, MAX_TAGS = 200, 20
-"""Characters of a title and tags of a run that a site stores."""
+"""Maximum length of a title, and number of tags of a run, that a site stores."""
 
 
 def init(
@@ -61,17 +61,17 @@ def init(
     """Begin a run, or continue the one in `folder`.
 
     Args:
-        title: shown as the run's name.
-        config: any settings of the trainer, as JSON has them; kept as they are.
-        folder: of the journal; omitted: a new one below `echoscope-runs`.
-        environment: name of the task, for runs with a single one.
-        iterations: planned iterations; 0: unknown.
-        from_iteration: finished iterations of the checkpoint that the run continues from: what `folder` has of later
-            ones is superseded. 0: all of it is. Omitted: the last iteration with metrics, with a warning if there is a
+        title: name of the run.
+        config: any settings of the trainer, as JSON; stored unchanged.
+        folder: folder of the journal; omitted: a new folder in `echoscope-runs`.
+        environment: name of the task, for runs with a single task.
+        iterations: planned iterations; 0 if unknown.
+        from_iteration: finished iterations of the checkpoint that the run continues from; later iterations in `folder`
+            are superseded, all of them with 0. Omitted: the last iteration with metrics, with a warning if there is a
             run in the folder already.
-        url, token: of a site, to which the journal is sent while it grows; omitted: nothing is sent.
+        url, token: site to which the journal is sent while it grows; omitted: nothing is sent.
 
-    Nothing else of the recorder raises: a folder that cannot be written is a RuntimeWarning as well.
+    Nothing else in the recorder raises: a folder that cannot be written is a RuntimeWarning as well.
 
     Raises:
         ValueError: one of `url` and `token` without the other, a `url` without http:// or https://, or from_iteration
@@ -84,8 +84,8 @@ def init(
         raise ValueError("give both url and token of a site, or neither to record without one")
     if url is not None:
         check_address(url)
-    place = _path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
-    recorder = Recorder(JournalWriter(place), environment)
+    run_folder = _path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
+    recorder = Recorder(JournalWriter(run_folder), environment)
     recorder.begin(title, config, iterations, from_iteration, tags)
     if url is not None and token is not None:
         recorder._send(url, token)
@@ -93,12 +93,12 @@ def init(
 
 
 def attach(folder: str | Path, *, environment: str = "") -> Recorder:
-    """The run in a folder, for another process of the same run. Where init() has not begun it, nothing is recorded."""
+    """Open the run in a folder for another process. If init() has not begun it, nothing is recorded."""
     return Recorder(JournalWriter(_path(folder), begun=True), environment)
 
 
 def _path(folder: Any) -> Path:
-    return folder if isinstance(folder, Path) else Path(text_of(folder))
+    return folder if isinstance(folder, Path) else Path(as_text(folder))
 
 
 def _unrecorded_trajectory(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trajectory:
@@ -107,7 +107,7 @@ def _unrecorded_trajectory(recorder: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _unrecorded(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Trajectory]:
-    """Trajectories for the loop of the caller, in place of a group that cannot be recorded."""
+    """Return trajectories for the caller's loop, in place of a group that cannot be recorded."""
     size = number_in(args[0] if args else kwargs.get("size", 1))
     count = int(size) if size is not None and 0 <= size <= MAX_GROUP else 0
     return [recorder._unannounced() for _ in range(count)]
@@ -143,7 +143,7 @@ class Recorder:
         if error is None:
             self.finish()
         else:
-            self.finish(reason="error", message=f"{type(error).__name__}: {text_of(error)}")
+            self.finish(reason="error", message=f"{type(error).__name__}: {as_text(error)}")
 
     def begin(
         self, title: Any, config: Any = None, iterations: Any = 0, from_iteration: Any = None, tags: Any = ()
@@ -172,7 +172,7 @@ class Recorder:
                 "run_started",
                 attempt=writer.attempts + 1,
                 from_iteration=start,
-                evaluated_iteration=start or None,  # evaluations up to there remain valid
+                evaluated_iteration=start or None,  # evaluations up to this iteration remain valid
                 iterations=values.whole("iterations", iterations, 0, MAX_COUNT) or 0,
                 title=settings["name"],
                 config=settings,
@@ -184,7 +184,7 @@ class Recorder:
             writer.give_up(error)
 
     def _fitting(self, settings: dict[str, Any], values: CallValues) -> dict[str, Any]:
-        """The settings, cut with a warning where sites would not store them."""
+        """Return the settings, cut with a warning where sites would not store them."""
         if (short := shortened(settings)) != settings:
             values.warn(
                 "config",
@@ -204,18 +204,18 @@ class Recorder:
     def log(self, values: Mapping[str, Any] | None, *, iteration: int | None = None, **extra: Any) -> None:
         """Record metrics of an iteration, from 1 (0: before training), under any names.
 
-        Names of docs/metrics.md, such as reward/mean, are drawn with their titles and units. Of success/rate,
-        reward/mean and reward/in_group_std, those that are never given are computed from the recorded attempts.
+        Names in docs/metrics.md, such as reward/mean, are drawn with their titles and units. If success/rate,
+        reward/mean or reward/in_group_std is never given, it is computed from the recorded attempts.
 
-        What is no finite number is left out, with a RuntimeWarning for each name. NaN and infinity are gaps of the
-        metric's curve, the first of which is recorded as a notice.
+        Other values than finite numbers are left out, with a RuntimeWarning for each name. NaN and infinity are gaps of
+        the metric's curve, the first of which is recorded as a notice.
 
         Args:
-            values: numbers, also of numpy and torch. Numbers in nested mappings are named by their path, as in
+            values: numbers, including numpy's and torch's. Numbers in nested mappings are named by their path, as in
                 train/loss.
-            iteration: omitted: that of the newest group of the split train; without any, the one after the last
+            iteration: omitted: the iteration of the newest training group, or without any the one after the last
                 iteration with metrics.
-            extra: anything else, kept with the metrics.
+            extra: anything else, stored with the metrics.
         """
         given = CallValues(self.warnings, "log")
         if not isinstance(values, Mapping):
@@ -257,15 +257,15 @@ class Recorder:
         """Begin a group: `size` attempts at the same prompt. Each is a context manager, in any thread.
 
         Args:
-            prompt: the task, as it is read before the first state.
-            iteration: omitted: that of the newest group of the split train, as in log(), or the next one if that has
-                metrics; without any group, the one after the last iteration with metrics. Of the split eval: the number
+            prompt: the task, as the policy reads it before the first state.
+            iteration: omitted: the iteration of the newest training group, as in log(), or the next one if that has
+                metrics; without any group, the one after the last iteration with metrics. In the split eval: the number
                 of finished iterations, which is 0 without training.
-            seed: of the initial state: groups with the same one are attempts at the same task. Omitted, those of the
-                same environment, prompt and board are.
+            seed: seed of the initial state: groups with the same seed are attempts at the same task. Omitted, groups
+                with the same environment, prompt and board are.
             suite: name of the evaluation, for the split eval.
             board: the initial state as text.
-            extra: anything else, kept with the group.
+            extra: anything else, stored with the group.
         """
         values = CallValues(self.warnings, "group")
         count = values.whole("size", size, 1, MAX_GROUP) or 0
@@ -282,7 +282,7 @@ class Recorder:
                 split=values.split(split),
                 suite=values.short("suite", suite) or None,
                 environment=named,
-                seed=task_seed(named, task, _words(drawn)) if number is None else number,
+                seed=task_seed(named, task, _board_text(drawn)) if number is None else number,
                 prompt=task,
                 board=drawn,
                 members=members,
@@ -311,12 +311,12 @@ class Recorder:
         final: bool = False,
         **extra: Any,
     ) -> None:
-        """Record the result of a suite of prompts; its interval is Wilson's, of 95 %.
+        """Record the result of a suite of prompts; its interval is Wilson's, at 95 %.
 
         Args:
-            iteration: finished iterations; 0: before training, or no training at all.
-            trajectories: attempts at all prompts together.
-            mean_reward, mean_turns, mean_actions: omitted: those of its recorded attempts, if there are any.
+            iteration: finished iterations; 0 before training, or without any training.
+            trajectories: number of attempts at all prompts together.
+            mean_reward, mean_turns, mean_actions: omitted: means of its recorded attempts, if there are any.
         """
         values = CallValues(self.warnings, "evaluation")
         count = values.whole("trajectories", trajectories, 1, MAX_COUNT)
@@ -361,15 +361,19 @@ class Recorder:
     ) -> None:
         """End the run, and wait at most `timeout` seconds until a site has everything."""
         values = CallValues(self.warnings, "finish")
-        words = {"completed": "The run is complete.", "interrupted": "The run was interrupted.", "error": "It failed."}
-        why = values.choice("reason", reason, tuple(words))
+        messages = {
+            "completed": "The run is complete.",
+            "interrupted": "The run was interrupted.",
+            "error": "It failed.",
+        }
+        why = values.choice("reason", reason, tuple(messages))
         try:
             self._writer.write_totals()
             self._writer.write(
                 "run_finished",
                 reason=why,
                 iteration=self._writer.last_iteration,
-                message=values.text("message", message) or words[why],
+                message=values.text("message", message) or messages[why],
                 summary=values.numbers("summary", summary),
             )
         finally:
@@ -378,22 +382,22 @@ class Recorder:
 
 
 def _flat(values: Mapping[Any, Any], prefix: str = "", depth: int = 8) -> Iterator[tuple[str, Any]]:
-    """Names and values, with values of nested mappings under their path."""
+    """Yield names and values, with values of nested mappings under their path."""
     for name, value in values.items():
-        path = f"{prefix}{text_of(name)}"
+        path = f"{prefix}{as_text(name)}"
         if isinstance(value, Mapping) and value and depth:
             yield from _flat(value, f"{path}/", depth - 1)
         else:
             yield path, value
 
 
-def _words(board: Mapping[str, Any] | None) -> str:
-    """The text of a board, by which tasks without a seed differ."""
+def _board_text(board: Mapping[str, Any] | None) -> str:
+    """Return the text of a board, which distinguishes tasks without a seed."""
     return str((board or {}).get("text", (board or {}).get("rows", "")))
 
 
 def _wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's interval of a success rate, 95 %."""
+    """Return Wilson's 95 % interval of a success rate."""
     z, rate = 1.959964, successes / trials
     middle = rate + z * z / (2 * trials)
     spread = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
@@ -402,7 +406,7 @@ def _wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def _left_out(name: str, value: Any, number: float | None) -> str:
-    """Warning about a value that log() does not record."""
+    """Return the warning about a value that log() does not record."""
     if number is not None:
         return (
             f"{name} is not a finite number ({number}) and is not recorded: its curve has a gap. Later values of it "

@@ -1,4 +1,4 @@
-"""Items of OpenAI's Responses API as messages of its chat completions."""
+"""Reads items of OpenAI's Responses API as messages of its chat completions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NO_ARGUMENTS = {"type", "id", "call_id", "status", "output", "outputs", "error"
 
 
 def as_messages(items: Iterable[Any]) -> list[Any]:
-    """The list with items that have no role as messages: calls and reasoning of one response as one, with its text.
+    """Convert items without a role to messages: calls and reasoning of one response become one, with its text.
 
-    Everything else, messages included, stays as it is.
+    Everything else, including messages, remains unchanged.
     """
     messages: list[Any] = []
     joins = False
-    """Whether the last message is a response of items, which those that follow belong to."""
+    """True if the last message is a response of items, to which following items belong."""
     for item in items:
         kind = str(item.get("type") or "") if isinstance(item, Mapping) else ""
         role = item.get("role", item.get("from")) if isinstance(item, Mapping) else None
@@ -39,11 +39,11 @@ def as_messages(items: Iterable[Any]) -> list[Any]:
 
 
 def _response(item: Any, kind: str, role: Any) -> dict[str, Any] | None:
-    """An item that the policy made, as a message with a list of parts; None: it is none."""
+    """Return an item that the policy made, as a message with a list of parts; None for other items."""
     if role in CALL_ROLES:
         text = item.get("content", item.get("value"))
         calls = [] if isinstance(text, list) else calls_in_text(text)
-        response = [] if calls else text if isinstance(text, list) else [text]  # what is no call is a response
+        response = [] if calls else text if isinstance(text, list) else [text]  # everything except calls is a response
         return {**_others(item), "role": "assistant", "content": response, "tool_calls": calls}
     if role == "assistant" and kind == "message":
         content = item.get("content")
@@ -59,7 +59,7 @@ def _response(item: Any, kind: str, role: Any) -> dict[str, Any] | None:
 
 
 def _call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """A call as read_calls() takes it. Tools that the service runs have no name but their type."""
+    """Return a call as read_calls() takes it. Tools that the service runs are named by their type."""
     arguments = next((item[name] for name in ("arguments", "input") if item.get(name) is not None), None)
     if arguments is None:
         named = "name" in item
@@ -74,7 +74,7 @@ def _call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _output(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a call as a message of the role tool."""
+    """Return the result of a call as a message of the role tool."""
     output = item.get("output")
     if not (output is None or isinstance(output, str | list)):
         output = json.dumps(output, ensure_ascii=False, default=str)
@@ -83,14 +83,14 @@ def _output(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _others(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Further fields of a message, which its turn keeps."""
+    """Return further fields of a message, which its turn keeps."""
     return {name: value for name, value in item.items() if name not in ("role", "from", "content", "value")}
 
 
 def _are_of_one_response(message: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
-    """Whether joining them loses no field."""
-    own = {"content", "tool_calls", "type", "id", "status"}
-    return all(message[name] == part[name] for name in message.keys() & part.keys() - own)
+    """Return True if joining them loses no field."""
+    joined_fields = {"content", "tool_calls", "type", "id", "status"}
+    return all(message[name] == part[name] for name in message.keys() & part.keys() - joined_fields)
 
 
 def _join(message: dict[str, Any], part: Mapping[str, Any]) -> None:

@@ -8,16 +8,16 @@ from statistics import fmean, pstdev
 
 
 def mean(values: Collection[float]) -> float | None:
-    """The mean; None without values, and where their sum is too large for a number."""
+    """Return the mean; None without values, or if their sum is too large for a number."""
     try:
-        found = fmean(values) if values else math.nan
+        average = fmean(values) if values else math.nan
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return average if math.isfinite(average) else None
 
 
 def reward_metrics(rewards: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Mean of rewards, and their standard deviation within groups unless every group has a single member.
+    """Return the mean of rewards, and their standard deviation within groups unless all groups have one member.
 
     Args:
         rewards: group and reward of each trajectory.

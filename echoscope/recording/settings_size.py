@@ -1,4 +1,4 @@
-"""Settings of a run within the size that sites store."""
+"""Cuts settings of a run to the size that sites store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 MAX_SETTINGS = 96 * 1024
 """Characters of JSON. A site does not import a run whose configuration has more than 128 KiB."""
 _WHOLE, _KEPT = 300, 200
-"""Characters up to which a value stays whole in settings that are too long, and those kept of a longer one."""
+"""In settings that are too long: maximum length of an uncut value, and length of the rest of longer values."""
 
 
 def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings within MAX_SETTINGS, with the beginnings of their longest values, such as the ids of all samples."""
+    """Return the settings within MAX_SETTINGS, with their longest values cut, such as the ids of all samples."""
     result: dict[str, Any] = copy.deepcopy(dict(settings))
     for places in (list(_leaves(result)), [(result, name) for name in result]):
         excess = len(_text(result)) - MAX_SETTINGS
@@ -29,7 +29,7 @@ def shortened(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaves(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Holder and name of each value that is no object and holds none."""
+    """Yield container and name of each value that is not an object and contains none."""
     for name, part in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(part, dict) or (isinstance(part, list) and any(isinstance(item, dict) for item in part)):
             yield from _leaves(part)

@@ -1,4 +1,4 @@
-"""The split that a name of a folder, a file or a field stands for."""
+"""The split that the name of a folder, a file or a field refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRAINING = re.compile(r"train(ing)?([_-].*)?|.*[_-]train(ing)?")
 
 
 def split_named(name: str) -> Split | None:
-    """The split of a name in any case, such as “Validation” or “train_0”; None: the name is none of a split."""
+    """Return the split of a name in any case, such as “Validation” or “train_0”; None if it names no split."""
     name = name.strip().lower()
     if _TRAINING.fullmatch(name):
         return "train"

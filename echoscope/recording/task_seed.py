@@ -1,4 +1,4 @@
-"""The number by which sites recognise a task again: the seed of its group, where the trainer has none."""
+"""The number by which sites recognise a task: its group's seed if the trainer has none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ BITS = 52
 
 
 def task_seed(*parts: str) -> int:
-    """The same number, 0 to 2^52 − 1, for the same task: its environment, prompt and whatever else defines it."""
+    """Return the same number, 0 to 2^52 − 1, for the same task: its environment, prompt and other defining texts."""
     text = "\0".join(parts).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:8]) >> (64 - BITS)

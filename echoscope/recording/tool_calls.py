@@ -1,4 +1,4 @@
-"""Calls of tools in the formats of chat APIs as actions of a turn, with the results that follow them."""
+"""Converts tool calls in the formats of chat APIs to actions of a turn, with the results that follow them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from echoscope.recording.json_values import MAX_DEPTH, as_json
 
 RESULT_ROLES = {"tool", "function", "observation", "tool_response"}
 CALL_ROLES = {"function_call", "tool_call"}
-"""Roles of messages whose text is a call, or a list of calls, of the policy: of ShareGPT and ms-swift."""
+"""Roles of the policy's messages that consist of a call or a list of calls, in ShareGPT and ms-swift."""
 
 
 def read_calls(calls: Any) -> list[dict[str, Any]]:
-    """Calls with `name`, `arguments` (their text), and `id`, `result` and `failed` where they have one.
+    """Return calls with `name`, `arguments` (their text), and `id`, `result` and `failed` if they have them.
 
-    `calls`: OpenAI's nested ones, flat ones of Inspect, Anthropic's blocks, or the JSON text of either.
+    `calls` are OpenAI's nested calls, flat calls of Inspect, Anthropic's blocks, or JSON text of either.
     """
     if isinstance(calls, str):
         calls = _decoded(calls)
-    found = []
+    converted = []
     for raw in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else []:
         call = _decoded(raw) if isinstance(raw, str) else raw
         if not isinstance(call, Mapping):
@@ -29,8 +29,10 @@ def read_calls(calls: Any) -> list[dict[str, Any]]:
         function = inner if isinstance(inner, Mapping) else call
         name = function.get("name") or (inner if isinstance(inner, str) else "")
         arguments = function.get("arguments", function.get("input", ""))
-        words = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-        read: dict[str, Any] = {"name": str(name or "tool"), "arguments": words}
+        arguments_text = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+        )
+        read: dict[str, Any] = {"name": str(name or "tool"), "arguments": arguments_text}
         if call.get("id") is not None:
             read["id"] = str(call["id"])
         error = _text(call.get("error"))
@@ -38,39 +40,39 @@ def read_calls(calls: Any) -> list[dict[str, Any]]:
             read["result"] = _text(call.get("result")) or error
         if error or call.get("failed") is True:
             read["failed"] = True
-        found.append(read)
-    return found
+        converted.append(read)
+    return converted
 
 
 def calls_in_text(text: Any) -> list[dict[str, Any]]:
-    """Calls in the JSON text of a message of CALL_ROLES; empty if it is none."""
+    """Return the calls in the JSON text of a message of CALL_ROLES; empty if there are none."""
     value = _decoded(text) if isinstance(text, str) else text
     calls = value if isinstance(value, list) else [value]
     named = [call for call in calls if isinstance(call, Mapping) and (call.get("name") or call.get("function"))]
     return read_calls(named) if len(named) == len(calls) else []
 
 
-def action_of(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A call of read_calls() as an action of docs/journal.md. Without a known result it is empty."""
+def as_action(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call of read_calls() as an action of docs/journal.md. Without a known result it is empty."""
     record: dict[str, Any] = {"tool": call["name"], "arguments": _arguments(call["arguments"])}
     record |= {"result": call.get("result", ""), "failed": call.get("failed", False)}
     return {"text": f"{call['name']}({call['arguments']})", "name": call["name"], "call": record}
 
 
 class OpenCalls:
-    """Calls whose results have not been read yet, in order."""
+    """Calls that still lack results, in order."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, dict[str, Any]]] = []
 
     def add(self, calls: Sequence[Mapping[str, Any]], actions: Sequence[Mapping[str, Any]]) -> None:
-        """The calls of a turn with their actions, which get the results; earlier calls have none any more."""
+        """Add a turn's calls and their actions, which get the results; earlier calls get none any more."""
         self._open = [(call.get("id", ""), action["call"]) for call, action in zip(calls, actions, strict=True)]
 
     def resolve(self, message: Mapping[str, Any], text: str) -> None:
-        """Keep the text of a message as the result of its call: by id, by name where there is none, or the next one.
+        """Keep a message's text as the result of its call: found by id, without one by name, or else the next call.
 
-        `message`: of the role tool or function, or a mapping with `tool_call_id` and `is_error`.
+        `message` has the role tool or function, or is a mapping with `tool_call_id` and `is_error`.
         """
         key = str(message.get("tool_call_id") or "")
         known = any(name for name, _ in self._open)
@@ -88,7 +90,7 @@ class OpenCalls:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Arguments by name; a text that is no object, or one too deep for readers of the journal, is one argument."""
+    """Return arguments by name. A text that is not an object, or nested too deeply for readers, is one argument."""
     if not text.strip():
         return {}
     value = _decoded(text)
@@ -99,7 +101,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _depth(value: Any) -> int:
-    """Levels of nesting, counted up to one more than MAX_DEPTH."""
+    """Return levels of nesting, counted up to one more than MAX_DEPTH."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
         inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]

@@ -10,31 +10,31 @@ from typing import Any, Literal, Self, get_args
 from echoscope.recording.call_values import CallValues
 from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.journal_writer import JournalWriter
-from echoscope.recording.json_values import as_json, text_of
+from echoscope.recording.json_values import as_json, as_text
 from echoscope.recording.observation_images import ImageInput, Reference, store_images
 from echoscope.recording.recorded_actions import MAX_ACTIONS, action_record, board_record, items_in
-from echoscope.recording.tool_calls import action_of, read_calls
+from echoscope.recording.tool_calls import as_action, read_calls
 
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
 _CUT = re.compile(r"time|trunc|limit|length|max|abort|cut", re.IGNORECASE)
-"""Words for an end from outside, of which `truncated` is the nearest."""
+"""Terms for an end from outside, which `truncated` fits best."""
 MAX_TURNS = 1000
-"""Turns of a trajectory that a site stores."""
+"""Maximum number of turns in a trajectory that a site stores."""
 MAX_TURN_TOKENS = 2_000_000
-"""So that the tokens of MAX_TURNS turns have 32 bits."""
+"""Maximum that keeps the tokens of MAX_TURNS turns within 32 bits."""
 MAX_TERMS = 100
 
 
 class Trajectory:
     """One attempt, while it is played. As a context manager it ends itself: with an error if one was raised.
 
-    Without finish(), whether it succeeded is not known. No method raises: what cannot be recorded is a RuntimeWarning.
+    Without finish(), success is unknown. No method raises: what cannot be recorded is a RuntimeWarning.
     """
 
     def __init__(self, writer: JournalWriter, key: str, *, announced: bool = True) -> None:
         """
         Args:
-            announced: the journal has its group. Otherwise it can have no turn and no end of it.
+            announced: True if the journal contains its group. Otherwise it cannot contain its turns or its end.
         """
         self._writer, self.key, self._announced = writer, key, announced
         self._turns = self._actions = self._tokens = 0
@@ -57,7 +57,7 @@ class Trajectory:
         if error is None:
             self.finish(success=None)
         else:
-            self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {text_of(error)}")
+            self.finish(success=False, end="truncated", error=f"{type(error).__name__}: {as_text(error)}")
 
     @harmless
     def turn(
@@ -82,25 +82,25 @@ class Trajectory:
     ) -> None:
         """Record a turn.
 
-        Numbers and truth values may be of numpy or torch. Numbers that are not finite are unknown. Values of another
-        type are converted, and what cannot be recorded is left out, with one warning for each argument.
+        Numbers and truth values may be numpy's or torch's. Non-finite numbers are unknown. Values of another type are
+        converted, and what cannot be recorded is left out, with one warning for each argument.
 
         Args:
             state: the message that the policy read.
-            images: what it saw besides the message, one image or a list of at most eight: bytes or path of a PNG, JPEG
-                or WebP, an image of Pillow, or an array of numpy (height × width × 3, uint8). None: no image, as
+            images: what the policy saw in addition to the message, one image or a list of at most eight: bytes or path
+                of a PNG, JPEG or WebP, a Pillow image, or a numpy array (height × width × 3, uint8). None: no image, as
                 `env.render()` of Gymnasium returns without a render_mode.
-            response: what it wrote; `thought` and `answer` are parts of it, the answer by default all of it.
+            response: what the policy wrote; `thought` and `answer` are parts of it, the answer by default all of it.
             actions: names of executed actions, or mappings with the fields of docs/journal.md. Without any, the
                 actions are the `tool_calls` among `extra`: mappings with `name`, `arguments`, `result` and `failed`, or
-                as chat APIs have them.
-            reward: of the turn; `terms` name its parts. None: the sum of `terms`; without these the turn has none.
-            tokens: sampled tokens; None or 0: not known.
+                in the form of chat APIs.
+            reward: reward of the turn; `terms` name its parts. None: the sum of `terms`, or no reward without these.
+            tokens: sampled tokens; None or 0 if unknown.
             logprob, entropy: their means, in nats.
-            valid: whether the response keeps the format; `problem` is why it does not. None: not judged, unless there
-                is a problem.
-            board: the state as text, where it differs from `state`.
-            extra: anything else, kept with the turn: tool calls, scores of a judge, latency.
+            valid: whether the response keeps the format; `problem` is the reason why not. None: not judged, unless
+                there is a problem.
+            board: the state as text, if it differs from `state`.
+            extra: anything else, stored with the turn: tool calls, scores of a judge, latency.
         """
         if self._ended or not self._announced or self._turns >= MAX_TURNS:
             self._warn_of_lost_turn()
@@ -111,7 +111,7 @@ class Trajectory:
         if earned is None and reward is None and named:
             earned = values.number("the sum of terms", sum(named.values()))
         response, count = values.text("response", response), values.whole("tokens", tokens, 0, MAX_TURN_TOKENS)
-        calls = items_in(actions) or [action_of(call) for call in read_calls(extra.get("tool_calls"))]
+        calls = items_in(actions) or [as_action(call) for call in read_calls(extra.get("tool_calls"))]
         if len(calls) > MAX_ACTIONS:
             values.warn("actions", f"A turn has {len(calls):,} actions: the first {MAX_ACTIONS} are recorded.")
         done = [action_record(action, values) for action in calls[:MAX_ACTIONS]]
@@ -156,8 +156,8 @@ class Trajectory:
         """End the trajectory; a second call changes nothing.
 
         Args:
-            success: None: not known; success rates leave it out.
-            total_reward: by default the sum of its turns', or none if no turn has one.
+            success: None if unknown; success rates leave it out.
+            total_reward: by default the sum over its turns, or none if no turn has a reward.
         """
         if self._ended:
             return
@@ -165,7 +165,7 @@ class Trajectory:
         if not self._announced:
             return
         values = CallValues(self.warnings, "finish")
-        nearest = "truncated" if _CUT.search(text_of(end)) else "terminated"
+        nearest = "truncated" if _CUT.search(as_text(end)) else "terminated"
         self._writer.write(
             "trajectory_finished",
             trajectory=self.key,

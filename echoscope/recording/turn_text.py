@@ -1,6 +1,6 @@
-"""Texts that players show of a turn of another trainer: the response beside its thought and calls, further fields.
+"""Texts that players show for another trainer's turn: the response without thought and calls, and further fields.
 
-For the notebook's player. The site, which does without this package, has the same in
+For the notebook's player. The site, which works without this package, has the same functions in
 webapp/trajectories/turn_text.py; a test compares them.
 """
 
@@ -19,16 +19,16 @@ MAX_EXTRA = 8000
 
 
 def response_text(turn: Mapping[str, Any]) -> str:
-    """The whole response without what the turn shows elsewhere.
+    """Return the response without what the turn shows elsewhere.
 
-    Left out are the thought with its tags, lines that are the text of a call, and a response that is the name of the
-    only action. White space within the text is kept.
+    Left out are the thought with its tags, lines that equal the text of a call, and a response that is the name of
+    the only action. White space within the text is kept.
     """
     text: str = turn.get("response") or ""
     thought, actions = turn.get("thought") or "", turn.get("actions") or []
     if thought:
-        before, found, after = text.partition(thought)
-        text = _OPENED.sub("", before) + _CLOSED.sub("", after) if found else text
+        text_before, opening_tag, after = text.partition(thought)
+        text = _OPENED.sub("", text_before) + _CLOSED.sub("", after) if opening_tag else text
     for action in actions:
         if action.get("call"):
             text = f"\n{text}\n".replace(f"\n{action['text']}\n", "\n", 1)[1:-1]
@@ -38,9 +38,9 @@ def response_text(turn: Mapping[str, Any]) -> str:
 
 
 def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, Any]] = ()) -> str:
-    """Further fields that a recorder added, as indented JSON; empty without any.
+    """Return further fields that a recorder added, as indented JSON; empty without any.
 
-    Of a turn with `actions`, tool calls that these show are left out.
+    If the turn has `actions`, the tool calls that these show are left out.
     """
     called = any(action.get("call") for action in actions)
     fields = {name: value for name, value in (extra or {}).items() if not called or name != "tool_calls"}
@@ -53,14 +53,14 @@ def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, A
 
 
 def _json_text(value: Any) -> str:
-    """Indented JSON, or JSON on one line where nesting would multiply the text; as on the site."""
+    """Return indented JSON, or JSON on one line if nesting would multiply the text; as on the site."""
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     indented = json.dumps(value, ensure_ascii=False, indent=2)
     return compact if len(indented) > max(100_000, 4 * len(compact)) else indented
 
 
 def _as_in_scripts(value: Any) -> Any:
-    """The value with numbers as scripts write them: 1 and not 1.0."""
+    """Convert numbers in a value to the form in which scripts write them: 1 and not 1.0."""
     if isinstance(value, dict):
         return {name: _as_in_scripts(inner) for name, inner in value.items()}
     if isinstance(value, list):

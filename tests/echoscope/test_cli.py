@@ -14,7 +14,7 @@ from pytest_django.live_server_helper import LiveServer
 
 import echoscope
 from echoscope.cli import main
-from echoscope.output import YAML_ADVICE, config_of
+from echoscope.output import YAML_ADVICE, load_config
 from echoscope.transport import Transport
 from tests.webapp import journal_builder
 from tests.webapp.page_requests import play
@@ -103,7 +103,7 @@ def test_the_advice_about_yaml_is_a_command_that_converts_it(tmp_path: Path) -> 
     (tmp_path / "FILE.yaml").write_text("name: Mine\nrollout:\n  groups: 4\n", encoding="utf-8")
     command = YAML_ADVICE.partition(": ")[2].partition(". To launch")[0].replace("python", sys.executable, 1)
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
-    assert config_of(tmp_path / "FILE.json") == {"name": "Mine", "rollout": {"groups": 4}}
+    assert load_config(tmp_path / "FILE.json") == {"name": "Mine", "rollout": {"groups": 4}}
 
 
 def test_an_export_to_a_place_that_cannot_be_written_is_refused_with_a_reason(

@@ -15,7 +15,7 @@ import pytest
 from echoscope.cli import main
 from echoscope.importers.formats import ImportOptions
 from echoscope.importers.importing import import_files
-from echoscope.importers.records import ImportFailed, files_of
+from echoscope.importers.records import ImportFailed, find_files
 from tests.webapp.observed_images import image_file, sha256_of
 from trainer.journal.events import AnyEvent
 from trainer.journal.reader import read
@@ -403,10 +403,10 @@ def test_other_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
         with pytest.raises(ImportFailed, match=message):
             import_files([broken(tmp_path, text, name)], tmp_path / "run")
     with pytest.raises(ImportFailed, match="does not exist"):
-        files_of([tmp_path / "none"])
+        find_files([tmp_path / "none"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(ImportFailed, match="name the folder that the tool wrote to"):
-        files_of([tmp_path / "empty"])
+        find_files([tmp_path / "empty"])
 
 
 def test_the_command_imports_without_a_site(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echoscope.recording.content_blocks import ConversationError
-from echoscope.recording.conversation import conversation_of
+from echoscope.recording.conversation import read_conversation
 from echoscope.recording.recorder import init
 from tests.webapp.observed_images import image_file
 from trainer.journal.reader import read
@@ -45,7 +45,7 @@ def test_a_tool_use_block_is_a_call_with_the_result_of_the_next_user_message() -
         results(result(content="rain"), {"type": "text", "text": "Be brief."}),
         assistant({"type": "text", "text": "Yes."}),
     ]
-    first, second = conversation_of(messages).turns
+    first, second = read_conversation(messages).turns
     assert calls_of(first) == [{"tool": "weather", "arguments": {"city": "Oslo"}, "result": "rain", "failed": False}]
     assert first.thought == "I have to look."
     assert first.answer == 'One moment.\nweather({"city": "Oslo"})'
@@ -57,7 +57,7 @@ def test_results_belong_to_the_calls_with_their_ids_and_errors_are_failures() ->
     other = CALL | {"id": "t2", "input": {"city": "Bergen"}}
     parts = [{"type": "text", "text": "no"}, {"type": "text", "text": "station"}]
     answers = results(result("t2", content=parts, is_error=True), result("t1"), result("t9", content="unknown"))
-    (turn,) = conversation_of([QUESTION, assistant(CALL, other), answers]).turns
+    (turn,) = read_conversation([QUESTION, assistant(CALL, other), answers]).turns
     assert [(call["result"], call["failed"]) for call in calls_of(turn)] == [("", False), ("no\nstation", True)]
 
 
@@ -65,14 +65,14 @@ def test_images_of_results_are_seen_in_the_next_turn() -> None:
     data = base64.b64encode(image_file()).decode()
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     messages = [QUESTION, assistant(CALL), results(result(content=[image])), assistant("Grey.")]
-    first, second = conversation_of(messages).turns
+    first, second = read_conversation(messages).turns
     assert calls_of(first)[0]["result"] == "[image]"
     assert second.images == [image_file()]
 
 
 def test_calls_that_are_a_block_and_a_field_are_read_once() -> None:
     field = [{"id": "t1", "name": "weather", "args": {}, "function": {"name": "weather", "arguments": "{}"}}]
-    (turn,) = conversation_of([QUESTION, assistant(CALL, tool_calls=field)]).turns
+    (turn,) = read_conversation([QUESTION, assistant(CALL, tool_calls=field)]).turns
     assert len(turn.actions) == 1
 
 
@@ -82,7 +82,7 @@ def test_tools_that_the_service_runs_have_their_results_in_the_same_message() ->
     found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [page]}
     error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
     refused = {"type": "web_search_tool_result", "tool_use_id": "s2", "content": error}
-    (turn,) = conversation_of([QUESTION, assistant(search, found, search | {"id": "s2"}, refused, "Rain.")]).turns
+    (turn,) = read_conversation([QUESTION, assistant(search, found, search | {"id": "s2"}, refused, "Rain.")]).turns
     one, two = calls_of(turn)
     assert (one["result"], one["failed"]) == ("Oslo https://oslo.example", False)
     assert (two["result"], two["failed"]) == ("max_uses_exceeded", True)
@@ -98,7 +98,7 @@ def test_tools_of_inspect_that_the_service_ran_hold_their_own_result() -> None:
         "arguments": '{"a": 2}',
         "result": "4",
     }
-    (turn,) = conversation_of([QUESTION, assistant(block | {"error": None})]).turns
+    (turn,) = read_conversation([QUESTION, assistant(block | {"error": None})]).turns
     assert calls_of(turn) == [{"tool": "add", "arguments": {"a": 2}, "result": "4", "failed": False}]
 
 
@@ -113,7 +113,7 @@ def test_tools_of_inspect_that_the_service_ran_hold_their_own_result() -> None:
     ],
 )
 def test_hidden_reasoning_shows_its_summary_or_that_it_is_hidden(block: dict[str, Any], thought: str) -> None:
-    (turn,) = conversation_of([QUESTION, assistant(block, "Yes.")]).turns
+    (turn,) = read_conversation([QUESTION, assistant(block, "Yes.")]).turns
     assert turn.thought == thought
 
 
@@ -130,12 +130,12 @@ def test_hidden_reasoning_shows_its_summary_or_that_it_is_hidden(block: dict[str
     ],
 )
 def test_malformed_and_unknown_blocks_are_text(block: dict[str, Any], text: str) -> None:
-    (turn,) = conversation_of([QUESTION, assistant(block)]).turns
+    (turn,) = read_conversation([QUESTION, assistant(block)]).turns
     assert (turn.response, turn.actions) == (text, [])
 
 
 def test_arguments_that_are_no_object_are_kept() -> None:
-    (turn,) = conversation_of(
+    (turn,) = read_conversation(
         [QUESTION, assistant(CALL | {"input": ["Oslo"]}, CALL | {"input": None, "id": None})]
     ).turns
     assert [call["arguments"] for call in calls_of(turn)] == [{"arguments": '["Oslo"]'}, {"arguments": "null"}]
@@ -152,7 +152,7 @@ def test_items_of_a_response_are_one_turn_and_their_outputs_results() -> None:
         {"type": "web_search_call", "id": "w1", "status": "completed", "action": {"query": "Oslo"}},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]},
     ]
-    first, second = conversation_of(items).turns
+    first, second = read_conversation(items).turns
     assert first.thought == "Look."
     assert [(call["tool"], call["result"]) for call in calls_of(first)] == [
         ("weather", "rain"),
@@ -189,7 +189,7 @@ MESSAGES = st.builds(
 
 @given(st.lists(MESSAGES, max_size=5))
 def test_blocks_of_any_shape_are_read(messages: list[dict[str, Any]]) -> None:
-    for turn in conversation_of(messages).turns:
+    for turn in read_conversation(messages).turns:
         assert isinstance(turn.response, str)
         assert isinstance(turn.thought, str)
         assert all(isinstance(call["result"], str) for call in calls_of(turn))
@@ -198,7 +198,7 @@ def test_blocks_of_any_shape_are_read(messages: list[dict[str, Any]]) -> None:
 @given(st.lists(MESSAGES | ITEMS, max_size=5))
 def test_items_of_any_shape_are_read_unless_they_are_no_messages(messages: list[dict[str, Any]]) -> None:
     with suppress(ConversationError):
-        turns = conversation_of(messages).turns
+        turns = read_conversation(messages).turns
         assert all(isinstance(call["arguments"], dict) for turn in turns for call in calls_of(turn))
 
 
@@ -206,7 +206,7 @@ def test_inputs_nested_deeply_can_be_recorded(tmp_path: Path) -> None:
     deep: Any = "end"
     for _ in range(300):
         deep = {"in": [deep]}
-    (turn,) = conversation_of([QUESTION, assistant(CALL | {"input": deep})]).turns
+    (turn,) = read_conversation([QUESTION, assistant(CALL | {"input": deep})]).turns
     run = init("Deep", folder=tmp_path)
     with run.trajectory(prompt="", iteration=0) as attempt:
         attempt.turn(state=turn.state, response=turn.response, actions=turn.actions, **turn.extra)
