@@ -38,12 +38,12 @@ from trainer.studies import machine
 OURS, PEER = "Echoscope", "gym-sokoban"
 ROUNDS, TURN = 7, 5
 Measure = Callable[[float], float]
-"""Takes seconds of CPU time; returns operations per second of it."""
+"""Function that takes seconds of CPU time and returns operations per second."""
 
 
 @dataclass
 class EnvironmentComparison:
-    """One kind of work, measured for this project and for peers. Rates are per CPU second, one per round."""
+    """One kind of work, measured for this project and its peers. Rates are per CPU second, one per round."""
 
     work: str
     ours: Measure
@@ -51,28 +51,28 @@ class EnvironmentComparison:
     rates: dict[str, list[float]] = field(default_factory=dict)
 
     def play(self, seconds: float) -> None:
-        """One round."""
+        """Play one round."""
         for name, measure in {OURS: self.ours, **self.peers}.items():
             self.rates.setdefault(name, []).append(measure(seconds))
 
     def figure(self, name: str = OURS) -> float:
-        """The median rate, without the first round."""
+        """Return the median rate, without the first round."""
         return statistics.median(self.rates[name][1:])
 
     def ratio(self, name: str) -> float:
-        """Our rate over the peer's."""
+        """Return our rate over the peer's."""
         return statistics.median(
             ours / theirs for ours, theirs in zip(self.rates[OURS][1:], self.rates[name][1:], strict=True)
         )
 
     def rows(self) -> list[str]:
-        """Table rows, one per peer."""
+        """Return table rows, one per peer."""
         start = f"| {self.work} | {self.figure():,.0f} /s |"
         rows = [f"{start} {name} | {self.figure(name):,.0f} /s | {_times(self.ratio(name))} × |" for name in self.peers]
         return rows or [f"{start} | | |"]
 
     def figures(self) -> dict[str, Any]:
-        """Results for the JSON file."""
+        """Return results for the JSON file."""
         peers = {name: {"per_second": self.figure(name), "ratio": self.ratio(name)} for name in self.peers}
         return {"work": self.work, "per_second": self.figure(), "peers": peers}
 
@@ -82,7 +82,7 @@ def _times(ratio: float) -> str:
 
 
 def single_steps(name: str) -> Measure:
-    """Steps of one environment, each with its text; episodes start from a few initial states."""
+    """Measure steps of one environment, each with its text; episodes start from a few initial states."""
     env = envs.make(name)
     rng = np.random.default_rng(0)
 
@@ -101,7 +101,7 @@ def single_steps(name: str) -> Measure:
 
 
 def rollout_steps(name: str) -> Measure:
-    """Actions as the trainer takes them, each episode from another initial state."""
+    """Measure actions as the trainer takes them, each episode from another initial state."""
     env = envs.make(name)
     rng = np.random.default_rng(0)
     seeds = iter(range(10**9))
@@ -124,7 +124,7 @@ def rollout_steps(name: str) -> Measure:
 
 
 def rooms(**settings: object) -> Measure:
-    """Resets of one environment, each to a new room, with its text."""
+    """Measure resets of one environment, each to a new room, with its text."""
     env = envs.make("Sokoban", settings)
     seeds = iter(range(10**9))
 
@@ -137,7 +137,7 @@ def rooms(**settings: object) -> Measure:
 
 
 def gymnasium_lake() -> Measure:
-    """Steps of Gymnasium's FrozenLake without its wrappers, each with its text."""
+    """Measure steps of Gymnasium's FrozenLake without its wrappers, each with its text."""
     env = gymnasium.make("FrozenLake-v1", render_mode="ansi").unwrapped
     rng = np.random.default_rng(0)
 
@@ -158,7 +158,7 @@ def gymnasium_lake() -> Measure:
 
 
 def comparisons(peer: Contender | None) -> list[EnvironmentComparison]:
-    """All comparisons; without gym-sokoban, Sokoban has no peer."""
+    """Return all comparisons; without gym-sokoban, Sokoban has no peer."""
     small, large = {"size": 6, "boxes": 1}, {"size": 8, "boxes": 2}
 
     def theirs(work: str, **arguments: Any) -> Measure:
@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the results to this file")
     options = parser.parse_args()
     seconds, rounds = (0.05, 5) if options.quick else (0.5, ROUNDS)
-    words = machine.describe()
+    host = machine.describe()
     with ExitStack() as stack:
         peer, missing = None, ""
         try:
@@ -207,14 +207,14 @@ def main() -> int:
                 comparison.play(seconds)
         versions = {"gymnasium": gymnasium.__version__} | (peer.ready["versions"] if peer else {})
     print(
-        f"{words}\n{', '.join(map(' '.join, versions.items()))}\nPer second of CPU time; medians of {rounds} rounds.\n"
+        f"{host}\n{', '.join(map(' '.join, versions.items()))}\nPer second of CPU time; medians of {rounds} rounds.\n"
     )
     print("| work | ours | peer | theirs | ratio |\n| --- | ---: | --- | ---: | ---: |")
     print("\n".join(row for comparison in work for row in comparison.rows()))
     if missing:
         print(f"| – | – | {PEER} | {missing} | |")
     if options.json:
-        figures = {"machine": words, "versions": versions, "rounds": rounds, "missing": missing}
+        figures = {"machine": host, "versions": versions, "rounds": rounds, "missing": missing}
         figures["work"] = [comparison.figures() for comparison in work]
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0

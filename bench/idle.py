@@ -3,10 +3,10 @@
     python -m bench.idle                  # three minutes after its start, for two minutes
     python -m bench.idle --seconds 600
 
-Starts the product as `make up` does, in a temporary data folder. CPU time, not elapsed time, is counted, so that other
-programs of the machine matter little; they do make each wake-up dearer, as its caches are cold. Processes that end
-within the time, such as PostgreSQL's for short connections, count for the program that started them. Memory is the
-proportional set size: pages shared by several processes are divided among them.
+Starts the product as `make up` does, in a temporary data folder. It counts CPU time, not elapsed time, so that other
+programs of the machine matter little, although they make each wake-up dearer, since its caches are cold. Processes
+that end meanwhile, such as PostgreSQL's for short connections, count for the program that started them. Memory is the
+proportional set size, which divides pages among the processes that share them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Use:
     processes: int = 0
 
     def add(self, process: psutil.Process) -> None:
-        """Add a process, and the children of it that have ended."""
+        """Add a process, and its children that have ended."""
         try:
             times, memory = process.cpu_times(), process.memory_full_info().pss
         except psutil.NoSuchProcess:
@@ -50,10 +50,10 @@ class Use:
 
 
 def use_by_program(supervisor: int, programs: dict[int, str]) -> dict[str, Use]:
-    """Use of each program, by name: of its process and all its descendants.
+    """Return the use of each program, by name, over its process and all its descendants.
 
     Args:
-        supervisor: process id of `manage.py up`, which counts with its other children.
+        supervisor: process id of `manage.py up`, which counts together with its other children.
         programs: name of the program by process id.
     """
     uses: dict[str, Use] = {}
@@ -73,17 +73,17 @@ def use_by_program(supervisor: int, programs: dict[int, str]) -> dict[str, Use]:
 
 
 def measure(instance: Instance, seconds: float) -> dict[str, Use]:
-    """CPU seconds of each program within so many seconds, and its memory at their end."""
+    """Return the CPU seconds of each program within so many seconds, and its memory at their end."""
     assert instance.process is not None
     programs = {pid: name for name in PROGRAMS if (pid := instance.pid(name)) is not None}
-    before = use_by_program(instance.process.pid, programs)
+    at_start = use_by_program(instance.process.pid, programs)
     time.sleep(seconds)
     after = use_by_program(instance.process.pid, programs)
-    return {name: Use(use.cpu - before[name].cpu, use.memory, use.processes) for name, use in after.items()}
+    return {name: Use(use.cpu - at_start[name].cpu, use.memory, use.processes) for name, use in after.items()}
 
 
 def row(name: str, use: Use, seconds: float) -> str:
-    """Table row."""
+    """Return a table row."""
     return f"| {name} | {use.processes} | {use.cpu / seconds:.2%} | {use.memory:,.0f} |"
 
 

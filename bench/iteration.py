@@ -76,7 +76,7 @@ def read_options() -> argparse.Namespace:
 def contenders(
     base: dict[str, Any], update: bool, peers: Path | None
 ) -> tuple[dict[str, ContenderSpec], dict[str, str]]:
-    """The contenders (of an update, with and without gradient checkpointing), and why others are missing, by name."""
+    """Return the contenders (of an update, with and without gradient checkpointing), and why others are missing."""
     here, missing = Path(sys.executable), {}
     workers = {OURS: (here, "bench.lib.workers.our_worker")}
     if update:
@@ -97,7 +97,7 @@ def contenders(
 
 
 def record_dialogues(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
-    """Tasks of an update by name, with their dialogues in files."""
+    """Return tasks of an update by name, with their dialogues in files."""
     works = {
         f"{options.rows} × ({options.read} + {options.written})": recorded_dialogues.even,
         f"{options.rows} dialogues of 1 to 5 turns": recorded_dialogues.ragged,
@@ -113,7 +113,7 @@ def record_dialogues(options: argparse.Namespace, folder: Path) -> dict[str, Tas
 
 
 def table(comparison: Comparison, aim: float | None = None) -> str:
-    """Results as Markdown. `aim` is the target of TRL's ratio."""
+    """Return results as Markdown. `aim` is the target of TRL's ratio."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"| --- | --- |{' ---: |' * (len(COLUMNS) - 2)}"]
     for line in comparison.figures():
         ratio = times(line["ratio"])
@@ -129,7 +129,7 @@ def table(comparison: Comparison, aim: float | None = None) -> str:
 
 
 def disagreement(comparison: Comparison) -> str:
-    """Description of gradient norms that differ from ours; empty if none does."""
+    """Describe gradient norms that differ from ours; empty if none does."""
     differences = []
     for (work, name), answers in comparison.answers.items():
         ours, theirs = comparison.answers[work, OURS][0]["norm"], answers[0]["norm"]
@@ -140,7 +140,7 @@ def disagreement(comparison: Comparison) -> str:
 
 def main() -> int:
     options = read_options()
-    words = machine.describe()
+    host = machine.describe()
     base: dict[str, Any] = {name: getattr(options, name) for name in ("shape", "device", "dtype", "threads", "rows")}
     base |= {"seed": 0, "tokenizer": str(POCKET_CHECKPOINT)}
     with tempfile.TemporaryDirectory(prefix="echoscope-update-") as folder:
@@ -161,10 +161,10 @@ def main() -> int:
         )
     versions = ", ".join(f"{name} {number}" for name, number in comparison.versions.items())
     aim = None if options.update else AIM
-    print(f"{words}\n{options.shape}, {options.dtype}, {options.device}, {options.threads} threads; {versions}")
+    print(f"{host}\n{options.shape}, {options.dtype}, {options.device}, {options.threads} threads; {versions}")
     print(f"Medians of {options.rounds} rounds.\n\n{table(comparison, aim)}")
     if options.json:
-        figures = {"machine": words, "versions": comparison.versions, "rounds": options.rounds, "aim": aim}
+        figures = {"machine": host, "versions": comparison.versions, "rounds": options.rounds, "aim": aim}
         figures |= {"missing": comparison.missing, "settings": base, "figures": comparison.figures()}
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if options.update and (wrong := disagreement(comparison)):

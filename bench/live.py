@@ -77,11 +77,11 @@ class Cell:
 
     @property
     def is_limited_by_clients(self) -> bool:
-        """Whether the watchers took more of a core than the web process, or a fourth of the latency."""
+        """True if the watchers took more of a core than the web process, or a fourth of the latency."""
         return self.clients_cpu > max(self.web_cpu, 0.5) or self.clients_wait > self.p99 / 4
 
     def row(self) -> str:
-        """Table row."""
+        """Return a table row."""
         broken = f", {self.broken} sockets broke" if self.broken else ""
         dom = "–" if self.dom_p50 is None else f"{self.dom_p50:,.0f} / {self.dom_p99:,.0f} ms"
         heap = "–" if self.heap_before is None else f"{self.heap_before:,.0f} → {self.heap_after:,.0f}"
@@ -115,18 +115,18 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|{' ---: |' * len(COLUMNS)}"
 
 
 def resident(pid: int) -> float:
-    """Resident memory of a process in MiB."""
+    """Return the resident memory of a process in MiB."""
     return float(psutil.Process(pid).memory_info().rss) / 2**20
 
 
 def busy(pid: int) -> float:
-    """CPU seconds of a process so far."""
+    """Return the CPU seconds of a process so far."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
 
 def new_run(rate: int, sockets: int) -> Run:
-    """A running run without a trainer."""
+    """Create a running run without a trainer."""
     from trainer.config.run import RunConfig
     from webapp.runs.models import Run
     from webapp.teams.models import Team
@@ -148,7 +148,7 @@ def new_run(rate: int, sockets: int) -> Run:
 
 
 def session() -> str:
-    """Session cookie of a user who may see the runs."""
+    """Return the session cookie of a user who may see the runs."""
     from django.conf import settings
     from django.test import Client
 
@@ -184,7 +184,7 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
         read_line(ingest)
         for watch in watches:
             read_line(watch)
-        before = resident(served), resident(ingest.pid)
+        memory_before = resident(served), resident(ingest.pid)
         work = busy(served), busy(ingest.pid), sum(busy(watch.pid) for watch in watches)
         write = ["--journal", str(run.folder / "journal.jsonl"), "--rate", str(cell.rate), "--seconds", str(seconds)]
         with page(port, run.slug, cookie, browser) as seen, part("write", *write, *story, *common) as writer:
@@ -202,9 +202,9 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
         cell,
         events=events,
         **result,
-        web_before=before[0],
+        web_before=memory_before[0],
         web_after=after[0],
-        ingest_before=before[1],
+        ingest_before=memory_before[1],
         ingest_after=after[1],
         web_cpu=work[0] / seconds,
         ingest_cpu=work[1] / seconds,
@@ -217,19 +217,19 @@ def measure(cell: Cell, seconds: float, source: Path | None, cookie: str, browse
 
 
 def shares(sockets: int) -> list[int]:
-    """Sockets of each watching process."""
+    """Return the number of sockets of each watching process."""
     processes = -(-sockets // SOCKETS_PER_PROCESS)
     return [sockets // processes + (number < sockets % processes) for number in range(processes)]
 
 
 def read_line(process: subprocess.Popen[str]) -> str:
-    """The next line of a process; waits for it."""
+    """Return the next line of a process; waits for it."""
     assert process.stdout is not None
     return process.stdout.readline()
 
 
 def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Figures of a cell from the figures of its watching processes."""
+    """Combine the figures of a cell's watching processes."""
     histogram = np.zeros(1 + max((int(age) for part in parts for age in part["ages"]), default=0))
     for figures in parts:
         for age, count in figures["ages"].items():
@@ -275,15 +275,15 @@ def page(port: int, slug: str, cookie: str, enabled: bool) -> Iterator[Any]:
         def heap() -> float:
             inspector.send("HeapProfiler.collectGarbage")
             metrics = inspector.send("Performance.getMetrics")["metrics"]
-            return float(next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize")) / 2**20
+            return float(next(metric["value"] for metric in metrics if metric["name"] == "JSHeapUsedSize")) / 2**20
 
-        before = heap()
-        yield lambda: (tab.evaluate("() => window.seen"), (before, heap()))
+        heap_before = heap()
+        yield lambda: (tab.evaluate("() => window.seen"), (heap_before, heap()))
         chromium.close()
 
 
 def finished_ages(run: Run, displayed: list[tuple[float, str]]) -> list[float]:
-    """Age of each trajectory's end when the page first displayed it."""
+    """Return the age of each trajectory's end when the page first displayed it."""
     from trainer.journal.events import TrajectoryFinished
     from trainer.journal.reader import read
     from webapp.trajectories.models import Trajectory

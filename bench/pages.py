@@ -4,10 +4,10 @@
     python -m bench.pages --run 25000    # all of the trajectories in one run
     python -m bench.pages --quick        # 20 runs, 2,500 trajectories
 
-The pages are those of the permission tests, so that none is missing. Figures are the server's alone: a request and its
-response inside one process, every query included. For scale, the first column after the name is the same page of a run
-with a dozen trajectories, requested in turn. Searches are pages of the explorer of the largest run, also far behind the
-first page.
+The pages are the pages of the permission tests, so that none is missing. Figures are only the server's: a request and
+its response inside one process, including every query. For scale, the first column after the name is the same page of a
+run with a dozen trajectories, requested in turn. Searches are pages of the explorer of the largest run, also far behind
+the first page.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PageRequest:
     """Measurements of one page: server milliseconds, queries, compressed size of the HTML.
 
     Attributes:
-        small: median of the same page of a small run; None without one.
+        small: median for the same page of a small run; None without one.
     """
 
     name: str
@@ -103,7 +103,7 @@ def ask(client: Client, name: str, path: str, peer: str = "") -> PageRequest:
 
 
 def searches(run: Run) -> Iterator[tuple[str, str]]:
-    """Names and paths of the explorer's pages: sort orders, each also far behind the first page, and filters.
+    """Yield names and paths of the explorer's pages: sort orders, each also far behind the first page, and filters.
 
     Raises:
         ValueError: the explorer no longer has one of the filters.
@@ -126,7 +126,7 @@ def searches(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def rare_word(run: Run) -> str:
-    """The rarest word of one thought."""
+    """Return the rarest word of one thought."""
     from webapp.explorer.trajectory_filters import search
     from webapp.trajectories.models import Turn
 
@@ -136,7 +136,10 @@ def rare_word(run: Run) -> str:
 
 
 def ingest(team: Team, iterations: int) -> tuple[int, float]:
-    """Turns of a journal that is read into a new run, and the seconds that it took. Raises RuntimeError if it stops."""
+    """Return the turns of a journal read into a new run, and the seconds that it took.
+
+    Raises RuntimeError if it stops.
+    """
     from trainer.config.run import RunConfig
     from trainer.journal.protocol import JOURNAL_FILE
     from webapp.ingest.tailer import JournalTailer
@@ -165,12 +168,12 @@ def ingest(team: Team, iterations: int) -> tuple[int, float]:
 
 
 def table(pages: list[PageRequest]) -> str:
-    """As Markdown, slowest first."""
+    """Return the measurements as Markdown, slowest first."""
     lines = ["| page | small run | p50 | p95 | queries | gzip |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
-    for one in sorted(pages, key=lambda one: -one.p95):
-        name = one.name.replace("|", "\\|") + ("" if one.status == 200 else f" (status {one.status})")
-        small = "" if one.small is None else f"{one.small:.0f} ms"
-        figures = f"{one.p50:.0f} ms | {one.p95:.0f} ms | {one.queries} | {one.kilobytes:.1f} kB"
+    for page in sorted(pages, key=lambda page: -page.p95):
+        name = page.name.replace("|", "\\|") + ("" if page.status == 200 else f" (status {page.status})")
+        small = "" if page.small is None else f"{page.small:.0f} ms"
+        figures = f"{page.p50:.0f} ms | {page.p95:.0f} ms | {page.queries} | {page.kilobytes:.1f} kB"
         lines.append(f"| {name} | {small} | {figures} |")
     return "\n".join(lines)
 
@@ -239,13 +242,13 @@ def main() -> int:
             for name, arguments in listed
         ]
         live = client.get(f"/runs/{full.slug}/").content
-        found = [ask(client, name, path) for name, path in searches(full)]
+        search_pages = [ask(client, name, path) for name, path in searches(full)]
         shared = Client(headers={"host": "localhost"}).get(f"/s/{known['token']}").content
         loads = {"run page": page_weight.first_visit(live), "shared player": page_weight.first_visit(shared)}
         turns, seconds = ingest(team, (2_500 if options.quick else 25_000) // TRAJECTORIES)
-    print(f"{table(answers)}\n\n{table(found)}\n")
-    everything = answers + found
-    slow = [one.name for one in everything if one.p95 > AIM]
+    print(f"{table(answers)}\n\n{table(search_pages)}\n")
+    everything = answers + search_pages
+    slow = [page.name for page in everything if page.p95 > AIM]
     print(
         f"{len(everything) - len(slow)} of {len(everything)} pages within {AIM:.0f} ms at p95."
         f"{' Slower: ' + ', '.join(slow) if slow else ''}"
@@ -255,7 +258,7 @@ def main() -> int:
         print(f"{name}: {page_weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
     if options.json:
         facts: dict[str, Any] = {"machine": machine.describe(), "ingest": {"turns": turns, "seconds": seconds}}
-        facts |= {"pages": [asdict(one) for one in answers], "searches": [asdict(one) for one in found]}
+        facts |= {"pages": [asdict(page) for page in answers], "searches": [asdict(page) for page in search_pages]}
         options.json.write_text(json.dumps(facts, indent=2) + "\n")
     return 0
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m trainer` does; must stand before torch's import
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m trainer`; must precede torch's import
 
 import torch
 import transformers
@@ -68,7 +68,7 @@ class RolloutComparison:
     processor: dict[str, list[float]] = field(default_factory=dict)
 
     def play(self) -> None:
-        """One round. Raises RuntimeError if a contender samples another number of tokens."""
+        """Play one round. Raises RuntimeError if a contender samples another number of tokens."""
         for name, contender in self.contenders.items():
             spent, started = contender.processor(), time.perf_counter()
             tokens = contender.play(self.work)
@@ -78,11 +78,11 @@ class RolloutComparison:
                 raise RuntimeError(f"{name} sampled {tokens} tokens instead of {self.work.tokens}")
 
     def rate(self, name: str) -> float:
-        """Tokens sampled per second, the median without the first round."""
+        """Return tokens sampled per second, the median without the first round."""
         return statistics.median(self.work.tokens / seconds for seconds in self.clock[name][1:])
 
     def figures(self, name: str) -> dict[str, Any]:
-        """A contender's figures; our speed-up by wall-clock and by CPU time."""
+        """Return a contender's figures, and our speed-up by wall-clock and by CPU time."""
         ratios = {
             kind: statistics.median(
                 theirs / ours for ours, theirs in zip(spent[OURS][1:], spent[name][1:], strict=True)
@@ -92,7 +92,7 @@ class RolloutComparison:
         return {"tokens_per_second": self.rate(name), "seconds": self.clock[name], "aim": AIMS.get(name)} | ratios
 
     def rows(self) -> list[str]:
-        """Table rows, one per peer."""
+        """Return table rows, one per peer."""
         rows = []
         for name in (name for name in self.contenders if name != OURS):
             figures = self.figures(name)
@@ -129,7 +129,7 @@ def read_options() -> argparse.Namespace:
 
 
 def read_model(options: argparse.Namespace, folder: Path) -> tuple[Any, Path]:
-    """The model in this process, and its checkpoint folder for other processes."""
+    """Return the model in this process, and its checkpoint folder for other processes."""
     if options.shape is None:
         config = PolicyConfig(device=options.device, dtype=options.dtype)
         return load(options.model, config).model, options.model
@@ -141,7 +141,7 @@ def read_model(options: argparse.Namespace, folder: Path) -> tuple[Any, Path]:
 def main() -> int:
     options = read_options()
     torch.set_num_threads(options.threads)
-    words = machine.describe()
+    host = machine.describe()
     with ExitStack() as stack:
         model, folder = read_model(options, Path(stack.enter_context(tempfile.TemporaryDirectory())))
         vocabulary = model.get_input_embeddings().num_embeddings
@@ -170,9 +170,9 @@ def main() -> int:
                 contest.play()
                 took = ", ".join(f"{name} {seconds[-1]:.1f} s" for name, seconds in contest.clock.items())
                 print(f"round {number} of {options.rounds}: {contest.name}: {took}", file=sys.stderr, flush=True)
-    model_words = options.shape or options.model.name
-    print(words, ", ".join(versions), sep="\n")
-    print(f"{model_words}, {options.dtype} on {options.device}, {options.threads} threads.")
+    model_text = options.shape or options.model.name
+    print(host, ", ".join(versions), sep="\n")
+    print(f"{model_text}, {options.dtype} on {options.device}, {options.threads} threads.")
     print(f"Medians of {options.rounds} rounds; load after them {os.getloadavg()[0]:.1f}.\n")
     print("| work | ours | peer | theirs | ratio | by processor time | aim |")
     print("| --- | ---: | --- | ---: | ---: | ---: | --- |")
@@ -180,7 +180,7 @@ def main() -> int:
     if missing:
         print(f"| – | – | {VLLM} | {missing} | | | |")
     if options.json:
-        figures = {"machine": words, "versions": versions, "model": model_words, "rounds": options.rounds}
+        figures = {"machine": host, "versions": versions, "model": model_text, "rounds": options.rounds}
         figures |= {"threads": options.threads, "device": options.device, "dtype": options.dtype, "missing": missing}
         figures["contests"] = [
             {"work": contest.name, "sampled": contest.work.tokens}

@@ -1,8 +1,8 @@
 """Precision and recall of the claims that are read in thoughts, on the labelled texts in tests/data/claims.
 
-Sentences are written for the purpose; thoughts were sampled from language models, and are labelled as they are.
+Sentences are written for the purpose; thoughts were sampled from language models, and are labelled unchanged.
 
-Precision: share of the claims found whose place and verdict are labelled so. Recall: share of the labelled ones found.
+Precision is the share of found claims with a correct place and verdict, recall the share of labelled claims found.
 Both have Wilson's 95 % intervals, as if claims were independent.
 """
 
@@ -44,7 +44,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of an environment. `wrong`: found but not labelled so; `missed`: labelled but not found."""
+    """Counts of an environment.
+
+    `wrong` claims were found but not labelled so; `missed` claims were labelled but not found.
+    """
 
     environment: str
     sentences: int
@@ -71,7 +74,7 @@ class Score:
 
 
 def read_sentences(environment: str) -> list[Sentence]:
-    """The labelled sentences of an environment. Raises ValueError for a label that its text does not contain."""
+    """Return the labelled sentences of an environment. Raises ValueError for a label that its text does not contain."""
     boards = TypeAdapter(dict[str, Board]).validate_json((FOLDER / "boards.json").read_bytes())
     lines = (FOLDER / f"{ENVIRONMENTS[environment]}.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
@@ -79,7 +82,7 @@ def read_sentences(environment: str) -> list[Sentence]:
 
 
 def read_thoughts() -> dict[str, list[Sentence]]:
-    """Environment → labelled thoughts of language models in it, each with its own board. Raises as read_sentences()."""
+    """Return environment → labelled thoughts of language models, each with its board. Raises as read_sentences()."""
     thoughts: dict[str, list[Sentence]] = {}
     board = TypeAdapter[Board](Board)
     for line in (FOLDER / THOUGHTS).read_text(encoding="utf-8").splitlines():
@@ -90,7 +93,7 @@ def read_thoughts() -> dict[str, list[Sentence]]:
 
 
 def _labels(record: dict[str, Any]) -> tuple[tuple[int, int, bool], ...]:
-    """Place and verdict of each label; one that is repeated is the next such text."""
+    """Return place and verdict of each label; a repeated label refers to the next such text."""
     places: list[tuple[int, int, bool]] = []
     for verdict in ("true", "false"):
         ends: dict[str, int] = {}
@@ -104,9 +107,9 @@ def _labels(record: dict[str, Any]) -> tuple[tuple[int, int, bool], ...]:
 
 
 def measure(environment: str, sentences: Sequence[Sentence] | None = None) -> Score:
-    """Compare what is read with the labels: a claim counts as right where it overlaps a label of the same verdict.
+    """Compare the claims read with the labels: a claim is right if it overlaps a label with the same verdict.
 
-    `sentences`: of the environment, by default those of its file.
+    `sentences` default to the sentences in the environment's file.
     """
     right = wrong = missed = 0
     errors = []
@@ -148,7 +151,7 @@ def main() -> None:
     _print("thoughts", thoughts, errors=options.errors)
     if options.json:
         figures = {"sentences": scores, "thoughts": thoughts}
-        rows = {name: [_row(score) for score in found] for name, found in figures.items()}
+        rows = {name: [_row(score) for score in results] for name, results in figures.items()}
         options.json.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -157,7 +160,7 @@ def _row(score: Score) -> dict[str, Any]:
 
 
 def _share(right: int, total: int) -> str:
-    """A share with its interval; a dash for none."""
+    """Format a share with its interval; a dash for none."""
     low, high = wilson(right, total)
     return f"{right / total:.1%} ({low:.1%} to {high:.1%})" if total else "–"
 

@@ -6,11 +6,11 @@
 
 Requests are sent in process, through all middleware, with a real PostgreSQL and Redis; websockets through the ASGI
 application. All URL patterns and all operations of the OpenAPI document are included, with arguments that exist or are
-odd, and with the parameters that views read. After each unit its changes are rolled back, so that a unit depends on
---seed and its number alone. Counted are answers with a status of 500 or more, answers that break off, sockets that end
-with an internal error, answers slower than five seconds, and canaries of a team in what others receive. The exit code
+odd, and with the parameters that views read. The changes of each unit are rolled back, so that a unit depends only on
+--seed and its number. The report counts answers with a status of 500 or more, interrupted answers, sockets that end
+with an internal error, answers slower than five seconds, and a team's canaries in answers to others. The exit code
 is 1 if there are any of the first four. Each kind of finding is printed when it is first seen; Ctrl-C ends early, with
-the report of what was sent.
+a report on what was sent.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fuzz(site: Site, seed: int, requests: int, first: int, step: int, progress: 
 
 
 def _stop_on_interrupt() -> list[int]:
-    """A list that is empty until the process is interrupted; the unit under way is finished first."""
+    """Return a list that is empty until the process is interrupted; the unit under way is finished first."""
     stopped: list[int] = []
     signal.signal(signal.SIGINT, lambda number, frame: stopped.append(number))
     return stopped
@@ -81,8 +81,8 @@ def in_processes(site: Site, seed: int, requests: int, processes: int) -> Tally:
     workers = []
     for number in range(processes):
         address = os.environ["DATABASE_URL"].rpartition("/")[0] + f"/{name}_{number}"
-        words = ["--part", str(number), str(processes), "--seed", str(seed), "--requests", str(requests // processes)]
-        argv = [sys.executable, "-m", "bench.fuzz", *words]
+        options = ["--part", str(number), str(processes), "--seed", str(seed), "--requests", str(requests // processes)]
+        argv = [sys.executable, "-m", "bench.fuzz", *options]
         setup = child_setup(None, signal.SIGTERM)
         workers.append(subprocess.Popen(argv, env={**os.environ, "DATABASE_URL": address}, preexec_fn=setup))
     tally = Tally()
@@ -99,12 +99,15 @@ def in_processes(site: Site, seed: int, requests: int, processes: int) -> Tally:
 
 
 def _wait(worker: subprocess.Popen[bytes], workers: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Exit code of a process; Ctrl-C is passed on to all of them, which then end with what they have."""
+    """Return the exit code of a process.
+
+    Ctrl-C is passed on to all processes, which then end with their results so far.
+    """
     try:
         return worker.wait()
     except KeyboardInterrupt:
-        for each in workers:
-            each.send_signal(signal.SIGINT)
+        for other in workers:
+            other.send_signal(signal.SIGINT)
         return worker.wait()
 
 
@@ -135,7 +138,7 @@ def load(path: Path) -> Tally:
 
 
 def figures(tally: Tally) -> dict[str, Any]:
-    """The tally as JSON."""
+    """Return the tally as JSON."""
     return {
         "requests": dict(tally.requests),
         "statuses": dict(sorted(tally.statuses.items())),
@@ -145,7 +148,7 @@ def figures(tally: Tally) -> dict[str, Any]:
 
 
 def report(tally: Tally, seed: int, seconds: float) -> str:
-    """The tables and, for each kind of finding, requests that show it."""
+    """Return the tables and, for each kind of finding, requests that show it."""
     total = tally.requests.total()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.requests.most_common())
     classes = Counter(f"{status // 100}xx" if status else "none" for status in tally.statuses.elements())
@@ -160,7 +163,7 @@ def report(tally: Tally, seed: int, seconds: float) -> str:
         groups[finding.key].append(finding)
     counts = Counter(finding.what for finding in tally.findings)
     lines.append(f"Findings: {', '.join(f'{count} {what}' for what, count in counts.items()) or 'none'}")
-    for (what, route, cause), group in sorted(groups.items(), key=lambda each: -len(each[1])):
+    for (what, route, cause), group in sorted(groups.items(), key=lambda item: -len(item[1])):
         lines.append(f"\n{what} × {len(group)}: {route}: {cause}")
         for finding in group[:EXAMPLES]:
             lines.append(f"    {finding.request}")

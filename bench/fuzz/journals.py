@@ -1,4 +1,4 @@
-"""Mutated journals: a recorded one with a few lines changed, and the requests of everything shown of its run."""
+"""Mutated journals: a recorded journal with a few lines changed, and requests for everything shown of its run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ IMPORT = "/api/runs/import"
 KINDS = ("jsonl", "parquet", "csv", "json", "md", "html", "gif")
 METHODS = {"GET"}
 NO_IMAGE = "0" * 64
-"""The hash of no image of the imported run."""
+"""Hash that no image of the imported run has."""
 
 
 @cache
 def recorded() -> tuple[str, ...]:
-    """Lines of a journal of two iterations with all kinds of events."""
+    """Return lines of a journal of two iterations with all kinds of events."""
     from tests.webapp import recorded_journal
     from trainer.config.run import RunConfig
 
@@ -36,7 +36,7 @@ def recorded() -> tuple[str, ...]:
 
 
 def journal(dice: random.Random) -> bytes:
-    """The recorded journal with one to four changes."""
+    """Return the recorded journal with one to four changes."""
     lines = list(recorded())
     for _ in range(dice.randint(1, 4)):
         position = dice.randrange(len(lines))
@@ -69,16 +69,16 @@ def _parsed(line: str) -> Any:
 
 
 def import_request(dice: random.Random) -> Request:
-    """The import of a mutated journal."""
+    """Return the import of a mutated journal."""
     skip = "?skip_bad_lines=true" if dice.random() < 0.5 else ""
     return Request("import_run", "member's token", "POST", IMPORT + skip, journal(dice), "application/x-ndjson")
 
 
 def visits(known: dict[str, Any], patterns: list[Pattern], document: dict[str, Any]) -> list[Request]:
-    """Everything that shows the imported run and one of its trajectories.
+    """Return requests for everything that shows the imported run and one of its trajectories.
 
     Args:
-        known: slug of the run, its newest trajectory, another one, and the key of one.
+        known: slug of the run, its newest trajectory, another trajectory, and the key of a trajectory.
     """
     requests = []
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""Requests: of every URL pattern with odd arguments and parameters, and of every operation of the API."""
+"""Requests for every URL pattern with odd arguments and parameters, and for every operation of the API."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from webapp.services.addresses import ROOT
 
 PARAMETER = re.compile(r"""(?:GET|POST|FILES)(?:\.get(?:list)?\(|\[)\s*["']([\w.-]+)["']|name="([\w.-]+)\"""")
 FURTHER_PARAMETERS = ("names", "of", "next", "cursor", "limit", "iteration", "smooth", "at", "url", "format")
-"""Read by helpers, so that PARAMETER does not find all of them."""
+"""Parameters that helpers read, so that PARAMETER does not find them."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request that can be repeated from what is printed of it.
+    """A request that can be repeated from its printed form.
 
     Attributes:
         route: name of the URL pattern or of the API's operation.
-        visitor: a session of `Site.cookies` or a token of `Site.tokens`.
-        path: with the query, percent-encoded.
+        visitor: a session in `Site.cookies` or a token in `Site.tokens`.
+        path: includes the query, percent-encoded.
     """
 
     route: str
@@ -54,10 +54,10 @@ class Pattern:
 
 
 def patterns() -> list[Pattern]:
-    """All URL patterns of the site except the API's operations and Django's admin."""
+    """Return all URL patterns of the site except the API's operations and Django's admin."""
     from django.urls import URLPattern, URLResolver, get_resolver
 
-    found: list[Pattern] = []
+    url_patterns: list[Pattern] = []
 
     def walk(resolver: URLResolver, prefix: str, space: str) -> None:
         for pattern in resolver.url_patterns:
@@ -67,7 +67,7 @@ def patterns() -> list[Pattern]:
                     walk(pattern, route, f"{space}{pattern.namespace}:" if pattern.namespace else space)
             elif isinstance(pattern, URLPattern) and not (space.startswith("api") and pattern.name != "openapi-json"):
                 arguments = tuple(re.findall(r"%\((\w+)\)s", route))
-                found.append(Pattern(f"{space}{pattern.name or route}", arguments, "/" + route))
+                url_patterns.append(Pattern(f"{space}{pattern.name or route}", arguments, "/" + route))
 
     def _route(pattern: URLPattern | URLResolver) -> str:
         text = str(pattern.pattern).replace("%", "%%")
@@ -76,16 +76,16 @@ def patterns() -> list[Pattern]:
         return text.lstrip("^").rstrip("$").replace("\\Z", "")
 
     walk(get_resolver(), "", "")
-    return found
+    return url_patterns
 
 
 @cache
 def parameter_names() -> tuple[str, ...]:
-    """Names of query parameters and form fields that views read or templates contain."""
+    """Return names of query parameters and form fields that views read or templates contain."""
     names = set(FURTHER_PARAMETERS)
     for folder, suffix in (("webapp", "*.py"), ("templates", "*.html")):
         for path in (ROOT / folder).rglob(suffix):
-            names.update(one or other for one, other in PARAMETER.findall(path.read_text(encoding="utf-8")))
+            names.update(quoted or other for quoted, other in PARAMETER.findall(path.read_text(encoding="utf-8")))
     return tuple(sorted(names - {"csrfmiddlewaretoken"}))
 
 
@@ -99,7 +99,7 @@ def _query(dice: random.Random, names: tuple[str, ...], most: int) -> str:
 
 
 def page_request(dice: random.Random, site: Site, known_patterns: list[Pattern]) -> Request:
-    """A request of a page, a form or a file."""
+    """Return a request for a page, a form or a file."""
     pattern = dice.choice(known_patterns)
     arguments = site.known if dice.random() < 0.6 else site.secret
     given = {}
@@ -142,7 +142,7 @@ def _form(dice: random.Random, names: tuple[str, ...]) -> tuple[bytes, str]:
 
 
 def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    """(method, path, operation) of the OpenAPI document."""
+    """Return (method, path, operation) of the OpenAPI document."""
     return [
         (method.upper(), path, operation)
         for path, item in document["paths"].items()
@@ -152,7 +152,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
 
 
 def api_request(dice: random.Random, site: Site, document: dict[str, Any]) -> Request:
-    """A request of an operation of the API: valid by its schema, or with a change."""
+    """Return a request for an operation of the API: valid by its schema, or with a change."""
     method, path, operation = dice.choice(operations(document))
     arguments = site.known if dice.random() < 0.6 else site.secret
     query: list[tuple[str, bytes]] = []
@@ -195,7 +195,7 @@ def _as_text(value: Any) -> str:
 
 
 def made(dice: random.Random, schema: dict[str, Any], document: dict[str, Any], depth: int = 0) -> Any:
-    """A value that mostly follows a JSON schema of the document."""
+    """Return a value that mostly follows a JSON schema in the document."""
     if "$ref" in schema:
         return made(dice, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document, depth + 1)
     for words in ("anyOf", "oneOf", "allOf"):

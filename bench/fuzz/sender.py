@@ -1,4 +1,4 @@
-"""Sends one unit of requests, in a transaction that is rolled back, and collects what must not happen."""
+"""Sends one unit of requests, in a transaction that is rolled back, and collects forbidden results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SERVER_ERROR, BROKEN, LEAK, SLOW_ANSWER = "5xx", "broken off", "leak", "slow"
 
 @dataclass(frozen=True)
 class Finding:
-    """A request that must not be answered as it was.
+    """A request with a forbidden result.
 
     Attributes:
         what: SERVER_ERROR, BROKEN, LEAK or SLOW_ANSWER.
-        unit: number to repeat it with --replay.
-        cause: the exception and the last line of the project in its traceback, or the status.
+        unit: number with which --replay repeats it.
+        cause: the exception and the project's last line in its traceback, or the status.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Findings with the same key are counted as one."""
+        """Key under which findings are counted as one."""
         return self.what, self.route, self.cause
 
 
@@ -62,8 +62,8 @@ class Sender:
     """Sends units of requests to the site of this process. Django must be set up.
 
     A unit is one request, one conversation over a socket, or the import of a journal with all visits to its run. Its
-    choices follow from `seed` and its number alone, and what it changes is rolled back, so that every unit can be
-    repeated by itself.
+    choices depend only on `seed` and its number, and its changes are rolled back, so that every unit can be repeated by
+    itself.
     """
 
     def __init__(self, site: Site, seed: int) -> None:
@@ -107,8 +107,8 @@ class Sender:
             took = f"after {time.monotonic() - began:.0f} s"
             self._found(BROKEN, kind, f"unit {number}, {took}", number, _cause(error))
 
-    def kind_of(self, number: int) -> str:
-        """Kind of the unit of that number."""
+    def get_kind(self, number: int) -> str:
+        """Return the kind of the unit of that number."""
         return self._dice(number).choices(KINDS, WEIGHTS)[0]
 
     def _dice(self, number: int) -> random.Random:
@@ -193,7 +193,7 @@ class Sender:
 
 
 def _cause(error: BaseException) -> str:
-    """The exception, and the deepest line of the project in its traceback."""
+    """Return the exception, and the project's deepest line in its traceback."""
     lines = [
         f"{frame.filename.rpartition('/webapp/')[2] or frame.filename}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)

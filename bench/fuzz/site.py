@@ -15,10 +15,10 @@ class Site:
 
     Attributes:
         known: arguments of URLs, "<argument> of <name>" or "<argument>", as in the permission tests.
-        secret: arguments of the same kinds for objects that no share link shows.
-        cookies: session of each visitor, empty for the anonymous one.
+        secret: the same kinds of arguments for objects that no share link shows.
+        cookies: session of each visitor, empty for the anonymous visitor.
         tokens: API token of each caller.
-        canary: the first team's.
+        canary: the first team's canary.
         outside: visitors and callers who must never see it.
     """
 
@@ -62,7 +62,7 @@ def build() -> Site:
     do_set_role(team, viewer, Membership.Role.VIEWER)
     elsewhere = do_create_team("Elsewhere", outsider)
 
-    def run_of(title: str) -> Run:
+    def create_run(title: str) -> Run:
         config = RunConfig(iterations=4)
         config.rollout.groups, config.rollout.group_size = 2, 2
         return Run.objects.create(
@@ -74,9 +74,9 @@ def build() -> Site:
             iterations=4,
         )
 
-    full = create_full_site(People(team, owner, viewer, outsider), run_of("Trial"))
+    full = create_full_site(People(team, owner, viewer, outsider), create_run("Trial"))
     Run.objects.filter(pk=full.run.pk).update(visibility=Run.Visibility.LINK)
-    hidden = play(run_of(f"Plan {canary}"), finished=1)
+    hidden = play(create_run(f"Plan {canary}"), finished=1)
     Run.objects.filter(pk=hidden.pk).update(tags=[canary], failure=f"Failed: {canary}", log_tail=canary)
     trajectory = Trajectory.objects.filter(run=hidden).order_by("-turn_count", "pk")[0]
     comment = do_comment(trajectory, owner, f"We keep {canary} among us.", 0)

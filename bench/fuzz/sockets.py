@@ -33,7 +33,7 @@ FRAMES: tuple[Any, ...] = (
 
 
 def conversation(dice: random.Random, site: Site) -> tuple[str, str, str, list[str | bytes]]:
-    """Visitor, path, query string and frames of a socket."""
+    """Return visitor, path, query string and frames of a socket."""
     route = dice.randrange(2)
     arguments = site.known if dice.random() < 0.6 else site.secret
     slug = arguments["slug"] if route == 0 else arguments["slug of trajectory"]
@@ -59,7 +59,7 @@ def conversation(dice: random.Random, site: Site) -> tuple[str, str, str, list[s
 
 
 async def hold(site: Site, cookie_name: str, talk: tuple[str, str, str, list[str | bytes]]) -> tuple[list[str], str]:
-    """Hold the conversation. Returns the frames received, and a fault: an error inside the application."""
+    """Conduct the conversation. Returns the frames received, and a fault: an error inside the application."""
     from asgiref.testing import ApplicationCommunicator
 
     from webapp.asgi import application
@@ -96,7 +96,7 @@ async def hold(site: Site, cookie_name: str, talk: tuple[str, str, str, list[str
 
 
 async def _read(socket: ApplicationCommunicator, received: list[str]) -> str:
-    """Read until nothing comes or the socket is closed. Returns its fault."""
+    """Read until nothing arrives or the socket is closed. Returns its fault."""
     while True:
         try:
             message = await asyncio.wait_for(socket.output_queue.get(), PATIENCE)

@@ -83,17 +83,17 @@ SCALARS: tuple[Any, ...] = (
 
 
 def text(dice: random.Random) -> str:
-    """An odd text."""
+    """Return an odd text."""
     return dice.choice(TEXTS)
 
 
 def scalar(dice: random.Random) -> Any:
-    """An odd JSON value."""
+    """Return an odd JSON value."""
     return dice.choice(SCALARS) if dice.random() < 0.5 else text(dice)
 
 
 def mutated_text(dice: random.Random, value: str) -> str:
-    """A value with one change, or an odd one instead."""
+    """Return a value with one change, or an odd value instead."""
     if not value or dice.random() < 0.5:
         return text(dice)
     position = dice.randrange(len(value) + 1)
@@ -109,7 +109,7 @@ def mutated_text(dice: random.Random, value: str) -> str:
 
 
 def mutated(dice: random.Random, value: Any) -> Any:
-    """A JSON value with one change somewhere in it."""
+    """Return a JSON value with one change somewhere in it."""
     if isinstance(value, dict) and value and dice.random() < 0.85:
         key = dice.choice(sorted(value))
         changed = dict(value)

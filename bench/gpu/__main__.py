@@ -5,8 +5,9 @@
     python -m bench.gpu --shape tiny --device cpu --dtype float32    # the same code, to check that it works
 
 Needs PyTorch, transformers, pydantic, gymnasium, peft and psutil in addition to this repository. Every part runs in
-its own process on a GPU, so that one that fails does not affect the others; rows are written to --rows as they come,
-and a table is printed at the end. Parts that no longer fit into --seconds are left out, the least telling first.
+a separate process on a GPU, so that a failing part does not affect the others; rows are written to --rows as they
+arrive, and a table is printed at the end. Parts that no longer fit into --seconds are left out, the least telling
+first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import transformers
 
 from bench.gpu.options import Settings, check, parser
 from bench.gpu.parts import PARTS
-from bench.gpu.peaks import peak_of
+from bench.gpu.peaks import find_peak
 from bench.gpu.record import Recorder, markdown, read_rows
 from trainer.studies import machine
 
@@ -32,8 +33,8 @@ LEAST = 30.0
 """Seconds below which no further part is started."""
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings, with the defaults of the shape and the peak of the device."""
+def read_settings(options: argparse.Namespace) -> Settings:
+    """Return the settings, with the defaults of the shape and the peak of the device."""
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     settings = Settings(
         device=options.device,
@@ -43,7 +44,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         variants=options.variants,
         rounds=options.rounds,
         seconds=options.seconds,
-        peak=options.peak_tflops * 1e12 if options.peak_tflops else peak_of(name),
+        peak=options.peak_tflops * 1e12 if options.peak_tflops else find_peak(name),
         rows=options.rows,
     )
     if options.rounds:
@@ -52,7 +53,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def run_here(name: str, settings: Settings, seconds: float) -> None:
-    """Run a part in this process and record whatever ends it early."""
+    """Run a part in this process and record any error that ends it early."""
     recorder = Recorder(name, settings.rows, time.monotonic() + seconds)
     began = time.monotonic()
     with recorder.attempt(name):
@@ -61,11 +62,11 @@ def run_here(name: str, settings: Settings, seconds: float) -> None:
 
 
 def run_apart(name: str, settings: Settings, seconds: float) -> None:
-    """Run a part in a process of its own: an error of the GPU ends everything in its process."""
+    """Run a part in a separate process, since an error of the GPU ends everything in its process."""
     recorder = Recorder(name, settings.rows, 0.0)
     command = [sys.executable, "-m", "bench.gpu", "--part", name, *settings.arguments()]
     command[command.index("--seconds") + 1] = str(seconds)
-    before = len(read_rows(settings.rows))
+    rows_before = len(read_rows(settings.rows))
     try:
         code = subprocess.run(command, timeout=seconds + GRACE).returncode
     except subprocess.TimeoutExpired:
@@ -73,7 +74,7 @@ def run_apart(name: str, settings: Settings, seconds: float) -> None:
         return
     if code:
         recorder.failed(name, f"its process ended with {code}: see its output")
-    elif len(read_rows(settings.rows)) == before:
+    elif len(read_rows(settings.rows)) == rows_before:
         recorder.failed(name, "it measured nothing")
 
 
@@ -82,12 +83,12 @@ def main() -> int:
     made = parser(list(PARTS), __doc__)
     options = made.parse_args()
     check(options, list(PARTS), made)
-    settings = settings_of(options)
+    settings = read_settings(options)
     if options.part:
         run_here(options.part, settings, settings.seconds)
         return 0
     settings.rows.unlink(missing_ok=True)
-    end, words = time.monotonic() + settings.seconds, machine.describe()
+    end, host = time.monotonic() + settings.seconds, machine.describe()
     run = run_apart if settings.device == "cuda" else run_here
     for name in settings.parts:
         left = end - time.monotonic()
@@ -99,7 +100,7 @@ def main() -> int:
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, CUDA {torch.version.cuda}"
     peak = f"peak {settings.peak / 1e12:,.4g} TFLOP/s" if settings.peak else "peak unknown, so no MFU: --peak-tflops"
     heading = (
-        f"{gpu}; {words}\n{versions}\n{settings.shape}, {settings.dtype}; medians of up to {settings.rounds} rounds; "
+        f"{gpu}; {host}\n{versions}\n{settings.shape}, {settings.dtype}; medians of up to {settings.rounds} rounds; "
         f"{peak}. Workload: {settings.workload}\n"
     )
     text = heading + "\n" + markdown(read_rows(settings.rows)) + "\n"

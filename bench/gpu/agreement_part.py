@@ -1,4 +1,4 @@
-"""Agreement of numbers: the pocket policy on a CPU and on the GPU, and the sampler with the trainer."""
+"""Agreement of numbers: the pocket policy on a CPU and a GPU, and the sampler with the trainer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS, TURNS, VOCABULARY = 32, 3, 500
 
 
 def agreement(settings: Settings, recorder: Recorder) -> None:
-    """Log-probabilities and one step of SGD of the pocket policy here and on the CPU, with every kind of attention."""
+    """Compare log-probabilities and an SGD step of the pocket policy here and on the CPU, with every attention."""
     dialogues = ragged(ROWS, 160, 48, VOCABULARY, TURNS)
     logprobs, step = _pocket("cpu", "float32", {}, dialogues)
     cases: dict[str, tuple[str, dict[str, object]]] = {
@@ -55,7 +55,7 @@ def agreement(settings: Settings, recorder: Recorder) -> None:
 
 
 def _pocket(device: str, dtype: str, optimizer: dict[str, object], dialogues: list[Dialogue]) -> tuple[Tensor, Tensor]:
-    """(tokens,) log-probabilities of the sampled tokens, and the change of all weights by one step of SGD."""
+    """Return (tokens,) log-probabilities of the sampled tokens, and the change of all weights by one step of SGD."""
     base = run_settings(ROWS, dtype).model_dump(exclude_unset=True)
     base["optimizer"] |= {"name": "sgd", "policy_lr": 1.0, "max_grad_norm": 1e9} | optimizer
     config = RunConfig.model_validate(base)
@@ -64,15 +64,15 @@ def _pocket(device: str, dtype: str, optimizer: dict[str, object], dialogues: li
     recorded = batch(dialogues)
     scored = learner.score(recorded).logprobs
     recorded.sampler_logprobs = scored.clone()
-    before = [weight.detach().clone() for weight in learner.trainable["policy"].weights.parameters]
+    initial_weights = [weight.detach().clone() for weight in learner.trainable["policy"].weights.parameters]
     learner.update(recorded, 1)
     after = learner.trainable["policy"].weights.parameters
-    moved = [(new.detach() - old).float().flatten().cpu() for new, old in zip(after, before, strict=True)]
+    moved = [(new.detach() - old).float().flatten().cpu() for new, old in zip(after, initial_weights, strict=True)]
     return scored[recorded.mask], torch.cat(moved)
 
 
 def mismatch(settings: Settings, recorder: Recorder) -> None:
-    """k3 between the probabilities of the sampler and those of the trainer for the same tokens, by way of decoding."""
+    """Compute k3 between the probabilities of sampler and trainer for the same tokens, by way of decoding."""
     model = build(settings)
     learner = OurWorker(model, run_settings(settings.workload.trajectories, settings.dtype)).learner
     modes: tuple[DecodeMode, ...] = ("ragged", "static")
@@ -84,7 +84,7 @@ def mismatch(settings: Settings, recorder: Recorder) -> None:
 
 
 def _played(sampler: TransformersSampler, settings: Settings) -> Batch:
-    """A rollout of all turns as a batch."""
+    """Return a rollout of all turns as a batch."""
     work = settings.workload
     vocabulary = sampler.model.config.vocab_size
     dialogues = even(work.trajectories, 64, 16, vocabulary)

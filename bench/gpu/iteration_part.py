@@ -1,4 +1,4 @@
-"""Whole iterations of a run as `python -m trainer train` does them, and their memory against its estimate."""
+"""Whole iterations of a run, as in `python -m trainer train`, and their memory compared with its estimate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMES = ("time/rollout", "time/update", "time/other")
 
 
 def configuration(settings: Settings, model: Path) -> RunConfig:
-    """StarPO on Sokoban. A random policy is never rewarded, so the estimator is one that learns from equal rewards."""
+    """Configure StarPO with an estimator that learns from equal rewards: a random policy is never rewarded."""
     work = settings.workload
     data: dict[str, Any] = {
         "iterations": work.iterations,
@@ -44,13 +44,13 @@ def configuration(settings: Settings, model: Path) -> RunConfig:
             "micro_batch_tokens": work.micro,
         },
         "evaluation": {"prompts": 0, "every": 0},
-        "checkpoint": {"every": 1000},  # one is written at the end
+        "checkpoint": {"every": 1000},  # a checkpoint is written at the end
     }
     return RunConfig.model_validate(data)
 
 
 def iteration(settings: Settings, recorder: Recorder) -> None:
-    """Seconds of the phases of an iteration; peak memory of the run and its estimate."""
+    """Measure seconds of the phases of an iteration, and the run's peak memory against its estimate."""
     with TemporaryDirectory(prefix="echoscope-gpu-") as name:
         folder = Path(name)
         model = save_checkpoint(settings, folder / "model")

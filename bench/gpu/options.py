@@ -14,20 +14,20 @@ from bench.lib.recorded_dialogues import GROUP
 
 NEEDED = ("pydantic", "gymnasium", "peft", "psutil")
 LARGE = {"qwen2.5-0.5b": "qwen2.5-1.5b"}
-"""The shape of the part `large`, by shape; others are measured again themselves."""
+"""Shape of the part `large`, by shape; other shapes are measured again."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """How much is done.
+    """Amount of work.
 
     Attributes:
-        trajectories, turns: of a rollout.
+        trajectories, turns: size of a rollout.
         responses: least and most tokens of a response.
-        length, trained: tokens of a dialogue of an update, and how many of them are trained on, at its end.
-        tokens: of the two updates.
+        length, trained: tokens of a dialogue in an update, and how many of them, at its end, are trained on.
+        tokens: tokens of the two updates.
         micro: tokens of a micro-batch.
-        iterations, groups: of the whole run.
+        iterations, groups: size of the whole run.
         rounds: counted rounds.
     """
 
@@ -49,11 +49,11 @@ FULL = Workload(128, 5, (48, 80), 512, 320, (16_384, 65_536), 16_384, 3, 16, 5)
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured, where, and for how long.
+    """Settings of the measurement: what, where, and for how long.
 
     Attributes:
         variants: names of the update's variants to measure; empty: all.
-        peak: FLOP/s of the device; None: unknown.
+        peak: FLOP/s of the device; None if unknown.
         rows: file for the rows, JSON Lines.
     """
 
@@ -76,15 +76,15 @@ class Settings:
         return torch.bfloat16 if self.dtype == "bfloat16" else torch.float32
 
     def arguments(self) -> list[str]:
-        """Command-line arguments with the same meaning, without the parts."""
-        words = ["--device", self.device, "--shape", self.shape, "--dtype", self.dtype, "--rounds", str(self.rounds)]
-        words += ["--seconds", str(self.seconds), "--rows", str(self.rows)]
-        words += ["--peak-tflops", str(self.peak / 1e12)] if self.peak else []
-        return words + (["--variants", ",".join(self.variants)] if self.variants else [])
+        """Return command-line arguments with the same meaning, without the parts."""
+        options = ["--device", self.device, "--shape", self.shape, "--dtype", self.dtype, "--rounds", str(self.rounds)]
+        options += ["--seconds", str(self.seconds), "--rows", str(self.rows)]
+        options += ["--peak-tflops", str(self.peak / 1e12)] if self.peak else []
+        return options + (["--variants", ",".join(self.variants)] if self.variants else [])
 
 
 def missing() -> list[str]:
-    """Packages that this repository's trainer needs and that are not installed."""
+    """Return packages that this repository's trainer needs and that are not installed."""
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
@@ -93,7 +93,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def parser(parts: list[str], description: str | None) -> argparse.ArgumentParser:
-    """The command line; `parts` are the names to choose from, in their order."""
+    """Return the command line's parser; `parts` are the names to choose from, in their order."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     made.add_argument("--shape", choices=sorted(SHAPES), default="qwen2.5-0.5b")
@@ -110,7 +110,7 @@ def parser(parts: list[str], description: str | None) -> argparse.ArgumentParser
 
 
 def check(options: argparse.Namespace, parts: list[str], made: argparse.ArgumentParser) -> None:
-    """Exit with advice if the benchmark cannot run as asked."""
+    """Exit with advice if the benchmark cannot run as requested."""
     if unknown := sorted(set(options.parts) - set(parts)):
         made.error(f"there is no part {', '.join(unknown)}: choose of {', '.join(parts)}")
     if options.rounds < 0 or options.seconds <= 0:

@@ -19,14 +19,14 @@ from bench.gpu.update_part import COMPILED, DEFAULT, RECOMPUTED, update, update_
 
 @dataclass(frozen=True)
 class Part:
-    """A part: what it measures, and after how many seconds it starts no further round."""
+    """A part: its measurement, and the seconds after which it starts no further round."""
 
     run: Callable[[Settings, Recorder], None]
     seconds: float
 
 
 def large(settings: Settings, recorder: Recorder) -> None:
-    """A larger model: our sampler compared with `generate`, and the update with all gains."""
+    """Measure a larger model: our sampler compared with `generate`, and the update with all gains."""
     larger = replace(settings, shape=LARGE.get(settings.shape, settings.shape), rounds=min(settings.rounds, 2))
     rollout(larger, recorder, rounds=1)
     if settings.device == "cuda":

@@ -1,4 +1,4 @@
-"""Peak speeds of GPUs, for the share of them that a computation reaches (MFU)."""
+"""Peak speeds of GPUs, to compute the share of them that is reached (MFU)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PEAKS = {
 """TFLOP/s, dense bf16 with fp32 accumulation, from the makers' data sheets; the first name that fits counts."""
 
 
-def peak_of(name: str) -> float | None:
-    """Peak FLOP/s of a device by name; None if it is not in the table."""
-    words = name.split()
+def find_peak(name: str) -> float | None:
+    """Return the peak FLOP/s of a device by name; None if it is not in the table."""
+    name_parts = name.split()
     for device, tera in PEAKS.items():
-        if any(words[at : at + len(device.split())] == device.split() for at in range(len(words))) or (
-            " " not in device and any(word.split("-")[0] == device for word in words)
+        if any(name_parts[at : at + len(device.split())] == device.split() for at in range(len(name_parts))) or (
+            " " not in device and any(word.split("-")[0] == device for word in name_parts)
         ):
             return tera * 1e12
     return None

@@ -1,4 +1,4 @@
-"""Where the time of an update and of a rollout goes: how busy the GPU is, and its longest kernels."""
+"""Profiles of an update and a rollout: how busy the GPU is, and its longest kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from bench.gpu.options import Settings
 from bench.gpu.record import Recorder
 from bench.gpu.rollout_part import workload
-from bench.gpu.update_part import COMPILED, DEFAULT, FLEX, PLAIN, UNSHARED, Updates, changes_of, plain, void
+from bench.gpu.update_part import COMPILED, DEFAULT, FLEX, PLAIN, UNSHARED, Updates, get_changes, plain, void
 from bench.lib.rollout_workload import OurSampler
 
 LONGEST = 12
@@ -31,7 +31,7 @@ def profile_steps(settings: Settings, recorder: Recorder) -> None:
             if name == PLAIN:
                 _profile(recorder, name, plain(settings, updates.dialogues), settings.device)
             else:
-                _profile(recorder, name, updates.step(*changes_of(updates, name)), settings.device)
+                _profile(recorder, name, updates.step(*get_changes(updates, name)), settings.device)
     with recorder.attempt("rollout"):
         sampler, work = OurSampler(updates.model), workload(settings, turns=1)
         updates.model.config._attn_implementation = "row_by_row" if settings.device == "cuda" else "sdpa"
@@ -39,7 +39,7 @@ def profile_steps(settings: Settings, recorder: Recorder) -> None:
 
 
 def _profile(recorder: Recorder, name: str, run: Callable[[], None], device: str, warm: int = WARM) -> None:
-    """One profiled run; its seconds are those of the run before it, without the profiler."""
+    """Profile one run; its seconds are taken from the run before it, without the profiler."""
     for _ in range(warm):
         _wait(device)
         began = time.perf_counter()

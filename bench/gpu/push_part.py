@@ -22,7 +22,7 @@ REPEATS = 5
 
 
 def push(settings: Settings, recorder: Recorder) -> None:
-    """Milliseconds of a copy to the host and back into a model (rollout actors), and of a push to vLLM."""
+    """Measure milliseconds of a copy to the host and back into a model (rollout actors), and of a push to vLLM."""
     with TemporaryDirectory(prefix="echoscope-gpu-") as name:
         folder = save_checkpoint(settings, Path(name) / "model")
         policy = load(folder, PolicyConfig(device=settings.device, dtype=settings.dtype))

@@ -1,4 +1,4 @@
-"""Rows of the GPU benchmark: written at once as JSON Lines, shown as Markdown tables at the end."""
+"""Rows of the GPU benchmark, written immediately as JSON Lines and shown as Markdown tables at the end."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Recorder:
     """Appends the rows of one part to a file.
 
     Args:
-        part: its name.
-        path: of the file.
-        deadline: `time.monotonic()` at which the part should end: rounds stop then.
+        part: name of the part.
+        path: path of the file.
+        deadline: `time.monotonic()` at which the part should end: no further round starts then.
     """
 
     part: str
@@ -40,14 +40,14 @@ class Recorder:
         print(f"{self.part}: {what}: {figures}", file=sys.stderr, flush=True)
 
     def failed(self, what: str, error: BaseException | str) -> None:
-        """Write down that something could not be measured, with its traceback."""
+        """Record that something could not be measured, with its traceback."""
         text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
         self._write({"what": what, "error": text})
         print(f"{self.part}: {what} failed:\n{text}", file=sys.stderr, flush=True)
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """Record whatever ends the block early: the rest of the benchmark goes on, and the row tells."""
+        """Record an error that ends the block early: the rest of the benchmark continues."""
         try:
             yield
         except Exception as error:  # noqa: BLE001
@@ -55,7 +55,7 @@ class Recorder:
 
     @property
     def late(self) -> bool:
-        """Whether the part's time is over."""
+        """True if the part's time is over."""
         return time.monotonic() > self.deadline
 
     def _write(self, row: dict[str, Any]) -> None:
@@ -66,13 +66,13 @@ class Recorder:
 def interleaved(
     contenders: Mapping[str, Callable[[], None]], rounds: int, device: str, recorder: Recorder, warm: int = 1
 ) -> dict[str, list[dict[str, float]]]:
-    """Let the contenders do their work in turn, round by round, until the rounds are over or time is.
+    """Let the contenders work in turn, round by round, until all rounds are done or the time is over.
 
     A contender that fails is recorded and left out from then on.
 
     Args:
-        rounds: counted ones, at least one of which is played however late it is.
-        warm: rounds before them.
+        rounds: number of counted rounds; at least one is played, however late it is.
+        warm: number of rounds before them.
     Returns:
         seconds, peak bytes and so on of every counted round (`Clock.stop`), by contender.
     """
@@ -98,13 +98,15 @@ def interleaved(
 
 
 def median(clocks: list[dict[str, float]], what: str = "seconds") -> float:
-    """Median of a figure over the rounds."""
+    """Return the median of a figure over the rounds."""
     return statistics.median(clock[what] for clock in clocks)
 
 
 def speedup(clocks: list[dict[str, float]], base: list[dict[str, float]]) -> float:
-    """How many times as fast as the base: the median of the ratios within a round."""
-    return statistics.median(own["seconds"] / this["seconds"] for this, own in zip(clocks, base, strict=False))
+    """Return how many times as fast as the base it is: the median of the ratios within a round."""
+    return statistics.median(
+        contender["seconds"] / this["seconds"] for this, contender in zip(clocks, base, strict=False)
+    )
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -112,11 +114,11 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """A table for each part; what failed is a row with its error."""
+    """Return a table for each part; failures are rows with their error."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         parts.setdefault(row["part"], []).append(row)
-    return "\n\n".join(_table(part, own) for part, own in parts.items())
+    return "\n\n".join(_table(part, part_rows) for part, part_rows in parts.items())
 
 
 def _table(part: str, rows: list[dict[str, Any]]) -> str:
@@ -132,7 +134,7 @@ def _table(part: str, rows: list[dict[str, Any]]) -> str:
 
 
 def _reason(error: str) -> str:
-    """The line of a traceback that names the error: the last one without indentation."""
+    """Return the line of a traceback that names the error: the last line without indentation."""
     lines = [line for line in error.strip().splitlines() if line and not line[0].isspace()]
     return lines[-1].replace("|", "/")
 

@@ -26,13 +26,13 @@ GENERATE, VLLM = "transformers generate", "vLLM"
 
 
 def workload(settings: Settings, turns: int | None = None) -> Work:
-    """Dialogues in the shape of Sokoban's, of this many turns; None: of as many as are usual."""
+    """Return dialogues shaped like Sokoban's, with this many turns; None: as many as usual."""
     work = settings.workload
     return make(work.trajectories, turns or work.turns, GROUP, SHAPES[settings.shape]["vocab_size"], work.responses)
 
 
 def rollout(settings: Settings, recorder: Recorder, rounds: int | None = None) -> None:
-    """Tokens per second, how many times as fast as `generate`, and peak memory."""
+    """Measure tokens per second, the speed relative to `generate`, and peak memory."""
     work, model = workload(settings), build(settings)
     grouped = model.config._attn_implementation, "row_by_row" if settings.device == "cuda" else "sdpa"
 
@@ -84,7 +84,7 @@ def _add_vllm(
     work: Work,
     contenders: dict[str, Callable[[], None]],
 ) -> None:
-    """Start vLLM if it is installed; its memory is not that of this process."""
+    """Start vLLM if it is installed; its memory is not part of this process."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="echoscope-gpu-")))
     try:
         model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Updates on the same dialogues in several forms, each with what it gains, and the plain PyTorch step."""
+"""Updates on the same dialogues in several forms, each with its gain, and the plain PyTorch step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Updates:
         self.layers = [part for part in self.model.modules() if isinstance(part, GradientCheckpointingLayer)]
 
     def step(self, *changes: Change) -> Callable[[], None]:
-        """One update with these changes."""
+        """Return a function that runs one update with these changes."""
 
         def run() -> None:
             with ExitStack() as stack:
@@ -59,14 +59,14 @@ class Updates:
         return run
 
     def computed_tokens(self) -> int:
-        """Tokens that pass through the layers: shared prefixes once."""
+        """Return the number of tokens that pass through the layers, with shared prefixes counted once."""
         return sum(
             len(part.packed.source) if part.packed is not None else int(part.batch.ids.numel())
             for part in self.learner.micro_batches(self.batch)
         )
 
     def flex(self) -> Change:
-        """Attention of packed rows with one mask; checked first, as a run does."""
+        """Use attention over packed rows with one mask; checked first, as in a run."""
         attention.prepare_models([self.model], required=False, optional=True, flex=True)
         return self._planner(flex=True)
 
@@ -78,8 +78,8 @@ class Updates:
         return lambda: cast(AbstractContextManager[None], patch.object(self.learner, "planner", changed))
 
     def forwards(self, make: Callable[[Any], int], of: Sequence[Any]) -> Change:
-        """Replaced `forward` of some modules, made once: compilation is kept."""
-        before = [part.forward for part in of]
+        """Replace `forward` of some modules; done once, so that compilations are kept."""
+        originals = [part.forward for part in of]
         make(self.model)
         made = [part.forward for part in of]
 
@@ -87,7 +87,7 @@ class Updates:
             for part, forward in zip(of, forwards, strict=True):
                 part.forward = forward
 
-        set_all(before)
+        set_all(originals)
 
         @contextmanager
         def changed() -> Iterator[None]:
@@ -95,7 +95,7 @@ class Updates:
             try:
                 yield
             finally:
-                set_all(before)
+                set_all(originals)
 
         return changed
 
@@ -108,7 +108,7 @@ class Updates:
 
 
 def plain(settings: Settings, dialogues: Sequence[Dialogue]) -> Callable[[], None]:
-    """Padded rows, all logits, bf16 by autocast over fp32 weights; smaller micro-batches, for the logits need most."""
+    """Return an update of padded rows, all logits, in bf16 by autocast over fp32 weights, in smaller micro-batches."""
     model = build(settings).float()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
     inputs = plain_worker.padded(dialogues, settings.device)
@@ -120,7 +120,7 @@ def void(value: object) -> None:
     """Drop a result."""
 
 
-def changes_of(updates: Updates, name: str) -> list[Change]:
+def get_changes(updates: Updates, name: str) -> list[Change]:
     makers: dict[str, list[Callable[[], Change]]] = {
         DEFAULT: [],
         COMPILED: [updates.compiled],
@@ -133,7 +133,7 @@ def changes_of(updates: Updates, name: str) -> list[Change]:
 
 
 def update(settings: Settings, recorder: Recorder, tokens: int | None = None, names: Sequence[str] = VARIANTS) -> None:
-    """Tokens per second, MFU, how many times as fast as the default settings, and peak memory.
+    """Measure tokens per second, MFU, the speed relative to the default settings, and peak memory.
 
     MFU counts every token of the rows, shared prefixes in each row; the second figure counts them once.
     """
@@ -144,7 +144,7 @@ def update(settings: Settings, recorder: Recorder, tokens: int | None = None, na
             if name == PLAIN:
                 contenders[name] = plain(settings, updates.dialogues)
             else:
-                contenders[name] = updates.step(*changes_of(updates, name))
+                contenders[name] = updates.step(*get_changes(updates, name))
     took = interleaved(contenders, settings.rounds, settings.device, recorder, warm=2)
     lengths = [len(dialogue) for dialogue in updates.dialogues]
     scored = sum(dialogue.trained for dialogue in updates.dialogues)
@@ -170,5 +170,5 @@ def _share(flops: float, seconds: float, peak: float | None) -> str | None:
 
 
 def update_large_batch(settings: Settings, recorder: Recorder) -> None:
-    """The second size of update: the variants that matter for it."""
+    """Measure the second size of update, with the variants that matter for it."""
     update(settings, recorder, settings.workload.tokens[1], (DEFAULT, COMPILED, ALONE, PLAIN))

@@ -4,9 +4,9 @@
     python -m bench.learning --preset bandit-starpo_s-qwen2.5-0.5b --preset frozen_lake-starpo_s-qwen2.5-0.5b \\
         --seeds 3 --jobs 6 --seconds 540 --set policy.device=cuda --archive OUT
 
-Every seed of a preset is a separate run through the command line. With several `--jobs` they run side by side, on a GPU
-under NVIDIA's Multi-Process Service where the machine has it. After `--seconds` the runs that are still training end
-with a checkpoint; the same command with the same `--out` continues them.
+Every seed of a preset is a separate run through the command line. With several `--jobs` they run in parallel, on a GPU
+under NVIDIA's Multi-Process Service if the machine has it. After `--seconds`, runs that are still training end with a
+checkpoint; the same command with the same `--out` continues them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainer.config.files import load_preset, with_overrides
 
 
 def planned(presets: list[str], seeds: int, settings: list[str], folder: Path) -> list[Job]:
-    """The runs in order: the first seed of every preset, then the second one. Raises ValueError for bad settings."""
+    """Return the runs in order: the first seed of every preset, then the second. Raises ValueError for bad settings."""
     for preset in presets:
         with_overrides(load_preset(preset), settings)
     jobs = []
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def _write(arguments: argparse.Namespace, title: str, runs: list[curves.Learned], jobs: list[Job]) -> None:
-    """Write the picture, JSON and archive that the arguments ask for."""
+    """Write the picture, JSON and archive that the arguments request."""
     if arguments.picture:
         arguments.picture.parent.mkdir(parents=True, exist_ok=True)
         arguments.picture.write_text(curves.picture(runs, title), encoding="utf-8")

@@ -15,8 +15,8 @@ class Learned:
     """Results of one run.
 
     Attributes:
-        points: iteration, success and its 95 % interval at each evaluation of the run's own environment; iterations
-            up to 0 are before any reinforcement.
+        points: iteration, success and its 95 % interval at each evaluation of the run's environment; iterations up to 0
+            are before any reinforcement.
         rollout: iteration and success of its training rollouts.
     """
 
@@ -27,18 +27,18 @@ class Learned:
 
     @property
     def start(self) -> float | None:
-        """Success just before the first update by reinforcement: at the last evaluation up to iteration 0."""
+        """Success immediately before the first update by reinforcement: at the last evaluation up to iteration 0."""
         return next((success for iteration, success, *_ in reversed(self.points) if iteration <= 0), None)
 
     @property
     def gain(self) -> float | None:
-        """Percentage points between that evaluation and the last one; None before there are both."""
+        """Percentage points between that evaluation and the last one; None until there are both."""
         if self.start is None or self.points[-1][0] <= 0:
             return None
         return 100 * (self.points[-1][1] - self.start)
 
     def summary(self) -> str:
-        """One line: success at the first evaluation, before reinforcement and at the end, gain and minutes."""
+        """Summarise in a line: success at the first evaluation, before reinforcement and at the end, gain, minutes."""
         if not self.points:
             return f"{self.name}: no evaluation yet, {self.minutes:.1f} min"
         steps = [self.points[0][1], *([self.start] if self.points[0][0] < 0 and self.start is not None else [])]
@@ -49,7 +49,7 @@ class Learned:
 
 
 def read(name: str, folder: Path) -> Learned:
-    """The curves of a run as far as it has come; empty where it has no journal."""
+    """Read the curves of a run so far; empty if it has no journal."""
     learned = Learned(name)
     journal = folder / JOURNAL_FILE
     suite: str | None = None
@@ -66,7 +66,7 @@ def read(name: str, folder: Path) -> Learned:
 
 
 def picture(runs: list[Learned], title: str) -> str:
-    """An SVG of success over iterations: evaluations as points with their 95 % intervals, rollouts as faint lines."""
+    """Draw an SVG of success over iterations: evaluations as points with 95 % intervals, rollouts as faint lines."""
     shown = [run for run in runs if run.points]
     series = [
         Series(

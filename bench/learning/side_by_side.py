@@ -1,4 +1,4 @@
-"""Runs side by side on one machine until all are complete or the time is over, and an archive of their journals."""
+"""Runs trainings in parallel on one machine until all are complete or the time is over, and archives their journals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POLL = 0.2  # seconds
 
 @dataclass(frozen=True)
 class Job:
-    """One training run: the arguments of `python -m trainer train` that choose its settings, and its folder."""
+    """One training run: its folder, and the arguments of `python -m trainer train` that determine its settings."""
 
     name: str
     arguments: tuple[str, ...]
@@ -38,8 +38,8 @@ def run(jobs: Sequence[Job], workers: int, deadline: float | None, threads: int)
 
     Args:
         jobs: in the order in which they start; later ones are left out once the deadline has passed.
-        deadline: `time.monotonic()` at which runs are asked to stop; None: never.
-        threads: CPU threads of each run; 0: as its settings say.
+        deadline: `time.monotonic()` at which runs are told to stop; None: never.
+        threads: CPU threads of each run; 0: as in its settings.
     Returns:
         A sentence for each run that failed.
     """
@@ -75,7 +75,7 @@ def _train(job: Job, deadline: float | None, threads: int) -> str:
 def multi_process_service() -> Iterator[bool]:
     """Run NVIDIA's Multi-Process Service, with which kernels of several processes share a GPU at the same time.
 
-    Yields whether it runs: False where the machine has none, or where it is already running.
+    Yields True if it runs, and False if the machine has none or it was already running.
     """
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:

@@ -39,8 +39,8 @@ class Task:
 class Comparison:
     """Runs every task of every contender once per round; the first round is not counted.
 
-    With `fresh`, a contender's process lives for its turn only, for models of which memory holds one; the first `warm`
-    steps of each task in a process are then not counted.
+    With `fresh`, a contender's process lives only for its turn, for models that fit into memory only once; the first
+    `warm` steps of each task in a process are then not counted.
     """
 
     entries: dict[str, ContenderSpec]
@@ -97,18 +97,18 @@ class Comparison:
             self.answers.pop((work, name), None)
 
     def median(self, work: str, name: str, what: str) -> float:
-        """Median of a figure over the counted rounds."""
+        """Return the median of a figure over the counted rounds."""
         return statistics.median(answer[what] for answer in self.answers[work, name])
 
     def ratio(self, work: str, name: str, what: str = "seconds", base: str = OURS) -> float:
-        """A peer's figure over ours; median of the ratios within a round."""
+        """Return a peer's figure over ours, as the median of the ratios within a round."""
         return statistics.median(
             theirs[what] / ours[what]
             for ours, theirs in zip(self.answers[work, base], self.answers[work, name], strict=True)
         )
 
     def figures(self) -> list[dict[str, Any]]:
-        """Results for the JSON file: medians by task and contender, times of the rounds, ratios to ours."""
+        """Return results for the JSON file: medians by task and contender, times of the rounds, ratios to ours."""
         rows = []
         for (work, name), answers in self.answers.items():
             line: dict[str, Any] = {"work": work, "name": name, "tokens": self.asks[work].tokens}

@@ -9,12 +9,12 @@ from bench.lib.recorded_dialogues import GROUP
 
 
 def prompts(rows: int, read: int, seed: int = 0) -> list[str]:
-    """Capitals and digits, one token each for the pocket policy's tokenizer; every GROUP rows share a prompt."""
+    """Return capitals and digits, one token each for the pocket policy's tokenizer; every GROUP rows share a prompt."""
     rng = random.Random(seed)
     texts = ["".join(rng.choices(string.ascii_uppercase + string.digits, k=read)) for _ in range(-(-rows // GROUP))]
     return [texts[row // GROUP] for row in range(rows)]
 
 
 def reward(text: str) -> float:
-    """Share of distinct characters: cheap to compute and rarely equal for two texts."""
+    """Return the share of distinct characters, which is cheap to compute and rarely equal for two texts."""
     return len(set(text)) / max(1, len(text))

@@ -1,6 +1,6 @@
 """Models with known shapes and random weights, so that nothing is downloaded, and their operation counts.
 
-Imports torch and transformers only: the environments of peers build the same models with it.
+Imports only torch and transformers: the environments of peers build the same models with it.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def build(shape: str, seed: int = 0, device: str = "cpu", dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """A model of this shape, made in fp32 on the CPU so that the same seed gives the same weights everywhere.
+    """Build a model of this shape in fp32 on the CPU, so that the same seed gives the same weights everywhere.
 
     Raises:
         KeyError: no such shape.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen2ForCausalLM(config_of(shape))
+        model = Qwen2ForCausalLM(build_config(shape))
     return model.to(device=device, dtype=dtype).eval()
 
 
 def outline(shape: str) -> PreTrainedModel:
-    """The same model on the meta device, for counting."""
+    """Build the same model on the meta device, for counting."""
     with torch.device("meta"):
-        return Qwen2ForCausalLM(config_of(shape))
+        return Qwen2ForCausalLM(build_config(shape))
 
 
-def config_of(shape: str) -> Qwen2Config:
-    """The configuration of this shape. Raises KeyError if there is none."""
+def build_config(shape: str) -> Qwen2Config:
+    """Return the configuration of this shape. Raises KeyError if there is none."""
     ends = {"bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0, "attention_dropout": 0.0}
     config = Qwen2Config(**SHAPES[shape], **ends)
     config._attn_implementation = "sdpa"
@@ -92,7 +92,7 @@ def config_of(shape: str) -> Qwen2Config:
 
 
 def step_flops(model: PreTrainedModel, lengths: Iterable[int], scored: int) -> float:
-    """Floating-point operations required by one forward and backward pass.
+    """Return the number of floating-point operations that one forward and backward pass requires.
 
     6·N for each token with the N weights of the layers, 6·H·V for each token whose logits are needed, and for a
     sequence of s tokens 12·L·d·s²/2 for causal attention. Recomputation by

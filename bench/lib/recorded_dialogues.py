@@ -1,6 +1,6 @@
-"""Synthetic dialogues for updates: token ids, which tokens were sampled, rewards. Plain lists, no tensors.
+"""Synthetic dialogues for updates: token ids, a mask of sampled tokens, rewards. Plain lists, no tensors.
 
-Every contender gets the same ones; processes read them from a file.
+Every contender gets the same dialogues; processes read them from a file.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ class Dialogue:
     sampled: list[bool]
     reward: float
     logprobs: list[float] = field(default_factory=list)
-    """Of `rest`, under the policy before its update; 0 where nothing was drawn."""
+    """Log-probabilities of `rest` under the policy before its update; 0 where nothing was sampled."""
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.rest)
 
     @property
     def trained(self) -> int:
-        """Number of sampled tokens."""
+        """Return the number of sampled tokens."""
         return sum(self.sampled)
 
 
 def even(rows: int, read: int, written: int, vocabulary: int, seed: int = 0) -> list[Dialogue]:
-    """One turn each: `read` tokens, then `written` sampled ones."""
+    """Make dialogues of one turn: `read` tokens, then `written` sampled tokens."""
     rng = random.Random(seed)
     prompts = [_ids(rng, read, vocabulary) for _ in range(-(-rows // GROUP))]
     return [
@@ -45,8 +45,7 @@ def even(rows: int, read: int, written: int, vocabulary: int, seed: int = 0) -> 
 
 
 def ragged(rows: int, read: int, written: int, vocabulary: int, turns: int = 5, seed: int = 0) -> list[Dialogue]:
-    """Dialogues of 1 to `turns` turns with responses of a quarter to the whole of `written`, and half of that read
-    in between."""
+    """Make dialogues of 1 to `turns` turns: responses of a quarter to all of `written`, half of that read between."""
     rng = random.Random(seed)
     prompts = [_ids(rng, rng.randint(read // 2, read), vocabulary) for _ in range(-(-rows // GROUP))]
     dialogues = []

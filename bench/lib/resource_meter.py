@@ -15,19 +15,19 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident() -> int:
-    """Resident bytes of this process; its peak where the current value is unavailable."""
+    """Return the resident bytes of this process; its peak if the current value is unavailable."""
     return _status("VmRSS") if _STATUS.exists() else _ever()
 
 
 class Peak:
-    """Peak bytes above `base`, the memory in use at construction: libraries, and on a GPU nothing."""
+    """Peak bytes above `base`, the memory in use at construction: libraries, and nothing on a GPU."""
 
     def __init__(self, device: str) -> None:
         self.gpu = device.startswith("cuda")
         self.base = 0 if self.gpu else resident()
 
     def start(self) -> None:
-        """Reset the peak. Where the system cannot, it is the peak of the process's lifetime."""
+        """Reset the peak. If the system cannot, it remains the peak of the process's lifetime."""
         if self.gpu:
             torch.cuda.reset_peak_memory_stats()
         elif _CLEAR.exists():
@@ -38,7 +38,7 @@ class Peak:
                 pass
 
     def most(self) -> int:
-        """Bytes above the base since `start`."""
+        """Return bytes above the base since `start`."""
         if self.gpu:
             return torch.cuda.max_memory_allocated()
         return (_status("VmHWM") if _STATUS.exists() else _ever()) - self.base
@@ -53,7 +53,7 @@ class Clock:
         self.started, self.worked = time.perf_counter(), time.process_time()
 
     def stop(self, rollout: float = 0.0) -> dict[str, float]:
-        """Seconds in total, `rollout` of them before the update; CPU seconds of all threads; peak bytes."""
+        """Return seconds in total, `rollout` of them before the update; CPU seconds of all threads; peak bytes."""
         if self.peak.gpu:
             torch.cuda.synchronize()
         seconds, cpu = time.perf_counter() - self.started, time.process_time() - self.worked

@@ -33,18 +33,18 @@ class Work:
 
     @property
     def tokens(self) -> int:
-        """Total number of sampled tokens."""
+        """Return the total number of sampled tokens."""
         return sum(map(sum, self.lengths))
 
     @property
     def context(self) -> int:
-        """Tokens of the longest dialogue."""
+        """Return the tokens of the longest dialogue."""
         rows = zip(self.firsts, self.observations, self.lengths, strict=True)
         return max(len(first) + sum(map(len, seen)) + sum(lengths) for first, seen, lengths in rows)
 
 
 def make(rows: int, turns: int, group: int, vocabulary: int, lengths: tuple[int, int], seed: int = 0) -> Work:
-    """Random ids in the shape of a rollout; every response's length is drawn evenly from `lengths`, both included."""
+    """Make random ids in the shape of a rollout; response lengths are drawn evenly from `lengths`, both included."""
     rng = random.Random(seed)
 
     def text(tokens: int) -> list[int]:

@@ -94,14 +94,14 @@ class Contender:
 
 
 class WorkerConnection:
-    """Worker side. Output of libraries is redirected to standard error, so that stdout carries results only."""
+    """Worker side. Output of libraries is redirected to standard error, so that stdout contains only results."""
 
     def __init__(self) -> None:
         self._answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
 
     def next(self) -> dict[str, Any]:
-        """The next command. Raises SystemExit at the end of input."""
+        """Return the next command. Raises SystemExit at the end of input."""
         line = sys.stdin.readline()
         if not line:
             raise SystemExit(0)

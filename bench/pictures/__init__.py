@@ -1,1 +1,1 @@
-"""The pictures of README and documentation, taken from the running product: `python -m bench.pictures`."""
+"""Pictures of README and documentation, taken from the running product: `python -m bench.pictures`."""

@@ -10,7 +10,7 @@ from PIL import Image
 MAX_BYTES = 290_000
 QUALITIES = (90, 84, 78, 70, 60, 50)
 SHRINK = 0.85
-"""Factor of the width where the lowest quality is still too large."""
+"""Factor of the width if even the lowest quality is too large."""
 
 
 def save(png: bytes, path: Path, limit: int = MAX_BYTES) -> int:

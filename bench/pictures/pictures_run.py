@@ -7,9 +7,9 @@
     python -m bench.pictures --only recorded tool-call taxi # those that need no trained run: a minute
     python -m bench.pictures --only trap trap-curves        # trains bandit-starpo-trap, or shows the run of --trap
 
-It starts an own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
-and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the
-run's journal up to the middle of a rollout. Runs of other trainers are recorded by recorded_runs.py.
+It starts its own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
+and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the run's
+journal up to the middle of a rollout. Runs of other trainers are recorded by recorded_runs.py.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ OVERRIDES = {"evaluation.every": 8}
 TRAP_PRESET = "bandit-starpo-trap"
 TRAP_TITLE = "Bandit, StarPO, in the Echo Trap"
 LIVE_AT = 8
-"""Iteration in whose rollout the live page is taken."""
+"""Iteration with the rollout in which the live page is taken."""
 TRAINING_TIMEOUT = 2400.0
 WIDTH, SCALE = 1440, 2
 LIVE = Screenshot("live", lambda run, lost, learned: f"/runs/{run}/", height=960, wait=".board svg")
 RECORD = {"recorded": record_game, "tool-call": record_calls}
-"""Picture → what records its run."""
+"""Picture → function that records its run."""
 SETTLE_MS = 900
 """Time for fonts, charts and transitions."""
 
@@ -111,7 +111,7 @@ def _take_trained(instance: Instance, camera: Camera, options: argparse.Namespac
 
 
 def _take_foreign(instance: Instance, camera: Camera, folder: Path, names: Sequence[str]) -> None:
-    """Pictures of runs of other trainers, and of an environment of another package."""
+    """Take pictures of runs of other trainers, and of an environment of another package."""
     for screenshot in FOREIGN:
         if screenshot.name in names:
             RECORD[screenshot.name](folder / screenshot.name)
@@ -199,7 +199,7 @@ def _import(instance: Instance, folder: Path, title: str) -> str:
 
 
 def _unfinished(instance: Instance, journal: Path) -> str:
-    """Show the journal up to the middle of a rollout, as of a run that goes on. Returns the slug of that run."""
+    """Show the journal up to the middle of a rollout, as if the run continued. Returns the run's slug."""
     return _push(instance, beginning(journal.read_bytes(), LIVE_AT), TITLE, growing=True)
 
 
@@ -218,7 +218,7 @@ def _push(instance: Instance, content: bytes, title: str, *, growing: bool) -> s
 
 
 def _send_rest(instance: Instance, run: str, content: bytes, offset: int, *, growing: bool) -> None:
-    """Send what a request left unread because its time was over."""
+    """Send the rest, which a request did not read because its time was over."""
     while offset < len(content):
         answer = httpx.put(
             f"{instance.url}/api/runs/{run}/journal?offset={offset}&growing={str(growing).lower()}",
@@ -239,11 +239,11 @@ def _take_scenes(instance: Instance, camera: Camera, run: str, names: Sequence[s
 
 
 def _trajectories(instance: Instance, run: str, split: str) -> list[Trajectory]:
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     cursor = ""
     while True:
         page = instance.request("GET", f"/runs/{run}/trajectories?split={split}&limit=100{cursor}")
-        found += page["items"]
+        trajectories += page["items"]
         if page["next_cursor"] is None:
-            return found
+            return trajectories
         cursor = f"&cursor={page['next_cursor']}"

@@ -51,7 +51,7 @@ def record_game(folder: Path) -> None:
 
 
 def frame(column: int, row: int, paddle: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A frame of Catch: height × width × 3."""
+    """Return a frame of Catch: height × width × 3."""
     pixels = np.full((SIDE, SIDE, 3), (22, 26, 46), np.uint8)
     size = SIDE // CELLS
     pixels[row * size : (row + 1) * size, column * size : (column + 1) * size] = (255, 196, 64)
@@ -60,7 +60,7 @@ def frame(column: int, row: int, paddle: int) -> np.ndarray[Any, np.dtype[np.uin
 
 
 def record_calls(folder: Path) -> None:
-    """Record a question that is answered with a Python interpreter, one of whose calls fails."""
+    """Record a question that is answered with a Python interpreter, one call of which fails."""
     env = envs.make("ToolPython", {"max_calls": 5})
     env.reset(seed=1, options={"question": QUESTION, "answer": "28"})
     run = echoscope.init("Counting with tools", folder=folder, environment="ToolPython")

@@ -1,4 +1,4 @@
-"""What the pictures show: which page, which part of it, and which trajectories tell most."""
+"""Contents of the pictures: pages, the parts of them, and the most telling trajectories."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class Screenshot:
     """A page of the finished run and the part of it that is shown.
 
     Attributes:
-        name: of the files, before the theme.
-        path: address on the site, made from the run's slug, a lost trajectory and one of a puzzle that was learned.
-        part: CSS selector; the whole window where the page has no such part.
-        height: of the window.
+        name: name of the files, before the theme.
+        path: address on the site, made from the run's slug, a lost trajectory and a trajectory of a learned puzzle.
+        part: CSS selector; the whole window if the page has no such part.
+        height: height of the window.
         keys: pressed before the picture is taken.
         wait: CSS selector that must be visible first.
-        stored: the site stores what the keys do: they are pressed in one theme, and the other page is loaded after it.
+        stored: the site stores the effect of the keys: they are pressed in one theme, and the other page is loaded
+            later.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Screenshot:
 
 
 def fatal_position(lost: Trajectory) -> str:
-    """Query of the player at the action that lost the trajectory."""
+    """Return the player's query for the action that lost the trajectory."""
     at = lost["lost_at"]
     return f"?turn={at['turn'] + 1}&action={at['action'] + 1}" if at else ""
 
@@ -61,17 +62,17 @@ SCREENSHOTS = (
     Screenshot("curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
     Screenshot("explorer", lambda run, lost, learned: f"/runs/{run}/trajectories?split=train", wait="table"),
 )
-"""Of the finished run; the live page is taken while it trains."""
+"""Pictures of the finished run; the live page is taken while it trains."""
 FOREIGN = (
     Screenshot("recorded", lambda run, lost, learned: "?turn=2", height=1000, wait=".board img"),
     Screenshot("tool-call", lambda run, lost, learned: "?turn=2&action=1", height=760, wait=".calls"),
 )
-"""Of runs that other trainers recorded: the position in the player of their trajectory."""
+"""Pictures of runs that other trainers recorded: the position in the player of their trajectory."""
 TRAP = (
     Screenshot("trap", lambda run, lost, learned: f"/runs/{run}/", part="[data-trap]", height=1200, wait="[data-trap]"),
     Screenshot("trap-curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
 )
-"""Of a run that fell into the Echo Trap."""
+"""Pictures of a run that fell into the Echo Trap."""
 TAXI = Screenshot(
     "taxi",
     lambda run, lost, learned: "/environments/Gymnasium?id=Taxi-v4&seed=3",
@@ -84,45 +85,48 @@ TAXI = Screenshot(
 
 
 def most_telling_loss(trajectories: Iterable[Trajectory]) -> Trajectory:
-    """A trajectory that was lost by a move in its middle: a thought before it, and others after it.
+    """Return a trajectory that was lost by a move in its middle, with thoughts before and after it.
 
-    Raises LookupError without any lost one.
+    Raises LookupError if none was lost.
     """
-    lost = [one for one in trajectories if one["lost_at"]]
+    lost = [trajectory for trajectory in trajectories if trajectory["lost_at"]]
     if not lost:
         raise LookupError("no trajectory of this run was lost by a move; train for more iterations")
 
-    def order(one: Trajectory) -> tuple[int, int, str]:
-        turn = one["lost_at"]["turn"]
-        return (abs(turn - 2) + (turn == 0) * 3, -one["iteration"], one["key"])
+    def order(trajectory: Trajectory) -> tuple[int, int, str]:
+        turn = trajectory["lost_at"]["turn"]
+        return (abs(turn - 2) + (turn == 0) * 3, -trajectory["iteration"], trajectory["key"])
 
     return min(lost, key=order)
 
 
 def learned_puzzle(trajectories: Iterable[Trajectory]) -> Trajectory:
-    """A trajectory of the evaluation puzzle that was failed longest and then stayed solved, else of the first puzzle.
+    """Return a trajectory of the evaluation puzzle that failed longest and then stayed solved, else of the first.
 
     Raises LookupError without evaluations.
     """
     puzzles: dict[tuple[str, int], list[Trajectory]] = defaultdict(list)
-    for one in trajectories:
-        if one["split"] == "eval":
-            puzzles[one["suite"], one["group"]].append(one)
+    for trajectory in trajectories:
+        if trajectory["split"] == "eval":
+            puzzles[trajectory["suite"], trajectory["group"]].append(trajectory)
     if not puzzles:
         raise LookupError("this run has no evaluation")
 
-    def order(found: list[Trajectory]) -> tuple[int, int, int]:
-        solved = [one["status"] == "success" for one in sorted(found, key=lambda one: one["iteration"])]
-        changes = sum(before != after for before, after in pairwise(solved))
+    def order(attempts: list[Trajectory]) -> tuple[int, int, int]:
+        solved = [
+            trajectory["status"] == "success"
+            for trajectory in sorted(attempts, key=lambda trajectory: trajectory["iteration"])
+        ]
+        changes = sum(earlier != after for earlier, after in pairwise(solved))
         learned = not solved[0] and solved[-1]
         return (not learned, changes, abs(2 * sum(solved) - len(solved)))
 
     best = min(puzzles.values(), key=order)
-    return max(best, key=lambda one: one["iteration"])
+    return max(best, key=lambda trajectory: trajectory["iteration"])
 
 
 def beginning(journal: bytes, iteration: int) -> bytes:
-    """The lines of a journal up to the middle of the turns of that iteration's rollout; all of a shorter one."""
+    """Return a journal's lines up to the middle of the turns of that iteration's rollout; all if it is shorter."""
     lines = journal.splitlines(keepends=True)
     kinds = [json.loads(line) for line in lines]
     begin = next(

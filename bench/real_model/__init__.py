@@ -1,1 +1,1 @@
-"""A model of the size of real ones on a CPU: speed compared with peers, and memory with its estimate."""
+"""A model of realistic size on a CPU: speed compared with peers, and memory compared with its estimate."""

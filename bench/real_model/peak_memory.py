@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """Peak of a run and its estimate, in bytes. `base`: resident set of the process before the run."""
+    """Peak of a run and its estimate, in bytes. `base` is the resident set of the process before the run."""
 
     peak: int
     estimate: int
@@ -68,7 +68,7 @@ class MeasuredRun:
 
     @property
     def ratio(self) -> float:
-        """Measured by estimated."""
+        """Measured over estimated peak."""
         return self.peak / self.estimate
 
 
@@ -94,7 +94,7 @@ def measure(folder: Path, name: str, changes: Sequence[str] = ()) -> MeasuredRun
 
 
 def _peak(arguments: Sequence[str]) -> int:
-    """Largest resident set of a trainer's command in a forked process, in bytes."""
+    """Return the largest resident set of a trainer's command in a forked process, in bytes."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -115,7 +115,7 @@ def _peak(arguments: Sequence[str]) -> int:
 
 
 def _high_water_mark() -> int:
-    """VmHWM of this process in bytes."""
+    """Return VmHWM of this process in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -1,1 +1,1 @@
-"""How runs on Ray actors scale: rollout actors, the driver, rollouts during updates."""
+"""Scaling of runs on Ray actors: rollout actors, the driver, rollouts during updates."""

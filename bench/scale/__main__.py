@@ -1,11 +1,11 @@
-"""How runs on Ray actors scale, on one machine, with an engine that waits as long as a real one took.
+"""Scaling of runs on Ray actors, on one machine, with an engine that waits as long as a real engine took.
 
     python -m bench.scale                      # 1 to 16 actors, and rollouts during updates: about five minutes
     python -m bench.scale --parts asynchrony   # one of scaling, asynchrony
     python -m bench.scale --quick              # up to 2 actors, short rollouts
 
-Actors, journal, driver and messages are real; only sampling is simulated. The figures are what Ray and
-the driver cost, not how fast an engine is.
+Actors, journal, driver and messages are real; only sampling is simulated. The figures are the cost of Ray and the
+driver, not the speed of an engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACTORS = (1, 2, 4, 8, 16)
 PARTS = ("scaling", "asynchrony")
 _ASYNCHRONOUS_ACTORS = 4
 _ITERATIONS = 16
-"""Of both modes: nothing overlaps with the first rollout, so n iterations take (n + 1) / 2n of the time at best."""
+"""Iterations in both modes: nothing overlaps with the first rollout, so n take (n + 1) / 2n of the time at best."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -39,8 +39,8 @@ def _arguments() -> argparse.Namespace:
 
 def _scaling(pool: SimulatedPool, settings: RunConfig, numbers: list[int]) -> list[dict[str, Any]]:
     results: list[rollout_scaling.ScalingResult] = []
-    for place, number in enumerate(numbers):
-        results.append(rollout_scaling.measure(pool, settings, number, first=10 * place + 1))
+    for index, number in enumerate(numbers):
+        results.append(rollout_scaling.measure(pool, settings, number, first=10 * index + 1))
         print(f"\n{rollout_scaling.table(results)}", flush=True)
     return [asdict(result) for result in results]
 

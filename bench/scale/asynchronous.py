@@ -1,4 +1,4 @@
-"""Time of a run whose rollouts are played during updates, against one in which both take turns."""
+"""Time of a run whose rollouts are played during updates, compared with a run in which both alternate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.loops.session import RunSession
 from trainer.loops.stages.rollouts_ahead import RolloutsAhead
 
 _REPORT_SECONDS = 0.2
-"""Between two reports of an update, at which the pool works."""
+"""Seconds between two reports of an update, during which the pool works."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AsynchronyResult:
 
     @property
     def share(self) -> float:
-        """Asynchronous over synchronous time."""
+        """Return asynchronous over synchronous time."""
         return self.asynchronous / self.synchronous
 
 
@@ -36,7 +36,7 @@ def measure(pool: SimulatedPool, settings: RunConfig, actors: int, first: int, s
     """Run all iterations of the settings in both modes.
 
     Args:
-        first: number of iterations that were played with the pool so far; their numbers differ from these by no more.
+        first: an iteration number that the pool has not played yet; numbering continues from there.
         scale: factor on the latencies.
     """
     pool.use(actors, scale)
@@ -75,4 +75,4 @@ def _seconds(action: Any) -> float:
 
 
 def _ignore(done: int, tokens: int) -> None:
-    """Progress is not shown."""
+    """Show no progress."""

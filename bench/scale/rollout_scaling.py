@@ -1,4 +1,4 @@
-"""Throughput of 1 to 16 simulated actors, and what each trajectory costs the driver."""
+"""Throughput of 1 to 16 simulated actors, and each trajectory's cost for the driver."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ScalingResult:
     """Figures of one number of actors.
 
     Attributes:
-        tokens_per_second: of all actors together.
+        tokens_per_second: total of all actors.
         driver_ms: CPU time of the driver per trajectory.
-        ray_ms: CPU time of Ray's own processes per trajectory.
-        trajectories_per_minute: that were played.
+        ray_ms: CPU time of Ray's processes per trajectory.
+        trajectories_per_minute: trajectories played per minute.
     """
 
     actors: int
@@ -33,7 +33,7 @@ class ScalingResult:
 
     @property
     def driver_limit(self) -> float:
-        """Trajectories per minute at which the driver would use one core."""
+        """Return the trajectories per minute at which the driver would use one core."""
         return 60_000 / self.driver_ms
 
 
@@ -41,7 +41,7 @@ def measure(pool: SimulatedPool, settings: RunConfig, actors: int, first: int) -
     """Play requests of two sessions per actor that follow each other without a pause, as with max_staleness above 0.
 
     Args:
-        first: a number of iterations that no request had so far.
+        first: an iteration number that no request had so far.
     """
     pool.use(actors)
     last = first + REQUESTS + 1  # still played when the measured ones are finished: no actor idles at their end
@@ -67,7 +67,7 @@ def measure(pool: SimulatedPool, settings: RunConfig, actors: int, first: int) -
 
 
 def table(results: list[ScalingResult]) -> str:
-    """As Markdown; linear is the rate of the smallest number of actors, per actor."""
+    """Return the results as Markdown; linear is the rate of the smallest number of actors, per actor."""
     lines = [
         "| actors | tokens/s | of linear | driver, CPU ms per trajectory | Ray, CPU ms | trajectories per minute |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -86,13 +86,13 @@ def table(results: list[ScalingResult]) -> str:
     return "\n".join(lines)
 
 
-def relative(result: ScalingResult, one: ScalingResult) -> float:
-    """Share of linear scaling from the first result."""
-    return result.tokens_per_second / (one.tokens_per_second / one.actors * result.actors)
+def relative(result: ScalingResult, smallest: ScalingResult) -> float:
+    """Return the share of linear scaling from the smallest number of actors."""
+    return result.tokens_per_second / (smallest.tokens_per_second / smallest.actors * result.actors)
 
 
 def _ray_seconds() -> float:
-    """CPU seconds so far of the processes that Ray started for itself: those that are not actors."""
+    """Return the CPU seconds so far of Ray's processes other than actors."""
     seconds = 0.0
     for process in psutil.Process().children(recursive=True):
         try:
@@ -105,4 +105,4 @@ def _ray_seconds() -> float:
 
 
 def _ignore(done: int, tokens: int) -> None:
-    """Progress is not shown."""
+    """Show no progress."""

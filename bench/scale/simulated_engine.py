@@ -25,13 +25,13 @@ _RESPONSE = "I push the box up to the target and look again.</think><answer>Up</
 
 
 def recorded() -> list[float]:
-    """Quantiles of the recorded latencies in seconds, ascending."""
+    """Return quantiles of the recorded latencies in seconds, ascending."""
     seconds: list[float] = json.loads(LATENCIES.read_text())["seconds"]
     return seconds
 
 
 def description() -> str:
-    """Source, median and tail of the recorded latencies."""
+    """Describe source, median and tail of the recorded latencies."""
     data = json.loads(LATENCIES.read_text())
     seconds = data["seconds"]
     return (
@@ -55,23 +55,23 @@ class SimulatedSampler:
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
     ) -> SimulatedSession:
-        """A session of rows that wait independently of each other, as with continuous batching."""
+        """Return a session of rows that wait independently of each other, as with continuous batching."""
         self.opened += 1
         latencies, number = recorded(), self.opened % SESSIONS
         rngs = [random.Random(f"{number} {row}") for row in range(len(seeds))]
         return SimulatedSession(self, [iter(lambda rng=rng: rng.choice(latencies), None) for rng in rngs])
 
     def weights_updated(self) -> None:
-        """No-op: it has no weights."""
+        """Do nothing, as it has no weights."""
 
     def sleep(self) -> None:
-        """No-op: it holds no device."""
+        """Do nothing, as it uses no device."""
 
     def wake_up(self) -> None:
-        """No-op: it holds no device."""
+        """Do nothing, as it uses no device."""
 
     def close(self) -> None:
-        """No-op: it started nothing."""
+        """Do nothing, as it started nothing."""
 
 
 class SimulatedSession:
@@ -82,7 +82,7 @@ class SimulatedSession:
         self._due: list[tuple[float, int]] = []  # moment on the monotonic clock, row
 
     def reset_row(self, row: int) -> None:
-        """No-op: it keeps no dialogues."""
+        """Do nothing, as it keeps no dialogues."""
 
     def append(self, row: int, ids: list[int]) -> None:
         """Begin the row's next response."""
@@ -90,7 +90,7 @@ class SimulatedSession:
         heapq.heappush(self._due, (time.monotonic() + seconds, row))
 
     def generate(self, prompts: Mapping[int, list[int]]) -> Iterator[tuple[int, SampledResponse]]:
-        """Yields each response when its latency has passed."""
+        """Yield each response when its latency has passed."""
         for row, ids in prompts.items():
             self.append(row, ids)
         count = len(self.sampler.response)
@@ -111,7 +111,7 @@ class SimulatedActor(RolloutActor):
     scale = 1.0
 
     def prepare(self, files: PolicyFiles, weights: PackedWeights | None) -> ActorDescription:
-        """As the parent, with the simulated engine in place of transformers."""
+        """Prepare as the parent does, with the simulated engine in place of transformers."""
 
         def simulated(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> SimulatedSampler:
             ids = policy.tokenizer.encode(_RESPONSE, add_special_tokens=False)

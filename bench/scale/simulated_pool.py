@@ -24,7 +24,7 @@ from trainer.rollout.runner import RolloutRequest
 from trainer.rollout.token_stream import TokenStream
 
 ROWS = 8
-"""Trajectories that an actor plays at once."""
+"""Number of trajectories that an actor plays simultaneously."""
 
 
 class SimulatedPool(RayRolloutPool):
@@ -34,7 +34,7 @@ class SimulatedPool(RayRolloutPool):
     _everyone: list[PoolMember] | None = None
 
     def use(self, actors: int, scale: float = 1.0) -> None:
-        """Play with the first actors only, whose latencies are multiplied by a factor."""
+        """Play only with the first actors, whose latencies are multiplied by a factor."""
         self._everyone = self._everyone or list(self._members)
         self._members = self._everyone[:actors]
         ray.get([member.handle.set_scale.remote(scale) for member in self._members])
@@ -46,7 +46,7 @@ class SimulatedPool(RayRolloutPool):
 
 
 def config(actors: int, turns: int, staleness: int = 1, iterations: int = 100) -> RunConfig:
-    """Groups of `ROWS` trajectories of this many turns, one group per session."""
+    """Configure groups of `ROWS` trajectories of this many turns, one group per session."""
     return RunConfig.model_validate(
         {
             "iterations": iterations,
@@ -66,14 +66,14 @@ def config(actors: int, turns: int, staleness: int = 1, iterations: int = 100) -
 
 
 def request(settings: RunConfig, iteration: int, groups: int) -> RolloutRequest:
-    """An iteration's first groups."""
+    """Return a request for an iteration's first groups."""
     plans = train_plans(settings, get_shares(settings), iteration)[:groups]
     return RolloutRequest(plans, iteration, split="train", temperature=1.0)
 
 
 @contextmanager
 def simulated_pool(settings: RunConfig) -> Iterator[SimulatedPool]:
-    """A pool on a cluster of its own, which writes a real journal."""
+    """Start a pool on a separate cluster, which writes a real journal."""
     policy = load(POCKET_CHECKPOINT, settings.policy)
     files, cluster = PolicyFiles.of(policy), settings.cluster
     with TemporaryDirectory() as folder:

@@ -31,7 +31,7 @@ class Received:
     """Consecutive events of one client, between two snapshots.
 
     Attributes:
-        rebuilds: that of the snapshot before them: the number of times that the run had been rebuilt.
+        rebuilds: number of rebuilds of the run, from the snapshot before them.
         after: last event that the snapshot contained.
         events: (seq, digest) in the order of arrival.
     """
@@ -42,7 +42,7 @@ class Received:
 
 
 def digest(event: Mapping[str, Any]) -> str:
-    """Digest of an event as the journal and the frames both hold it: without slugs and token arrays."""
+    """Return the digest of the parts of an event that journal and frames share: without slugs and token arrays."""
     kept = {name: value for name, value in event.items() if name != "slugs"}
     if event.get("type") == "trajectory_tokens":
         kept = {name: kept[name] for name in ("seq", "type", "trajectory", "tokens") if name in kept}
@@ -50,7 +50,7 @@ def digest(event: Mapping[str, Any]) -> str:
 
 
 def journal_digests(path: Path) -> tuple[list[str], list[str]]:
-    """Digests of all lines, and faults: an unreadable line, a number that is not the line's, a line without an end."""
+    """Return digests of all lines, and faults: unreadable lines, wrong line numbers, lines without an end."""
     digests, faults = [], []
     data = path.read_bytes()
     if data and not data.endswith(b"\n"):
@@ -69,14 +69,14 @@ def journal_digests(path: Path) -> tuple[list[str], list[str]]:
 
 
 def attempts(path: Path) -> list[int]:
-    """Numbers of the attempts in the order of the journal; lines that are not JSON are left out."""
-    found = []
+    """Return the numbers of the attempts in the order of the journal; lines that are not JSON are left out."""
+    numbers = []
     for line in path.read_bytes().splitlines():
         with contextlib.suppress(ValueError):
             event = json.loads(line)
             if event["type"] == "run_started":
-                found.append(event["attempt"])
-    return found
+                numbers.append(event["attempt"])
+    return numbers
 
 
 def frame_faults(frames: Iterable[tuple[int, int, str]], journal: Sequence[str]) -> list[str]:
@@ -108,7 +108,7 @@ def client_faults(
     """Compare the events of one client with the journal.
 
     Args:
-        segments: what it received between its snapshots.
+        segments: events received between its snapshots.
         journal: digests of the final journal.
         cuts: power cuts of the run. Events after a cut were replaced by others with the same numbers.
         rebuilds: number of rebuilds of the run at the end.
@@ -129,7 +129,7 @@ def client_faults(
 
 
 def reached_end(segments: Sequence[Received], journal: Sequence[str]) -> bool:
-    """Whether the client's last event is the journal's."""
+    """Return True if the client's last event is the journal's."""
     if not segments:
         return False
     last = segments[-1]
@@ -137,7 +137,7 @@ def reached_end(segments: Sequence[Received], journal: Sequence[str]) -> bool:
 
 
 def copy_faults(copy: Path, folder: Path) -> list[str]:
-    """Compare the copy of a run in object storage with its folder: the journal, and the files that the copy lists."""
+    """Compare a run's copy in object storage with its folder: the journal, and the files that the copy lists."""
     try:
         manifest = json.loads((copy / "manifest.json").read_text())
     except FileNotFoundError:
@@ -158,6 +158,6 @@ def copy_faults(copy: Path, folder: Path) -> list[str]:
 
 
 def weights_digest(folder: Path) -> str:
-    """SHA-256 of the newest checkpoint's weights; empty if there is none."""
+    """Return the SHA-256 of the newest checkpoint's weights; empty if there is none."""
     newest = sorted(folder.glob("checkpoints/[0-9]*/model.safetensors"))
     return hashlib.sha256(newest[-1].read_bytes()).hexdigest() if newest else ""

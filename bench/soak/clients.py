@@ -57,7 +57,7 @@ class Follower:
 
     @property
     def cursor(self) -> int:
-        """Last event that it has."""
+        """Last event that it has received."""
         if not self.segments:
             return 0
         last = self.segments[-1]
@@ -111,7 +111,7 @@ class Follower:
                     await asyncio.sleep(self.dice.uniform(0.5, 4))
 
     def _patience(self) -> int:
-        """Frames until it drops or stalls; negative: never."""
+        """Return the frames until it drops or stalls; negative: never."""
         return -1 if self.manner == Manner.STEADY else self.dice.randint(5, 80)
 
     async def _receive(self, socket: ClientConnection) -> None:

@@ -1,4 +1,4 @@
-"""Disturbances: what is killed, frozen, cut or slowed, and when the product has recovered from it."""
+"""Disturbances that kill, freeze, cut or slow down parts of the product, and how each shows that it has recovered."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _wait_dead(pid: int) -> None:
 
 
 def _runs_on(scene: Scene, *workers: str) -> list[RunState]:
-    """Runs of these workers, or of any, that train now: those that begin or wait would show nothing."""
-    held = {run.slug for each in scene.open for run in each.affected}
+    """Return runs of these workers, or of any, that train now: starting or waiting runs would show nothing."""
+    held = {run.slug for disturbance in scene.open for run in disturbance.affected}
     runs = [run for run in scene.running() if run.state == "running" and run.slug not in held]
     return [run for run in runs if not workers or run.worker.startswith(workers)]
 
 
 def _kill_part(kind: str, name: str, number: signal.Signals = signal.SIGKILL) -> Maker:
-    """A signal that ends a program, which is restarted by its supervisor."""
+    """Return a disturbance that ends a program by a signal; its supervisor restarts it."""
 
     def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
         pid = scene.part(name)
@@ -76,7 +76,7 @@ def _kill_part(kind: str, name: str, number: signal.Signals = signal.SIGKILL) ->
 
 
 def _freeze_part(kind: str, name: str, longest: float) -> Maker:
-    """SIGSTOP of a program, SIGCONT later."""
+    """Return a disturbance that sends a program SIGSTOP, and SIGCONT later."""
 
     def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
         seconds = dice.uniform(0.5, longest)
@@ -94,7 +94,7 @@ def _freeze_part(kind: str, name: str, longest: float) -> Maker:
 
 
 def _trainer(scene: Scene, run: RunState) -> int | None:
-    """Process id of the run's trainer, if it is running."""
+    """Return the process id of the run's trainer, if it is running."""
     record = scene.folder(run.slug).parents[1] / "trainers" / f"{run.slug}.json"
     try:
         pid = int(json.loads(record.read_text())["pid"])
@@ -104,7 +104,7 @@ def _trainer(scene: Scene, run: RunState) -> int | None:
 
 
 def _pool_child(scene: Scene, trainer: int) -> int | None:
-    """Process id of the pool child that supervises this trainer."""
+    """Return the process id of the pool child that supervises this trainer."""
     workers = [pid for name in ("Worker", "second worker") if (pid := scene.part(name)) is not None]
     for worker in workers:
         for child in children(worker):
@@ -114,15 +114,15 @@ def _pool_child(scene: Scene, trainer: int) -> int | None:
 
 
 def _choose(scene: Scene, dice: random.Random) -> tuple[RunState, int] | None:
-    """A running run that no other disturbance holds up, and its trainer."""
+    """Return a running run that no other disturbance delays, and its trainer."""
     position = dice.random()
-    held = {run.slug for each in scene.open for run in each.affected}
+    held = {run.slug for disturbance in scene.open for run in disturbance.affected}
     runs = [(run, pid) for run in scene.running() if run.slug not in held and (pid := _trainer(scene, run))]
     return runs[int(position * len(runs))] if runs else None
 
 
 def kill_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGKILL of a trainer. The product allows three in a row without an iteration between them."""
+    """Kill a trainer. The product allows three kills in a row without an iteration between them."""
     chosen = _choose(scene, dice)
     if chosen is None:
         return None
@@ -134,7 +134,7 @@ def kill_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def end_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGTERM of a trainer, as from a system that shuts down: it writes a checkpoint, and its run is queued again."""
+    """Send SIGTERM to a trainer, as in a shutdown: it writes a checkpoint, and its run is queued again."""
     chosen = _choose(scene, dice)
     if chosen is None or not _signal(chosen[1], signal.SIGTERM):
         return None
@@ -143,7 +143,7 @@ def end_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def freeze_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGSTOP of a trainer."""
+    """Send SIGSTOP to a trainer."""
     seconds = dice.uniform(0.5, 5)
     chosen = _choose(scene, dice)
     if chosen is None or not _signal(chosen[1], signal.SIGSTOP):
@@ -157,7 +157,7 @@ def freeze_trainer(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def kill_pool_child(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGKILL of the worker's process that supervises a run; the lease of the run has to expire."""
+    """Kill the worker's process that supervises a run; the lease of the run has to expire."""
     chosen = _choose(scene, dice)
     child = _pool_child(scene, chosen[1]) if chosen else None
     if chosen is None or child is None or not _signal(child, signal.SIGKILL):
@@ -183,7 +183,7 @@ def _freeze_pool_child(kind: str, longest: float, shortest: float) -> Maker:
 
 
 def cut_power(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """Kill everything of a run and cut its journal somewhere after the last sync, which precedes each checkpoint."""
+    """Kill all processes of a run and cut its journal somewhere after the last sync, which precedes each checkpoint."""
     position = dice.random()
     chosen = _choose(scene, dice)
     child = _pool_child(scene, chosen[1]) if chosen else None
@@ -202,10 +202,10 @@ def cut_power(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def cut_journal(folder: Path, position: float) -> int | None:
-    """Cut the journal at a random byte of what no sync covers. Returns the whole lines left; None if all is covered.
+    """Cut the journal at a random unsynced byte. Returns the whole lines left, or None if everything is synced.
 
     Args:
-        position: 0 to 1, share of the unsynced bytes that stay.
+        position: share of the unsynced bytes that remain, 0 to 1.
     """
     path = folder / JOURNAL_FILE
     data = path.read_bytes()
@@ -215,7 +215,7 @@ def cut_journal(folder: Path, position: float) -> int | None:
             synced, covered = offset, json.loads(line)["iteration"]
         offset += len(line)
     newest = max((int(path.parent.name) for path in folder.glob("checkpoints/[0-9]*/state.json")), default=0)
-    if newest > covered:  # it was completed, and the journal synced, without the event yet
+    if newest > covered:  # it was completed, and the journal synced, but its event is missing
         return None
     size = synced + int(position * (len(data) - synced))
     os.truncate(path, size)
@@ -223,17 +223,17 @@ def cut_journal(folder: Path, position: float) -> int | None:
 
 
 def kill_backend(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGKILL of a PostgreSQL backend, after which PostgreSQL ends all others and recovers."""
+    """Kill a PostgreSQL backend, after which PostgreSQL ends all others and recovers."""
     return _on_backend(scene, dice, "kill a PostgreSQL backend", signal.SIGKILL, 0)
 
 
 def end_backend(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGTERM of a PostgreSQL backend, as pg_terminate_backend does."""
+    """Send SIGTERM to a PostgreSQL backend, as pg_terminate_backend does."""
     return _on_backend(scene, dice, "end a PostgreSQL backend", signal.SIGTERM, 0)
 
 
 def freeze_backend(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGSTOP of a PostgreSQL backend."""
+    """Send SIGSTOP to a PostgreSQL backend."""
     return _on_backend(scene, dice, "freeze a PostgreSQL backend", signal.SIGSTOP, dice.uniform(0.5, 5))
 
 
@@ -264,7 +264,7 @@ def _on_backend(
 
 
 def kill_watchdog(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGKILL of the watchdog. It is not restarted; without it, programs still die with their parent."""
+    """Kill the watchdog, which is not restarted; without it, programs still die with their parent."""
     pid = scene.instance.watchdog()
     if pid is None or not _signal(pid, signal.SIGKILL):
         return None
@@ -272,7 +272,7 @@ def kill_watchdog(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def kill_supervisor(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """SIGKILL of `manage.py up`; its operator starts it again once its programs have gone."""
+    """Kill `manage.py up`; its operator starts it again once its programs have gone."""
     process = scene.instance.process
     if process is None or process.poll() is not None or scene.open:
         return None
@@ -291,13 +291,13 @@ def jump_clock(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def lose_storage(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """Let every access to the object storage fail for seconds. Training goes on, and copies are made later."""
+    """Let every access to the object storage fail for seconds. Training continues, and copies are made later."""
     seconds = dice.uniform(2, 20)
     storage, hidden = scene.instance.storage, scene.instance.storage.with_name("lost-storage")
     if not storage.is_dir():  # nothing was copied yet
         return None
     storage.rename(hidden)
-    storage.touch()  # neither can a folder be made in its place
+    storage.touch()  # nor can a folder be created in its place
 
     def undo() -> None:
         storage.unlink()
@@ -307,7 +307,7 @@ def lose_storage(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def fill_disk(scene: Scene, dice: random.Random) -> Disturbance | None:
-    """Fill the disk of the data folder for seconds. Trainers fail with that reason; their operator resumes the runs."""
+    """Fill the disk of the data folder for seconds. Trainers fail for this reason; their operator resumes the runs."""
     seconds = dice.uniform(0.5, 5)
     if scene.disk is None or scene.open:
         return None
@@ -323,7 +323,7 @@ def fill_disk(scene: Scene, dice: random.Random) -> Disturbance | None:
 
 
 def _network(kind: str, name: str, weather: Weather | None, longest: float = 0.0) -> Maker:
-    """Weather of the second machine's way to a server, or a reset of all its connections."""
+    """Return a change of the second machine's connection to a server, or a reset of all its connections."""
 
     def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
         seconds = dice.uniform(1, max(1.0, longest))
@@ -332,7 +332,7 @@ def _network(kind: str, name: str, weather: Weather | None, longest: float = 0.0
         if weather is None:
             scene.call(proxy.reset())
             return Disturbance(kind, scene.second.web_is_ready, affected)
-        if any(each.kind == kind for each in scene.open):
+        if any(disturbance.kind == kind for disturbance in scene.open):
             return None
         scene.call(proxy.set_weather(weather))
 
@@ -394,7 +394,7 @@ ALONE = {"kill manage.py up", FULL_DISK}
 
 
 def plan(seed: int, kinds: Collection[str] = tuple(KINDS)) -> Iterator[tuple[str, int]]:
-    """An endless order of (name, seed of its own choices): each of the kinds once, then by weight."""
+    """Yield an endless order of (name, seed of its choices): each of the kinds once, then by weight."""
     dice = random.Random(seed)
     names = [name for name in KINDS if name in kinds]
     first = list(names)

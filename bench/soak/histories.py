@@ -1,4 +1,4 @@
-"""What must hold at every moment of a disturbed run: one trainer, a claim with its time, events after their commit."""
+"""Invariants of a disturbed run: one trainer, claims with their times, no event before its commit."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ OVERLAPPING_CLAIMS = (
     "one.began_at + interval '10 seconds' < coalesce(other.ended_at, 'infinity') "
     "JOIN runs_run AS run ON run.id = one.run_id"
 )
-"""A claim has the time at which its worker began to look for a run: a database that was frozen made it later."""
+"""A claim's time is when its worker began to look for a run, although a frozen database may have made it later."""
 
 
 def claim_faults(connection: psycopg.Connection[Any]) -> list[str]:
-    """Runs that a worker holds without a lease, its end, or one record of the time at which it was claimed."""
+    """Find runs that a worker claimed without a lease, its end, or exactly one record of the time of the claim."""
     return [
         f"run {slug} is {state} without a claim and its time" for slug, state in _rows(connection, CLAIMS_WITHOUT_TIME)
     ]
 
 
 def overlap_faults(connection: psycopg.Connection[Any]) -> list[str]:
-    """Runs with two claims at a time."""
+    """Find runs with two claims at a time."""
     rows = _rows(connection, OVERLAPPING_CLAIMS)
-    return [f"run {slug} has claims of {one:%H:%M:%S} and {other:%H:%M:%S} at a time" for slug, one, other in rows]
+    return [f"run {slug} has claims of {claim:%H:%M:%S} and {other:%H:%M:%S} at a time" for slug, claim, other in rows]
 
 
 def _rows(connection: psycopg.Connection[Any], statement: str) -> list[Any]:
@@ -47,30 +47,30 @@ def _rows(connection: psycopg.Connection[Any], statement: str) -> list[Any]:
 
 
 def trainer_faults(command_lines: Iterable[list[str]]) -> list[str]:
-    """Runs with several trainers among the command lines of the running processes."""
+    """Find runs with several trainers among the command lines of the running processes."""
     trainers: dict[str, int] = defaultdict(int)
-    for words in command_lines:
-        if words[1:4] == ["-m", "trainer", "train"] and "--out" in words[:-1]:
-            trainers[Path(words[words.index("--out") + 1]).name] += 1
+    for arguments in command_lines:
+        if arguments[1:4] == ["-m", "trainer", "train"] and "--out" in arguments[:-1]:
+            trainers[Path(arguments[arguments.index("--out") + 1]).name] += 1
     return [f"run {slug} has {count} trainers at a time" for slug, count in trainers.items() if count > 1]
 
 
 def command_lines() -> list[list[str]]:
-    """Words of the command lines of all running processes."""
-    found = []
+    """Return the arguments of the command lines of all running processes."""
+    lines = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                found.append((entry / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
+                lines.append((entry / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
             except OSError:
                 continue
-    return found
+    return lines
 
 
 class CommitWatch:
     """Compares events that clients received with what the database has committed, in a thread.
 
-    Only one event at a time, and at once: a later look would miss an event that was sent a moment too early.
+    Only one event at a time, and immediately: a later check would miss an event that was sent a moment too early.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -83,7 +83,7 @@ class CommitWatch:
         self._thread.start()
 
     def received(self, slug: str, rebuilds: int, seq: int) -> None:
-        """Take note of an event; left out while another one is being compared."""
+        """Record an event; it is left out while another one is being compared."""
         try:
             self._received.put_nowait((slug, rebuilds, seq))
         except queue.Full:

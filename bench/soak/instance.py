@@ -1,4 +1,4 @@
-"""An own instance of the whole product on loopback, and a second machine with a wrong clock and a bad network."""
+"""A separate instance of the whole product on loopback, and a second machine with a wrong clock and a bad network."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ print("account", secret, f"{name}={client.cookies[name].value}")
 
 
 class InstanceError(RuntimeError):
-    """The product does not start or stop. The message contains its terminal."""
+    """The product does not start or stop. The message contains its terminal output."""
 
 
-def processes_of(home: Path) -> dict[int, str]:
-    """Command lines of the running processes of this data folder, by process id; zombies are left out.
+def find_processes(home: Path) -> dict[int, str]:
+    """Return command lines of the data folder's running processes, by process id; zombies are left out.
 
     A process belongs to the folder if its environment, its arguments or its working directory names it.
     """
-    found = {}
+    lines_by_pid = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
             continue
@@ -60,24 +60,24 @@ def processes_of(home: Path) -> dict[int, str]:
                 or f"ECHOSCOPE_DATA_DIR={home}".encode() in (entry / "environ").read_bytes().split(b"\0")
                 or (entry / "cwd").resolve().is_relative_to(home)
             ):
-                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+                lines_by_pid[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:
             continue
-    return found
+    return lines_by_pid
 
 
 def children(pid: int) -> dict[int, str]:
-    """Command lines of the running children of a process, by process id."""
-    found = {}
+    """Return command lines of a process's running children, by process id."""
+    lines_by_pid = {}
     with suppress(psutil.Error):
         for child in psutil.Process(pid).children():
             with suppress(psutil.Error):
-                found[child.pid] = " ".join(child.cmdline())
-    return {pid: line for pid, line in found.items() if line}
+                lines_by_pid[child.pid] = " ".join(child.cmdline())
+    return {pid: line for pid, line in lines_by_pid.items() if line}
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Return True if a process exists and is not a zombie."""
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.Error:
@@ -86,13 +86,13 @@ def is_alive(pid: int) -> bool:
 
 @dataclass
 class Instance:
-    """`manage.py up` of an own data folder, restarted by its operator when it was killed.
+    """`manage.py up` of a separate data folder, restarted by its operator when it was killed.
 
     Attributes:
         home: the data folder.
-        port: of its web server, the same after each start.
-        token: of an API client that may write.
-        cookie: of a user who may see the runs.
+        port: port of its web server, the same after each start.
+        token: token of an API client that may write.
+        cookie: cookie of a user who may see the runs.
     """
 
     home: Path
@@ -147,24 +147,24 @@ class Instance:
 
     @property
     def _terminal(self) -> Path:
-        return self.home.with_name(f"{self.home.name}-terminal.txt")  # beside it: its disk may be full
+        return self.home.with_name(f"{self.home.name}-terminal.txt")  # elsewhere, as its disk may be full
 
     def terminal(self) -> str:
-        """What the newest start has printed."""
+        """Return the output of the newest start."""
         return self._terminal.read_bytes()[self._mark :].decode(errors="replace")
 
     def is_ready(self) -> bool:
-        """Whether the newest start has finished. Raises InstanceError if it ended instead."""
+        """Return True if the newest start has finished. Raises InstanceError if it ended instead."""
         if self.process is None or self.process.poll() is not None:
             raise InstanceError(f"manage.py up ended:\n{self.terminal()}")
         return "Ctrl-C stops everything" in self.terminal()
 
     def can_launch(self) -> bool:
-        """Whether what an earlier start left behind has gone: its port, and its programs."""
-        return is_free(self.port) and not [pid for pid, line in processes_of(self.home).items() if "postgres" in line]
+        """Return True if an earlier start's port is free and its programs have ended."""
+        return is_free(self.port) and not [pid for pid, line in find_processes(self.home).items() if "postgres" in line]
 
     def start(self) -> None:
-        """Start it, wait until it is ready, and create an account at the first time. Raises InstanceError."""
+        """Start it, wait until it is ready, and create an account the first time. Raises InstanceError."""
         self.launch()
         deadline = time.monotonic() + START_TIMEOUT
         while not self.is_ready():
@@ -173,23 +173,23 @@ class Instance:
             time.sleep(0.1)
         if not self.token:
             output = self.manage("shell", code=ACCOUNT)
-            found = re.search(r"^account (\S+) (\S+)$", output, re.MULTILINE)
-            if found is None:
+            account = re.search(r"^account (\S+) (\S+)$", output, re.MULTILINE)
+            if account is None:
                 raise InstanceError(f"no account could be created:\n{output}")
-            self.token, self.cookie = found[1], found[2]
+            self.token, self.cookie = account[1], account[2]
 
-    def manage(self, *words: str, code: str | None = None) -> str:
-        """Output of a management command. Raises InstanceError if it fails."""
-        argv = [sys.executable, "manage.py", *words]
+    def manage(self, *arguments: str, code: str | None = None) -> str:
+        """Return the output of a management command. Raises InstanceError if it fails."""
+        argv = [sys.executable, "manage.py", *arguments]
         done = subprocess.run(
             argv, cwd=ROOT, env=self.environment, input=code, capture_output=True, text=True, timeout=START_TIMEOUT
         )
         if done.returncode:
-            raise InstanceError(f"manage.py {words[0]} failed:\n{done.stdout}{done.stderr}")
+            raise InstanceError(f"manage.py {arguments[0]} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def pid(self, program: str) -> int | None:
-        """Process id of PostgreSQL, Redis, Web, Worker or Clock, if it is running."""
+        """Return the process id of PostgreSQL, Redis, Web, Worker or Clock, if it is running."""
         try:
             pid = int(json.loads((self.home / "running.json").read_text())["programs"][program])
         except (OSError, ValueError, KeyError):
@@ -197,14 +197,14 @@ class Instance:
         return pid if is_alive(pid) else None
 
     def watchdog(self) -> int | None:
-        """Process id of the supervisor's watchdog, if it is running."""
+        """Return the process id of the supervisor's watchdog, if it is running."""
         if self.process is None:
             return None
-        found = [pid for pid, line in children(self.process.pid).items() if "watchdog.py" in line]
-        return found[0] if found else None
+        pids = [pid for pid, line in children(self.process.pid).items() if "watchdog.py" in line]
+        return pids[0] if pids else None
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        """JSON answer of an API operation. Raises httpx.HTTPError."""
+        """Return the JSON answer of an API operation. Raises httpx.HTTPError."""
         answer = httpx.request(
             method,
             f"{self.url}/api{path}",
@@ -216,7 +216,7 @@ class Instance:
         return answer.json()
 
     def stop(self) -> str:
-        """Stop it as Ctrl-C does. Returns a fault: it did not stop in time; empty if it did."""
+        """Stop it as Ctrl-C does. Returns the fault that it did not stop in time, or ""."""
         if self.process is None or self.process.poll() is not None:
             return ""
         self.process.send_signal(signal.SIGINT)
@@ -231,10 +231,10 @@ class Instance:
 
 @dataclass
 class SecondMachine:
-    """A worker and a web server beside the instance's own, with other ways to its PostgreSQL and Redis.
+    """A worker and a web server in addition to the instance's, with other connections to its PostgreSQL and Redis.
 
     Attributes:
-        ports: of the proxies to PostgreSQL and Redis.
+        ports: ports of the proxies to PostgreSQL and Redis.
         clock: file with the seconds by which the clocks of both programs are ahead; see `wrong_clock`.
     """
 
@@ -274,18 +274,18 @@ class SecondMachine:
         ]
 
     def _shifted(self, argv: Sequence[str]) -> list[str]:
-        """The command of a Python module, with the clock of this machine."""
+        """Return the command of a Python module, with the clock of this machine."""
         return [sys.executable, "-m", "bench.soak.wrong_clock", str(self.clock), *argv[2:]]
 
     def pid(self, name: str) -> int | None:
-        """Process id of "second worker" or "second web", if it is running."""
+        """Return the process id of "second worker" or "second web", if it is running."""
         if name not in self.running:
             return None
         process = self.running[name][1]
         return process.pid if process.poll() is None else None
 
     def tend(self) -> None:
-        """Restart what has died, as an orchestrator does. Call it from the main thread."""
+        """Restart dead programs, as an orchestrator does. Call it from the main thread."""
         for name, (program, process) in list(self.running.items()):
             if process.poll() is not None:
                 kill_group(process.pid)
@@ -301,8 +301,8 @@ class SecondMachine:
 
 
 def kill_leftovers(home: Path) -> list[str]:
-    """Kill what still runs of this data folder. Returns the command lines."""
-    left = processes_of(home)
+    """Kill processes that still run in this data folder. Returns their command lines."""
+    left = find_processes(home)
     for pid in left:
         try:
             os.kill(pid, signal.SIGKILL)

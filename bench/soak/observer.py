@@ -42,16 +42,16 @@ class RunState:
 
     @property
     def wants_space(self) -> bool:
-        """Whether it failed because the disk was full, and waits to be resumed."""
+        """True if it failed because the disk was full, and waits to be resumed."""
         return self.state == "failed" and self.failure.startswith("No space left on the disk")
 
-    def is_ahead_of(self, before: RunState) -> bool:
-        """Whether it has ended or stored further events since then."""
-        return self.ended or (self.rebuilds, self.attempt, self.seq) > (before.rebuilds, before.attempt, before.seq)
+    def has_advanced_since(self, earlier: RunState) -> bool:
+        """Return True if it has ended or stored further events since then."""
+        return self.ended or (self.rebuilds, self.attempt, self.seq) > (earlier.rebuilds, earlier.attempt, earlier.seq)
 
 
 class Observer:
-    """Polls the runs. `runs` is the last answer; `round` counts the answers; `faults` are what the histories found."""
+    """Polls the runs. `runs` is the last answer; `round` counts the answers; `faults` were found by the histories."""
 
     def __init__(self, instance: Instance) -> None:
         self.runs: dict[str, RunState] = {}
@@ -73,13 +73,13 @@ class Observer:
                     while not self._end.wait(INTERVAL):
                         self.runs = {row[0]: RunState(*row) for row in connection.execute(STATEMENT).fetchall()}
                         self.round += 1
-                        found = histories.claim_faults(connection), histories.trainer_faults(histories.command_lines())
-                        self.faults |= dict.fromkeys(itertools.chain(*found))  # each once, in order
+                        faults = histories.claim_faults(connection), histories.trainer_faults(histories.command_lines())
+                        self.faults |= dict.fromkeys(itertools.chain(*faults))  # each once, in order
             except (psycopg.Error, OSError):
                 self._end.wait(INTERVAL)
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
-        """A connection to the instance's PostgreSQL that gives up after seconds. Raises psycopg.Error."""
+        """Connect to the instance's PostgreSQL with a timeout of seconds. Raises psycopg.Error."""
         addresses = self._instance.addresses
         if addresses is None:
             raise psycopg.OperationalError("the instance has no addresses yet")

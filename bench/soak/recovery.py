@@ -1,4 +1,4 @@
-"""A disturbance of the product and when it has recovered from it."""
+"""A disturbance of the product, and the time of its recovery."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Disturbance:
 
     Attributes:
         kind: its name in the report.
-        undo: ends it, `until` (monotonic) at the latest; None for what is over at once.
-        recovered: whether the product is as before.
-        affected: states of the runs whose progress it may hold up, as they were.
-        exclusive: no other one may begin before it has recovered.
+        undo: ends it, by `until` (monotonic) at the latest; None if it is over immediately.
+        recovered: returns True if the product is as before.
+        affected: earlier states of the runs whose progress it may delay.
+        exclusive: no other disturbance may begin before it has recovered.
     """
 
     kind: str

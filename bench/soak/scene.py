@@ -46,9 +46,9 @@ class Scene:
 
     Attributes:
         configs: configurations of the runs, launched in turn.
-        slots: runs that are queued or running at a time.
+        slots: number of runs that are queued or running at a time.
         cuts: power cuts by run.
-        disk: of the data folder, if it can be filled.
+        disk: disk of the data folder, if it can be filled.
         crash_iterations: iteration of a run at the newest kill of its trainer.
     """
 
@@ -103,47 +103,47 @@ class Scene:
         return None if addresses is None else int(getattr(addresses, name))
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Result of a coroutine in the clients' loop."""
+        """Return the result of a coroutine in the clients' loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    # ---- what disturbances use
+    # ---- interface for disturbances
 
     @property
     def clock(self) -> Path:
-        """File of the second machine's clock; not on the disk that may be full."""
+        """Return the file of the second machine's clock, which is not on the disk that may be full."""
         return self.home.with_name("clock")
 
     def running(self) -> list[RunState]:
-        """Runs with a trainer or about to have one."""
+        """Return runs that have a trainer or are about to have one."""
         return [run for run in self.observer.runs.values() if run.state in ("starting", "running")]
 
     def folder(self, slug: str) -> Path:
         return self.home / "runs" / slug
 
-    def next_attempt(self, before: RunState) -> bool:
-        """Whether the run has begun another attempt since then, or ended."""
-        run = self.observer.runs.get(before.slug)
-        return run is not None and (run.ended or run.attempt > before.attempt)
+    def next_attempt(self, earlier: RunState) -> bool:
+        """Return True if the run has begun another attempt since then, or ended."""
+        run = self.observer.runs.get(earlier.slug)
+        return run is not None and (run.ended or run.attempt > earlier.attempt)
 
     def part(self, name: str) -> int | None:
-        """Process id of a program of either machine."""
+        """Return the process id of a program of either machine."""
         return self.second.pid(name) if name.startswith("second") else self.instance.pid(name)
 
     def connections(self, name: str) -> int:
-        """Admitted connections of the clients so far, to the web server of that name."""
-        return sum(follower.connections for follower in self.followers if self._server_of(follower) == name)
+        """Return the clients' admitted connections so far to the web server of that name."""
+        return sum(follower.connections for follower in self.followers if self._server_name(follower) == name)
 
-    def _server_of(self, follower: Follower) -> str:
+    def _server_name(self, follower: Follower) -> str:
         return "second web" if follower.url() == self.second.url else "Web"
 
     def answers(self, name: str, connections: int) -> bool:
-        """Whether a program answers; a web server also has to have admitted a client again, if there are any."""
+        """Return True if a program answers; a web server must also have admitted a client again, if there are any."""
         addresses = self.instance.addresses
         if addresses is None:
             return False
         if name in ("Web", "second web"):
             ready = self.second.web_is_ready() if name == "second web" else _is_up(self.instance.url)
-            awaited = any(not each.stopped and self._server_of(each) == name for each in self.followers)
+            awaited = any(not follower.stopped and self._server_name(follower) == name for follower in self.followers)
             return ready and (connections < 0 or not awaited or self.connections(name) > connections)
         if name == "Redis":
             client = redis.Redis(
@@ -165,43 +165,45 @@ class Scene:
     # ---- the main loop
 
     def tick(self) -> None:
-        """Tend everything once: ends of disturbances, recoveries, restarts, runs and clients."""
+        """Do one round of work: ends of disturbances, recoveries, restarts, runs and clients."""
         now = time.monotonic()
         self.second.tend()
         self._restart()
-        for each in list(self.open):
-            self._check(each, now)
+        for disturbance in list(self.open):
+            self._check(disturbance, now)
         self._follow_runs()
         self._resume(now)
         if self.accepts_runs:
             self._launch(now)
 
-    def _check(self, each: Disturbance, now: float) -> None:
-        if each.undo is not None and not each.ended:
-            if now < each.until:
+    def _check(self, disturbance: Disturbance, now: float) -> None:
+        if disturbance.undo is not None and not disturbance.ended:
+            if now < disturbance.until:
                 return
-            each.undo()
-            each.ended = time.monotonic()
+            disturbance.undo()
+            disturbance.ended = time.monotonic()
         runs = self.observer.runs
-        goes_on = each.recovered() and all(
-            before.slug in runs and runs[before.slug].is_ahead_of(before) for before in each.affected
+        goes_on = disturbance.recovered() and all(
+            earlier.slug in runs and runs[earlier.slug].has_advanced_since(earlier) for earlier in disturbance.affected
         )
         answer = self._wrong_answer() if goes_on else ""
         if goes_on and not answer:
-            each.recovered_at = time.monotonic()
-        elif now - (each.ended or each.began) > RECOVERY_TIMEOUT:
-            held = ", ".join(before.slug for before in each.affected if not runs[before.slug].is_ahead_of(before))
+            disturbance.recovered_at = time.monotonic()
+        elif now - (disturbance.ended or disturbance.began) > RECOVERY_TIMEOUT:
+            held = ", ".join(
+                earlier.slug for earlier in disturbance.affected if not runs[earlier.slug].has_advanced_since(earlier)
+            )
             self.faults.append(
-                f"stuck: {each.kind} was not recovered from after {RECOVERY_TIMEOUT:.0f} s "
+                f"stuck: {disturbance.kind} was not recovered from after {RECOVERY_TIMEOUT:.0f} s "
                 f"({'runs ' + held if held else answer or 'the program does not answer'})"
             )
         else:
             return
-        self.open.remove(each)
-        self.closed.append(each)
+        self.open.remove(disturbance)
+        self.closed.append(disturbance)
 
     def _wrong_answer(self) -> str:
-        """The first wrong answer of a web server; an answer of the second machine counts only in fine weather."""
+        """Return the first wrong answer of a web server; the second machine's counts only in fair weather."""
         slug = next(iter(self.observer.runs), "")
         is_fine = all(proxy.weather == Weather.FINE for proxy in self.proxies.values())
         for url in (self.instance.url, self.second.url) if is_fine else (self.instance.url,):
@@ -243,7 +245,9 @@ class Scene:
 
     def _resume(self, now: float) -> None:
         """Press Resume for the runs that failed because the disk was full, as the failure's text says."""
-        full = self.disk is not None and any(each.undo == self.disk.free and not each.ended for each in self.open)
+        full = self.disk is not None and any(
+            disturbance.undo == self.disk.free and not disturbance.ended for disturbance in self.open
+        )
         if now < self._next_resume or self.restart_when_possible or full:
             return
         self._next_resume = now + RESUME_INTERVAL
@@ -272,7 +276,7 @@ class Scene:
                 self._tasks.append(asyncio.run_coroutine_threadsafe(follower.follow(), self._loop))
 
     def stop_followers_at(self, journals: dict[str, list[str]]) -> bool:
-        """Stop clients that have the last event of their run's journal. True once all have stopped."""
+        """Stop clients that have the last event of their run's journal. Returns True once all have stopped."""
         for follower in self.followers:
             digests = journals.get(follower.slug)
             if digests is not None and reached_end(follower.segments, digests):
@@ -281,10 +285,10 @@ class Scene:
 
     def undo_all(self) -> None:
         """End the disturbances that still last."""
-        for each in self.open:
-            if each.undo is not None and not each.ended:
-                each.undo()
-                each.ended = time.monotonic()
+        for disturbance in self.open:
+            if disturbance.undo is not None and not disturbance.ended:
+                disturbance.undo()
+                disturbance.ended = time.monotonic()
 
     def stop(self) -> None:
         """Stop everything, however far the start came."""
@@ -313,7 +317,7 @@ def _is_up(url: str) -> bool:
 
 
 def wait(scene: Scene, condition: Callable[[], bool], seconds: float) -> bool:
-    """Tend the scene until the condition holds. False after `seconds`."""
+    """Tend the scene until the condition is true. Returns False after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

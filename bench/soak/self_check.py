@@ -1,4 +1,4 @@
-"""Questions to a web server after a disturbance: one page and one API call of each kind, with the right answers."""
+"""Checks a web server after a disturbance: one page and one API call of each kind must give the right answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Question:
     text: str = ""
 
     def fault(self, url: str) -> str:
-        """What is wrong with the answer of a web server; empty if it is right."""
+        """Describe a wrong answer of a web server; empty if it is right."""
         try:
             answer = httpx.get(f"{url}{self.path}", headers=self.headers, timeout=TIMEOUT)
         except httpx.HTTPError as error:
@@ -33,7 +33,7 @@ class Question:
 
 
 def questions(slug: str, cookie: str, token: str) -> Iterator[Question]:
-    """Pages and calls of a member, of an outsider and of a monitor, about a run that exists and one that does not."""
+    """Yield pages and calls of a member, an outsider and a monitor, about a run that exists and one that does not."""
     member, client, nobody = {"Cookie": cookie}, {"Authorization": f"Bearer {token}"}, dict[str, str]()
     yield Question("/readyz", nobody, 200)
     yield Question(f"/runs/{slug}/", member, 200, slug)
@@ -46,5 +46,5 @@ def questions(slug: str, cookie: str, token: str) -> Iterator[Question]:
 
 
 def first_fault(url: str, slug: str, cookie: str, token: str) -> str:
-    """The first wrong answer of a web server; empty if all are right."""
+    """Return the first wrong answer of a web server; empty if all are right."""
     return next(filter(None, (question.fault(url) for question in questions(slug, cookie, token))), "")

@@ -1,4 +1,4 @@
-"""A disk of its own for the data folder of the soak test, which can be filled and freed: a tmpfs, mounted as root."""
+"""A separate disk for the data folder of the soak test, which can be filled and freed: a tmpfs, mounted as root."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import subprocess
 from pathlib import Path
 
 SIZE = 3 * 2**30
-"""Bytes. While it is full, it takes as much memory."""
+"""Size in bytes. While the disk is full, it takes as much memory."""
 FILLER = "filler"
 _STEPS = (64 * 2**20, 2**20, 4096)
 
 
 class SmallDisk:
-    """A mounted tmpfs. Its pages are in memory, as far as they are used."""
+    """A mounted tmpfs. Only its used pages are in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def mount(cls, folder: Path, size: int = SIZE) -> SmallDisk | None:
-        """Create the folder and mount a disk of `size` bytes there; None where that is not permitted."""
+        """Create the folder and mount a disk of `size` bytes there. Returns None if that is not permitted."""
         folder.mkdir(parents=True)
         argv = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "echoscope-soak", str(folder)]
         try:
@@ -45,11 +45,11 @@ class SmallDisk:
                         raise
 
     def free(self) -> None:
-        """Delete what `fill` has written."""
+        """Delete what `fill` wrote."""
         (self.folder / FILLER).unlink(missing_ok=True)
 
     def unmount(self, keep: Path | None = None) -> None:
-        """Unmount the disk, whose files are copied to `keep` before; without it they are lost."""
+        """Unmount the disk and copy its files to `keep` first; without it they are lost."""
         self.free()
         if keep is not None:
             shutil.copytree(self.folder, keep, symlinks=True, ignore_dangling_symlinks=True)

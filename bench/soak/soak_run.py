@@ -3,17 +3,17 @@
     python -m bench.soak --kills 20
     python -m bench.soak --kills 500 --seed 7 --json soak.json    # in well under an hour on two idle cores
 
-It starts an own instance on loopback in a temporary folder, with a second worker and web server whose clock is wrong
-and whose ways to PostgreSQL and Redis are proxies. Small runs train in turn while processes are killed, ended and
-frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, the wrong clock jumps, the
-object storage fails, and clients of the websockets drop, stall and reconnect. The order follows from --seed, by default
-the date; the moments depend on the machine.
+It starts a separate instance on loopback in a temporary folder, with a second worker and web server whose clock is
+wrong and which reach PostgreSQL and Redis through proxies. Small runs train in turn while processes are killed, ended
+and frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, the wrong clock jumps, the
+object storage fails, and websocket clients drop, stall and reconnect. The order follows from --seed, by default the
+date; the moments depend on the machine.
 
-A disturbance is over once pages and API calls of each kind answer right again. At no time has a run two trainers, is it
-held without a claim and its time, or does a client receive an event before its commit. At the end every run has
-finished with the weights of an undisturbed run of the same seed; its journal, its rows in the database, its copy in
-the object storage and the events that clients received agree; and no process is left. Otherwise the exit code is 1 and
-the folder is kept.
+A disturbance is over once pages and API calls of each kind answer correctly again. At no time may a run have two
+trainers or a worker without a claim and its time, and no client may receive an event before its commit. At the end
+every run has finished with the weights of an undisturbed run of the same seed; its journal, its rows in the database,
+its copy in object storage and the clients' events agree; and no process is left. Otherwise the exit code is 1 and the
+folder is kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import psycopg
 
 from bench.soak import checks, histories
 from bench.soak.disturbances import ALONE, FULL_DISK, KINDS, plan
-from bench.soak.instance import InstanceError, kill_leftovers, processes_of
+from bench.soak.instance import InstanceError, find_processes, kill_leftovers
 from bench.soak.observer import RunState
 from bench.soak.recovery import Disturbance
 from bench.soak.scene import Scene, wait
@@ -76,7 +76,7 @@ class Outcome:
 
 
 def configs(iterations: int, seeds: int) -> list[RunConfig]:
-    """Small runs of the pocket policy with different seeds."""
+    """Return small runs of the pocket policy with different seeds."""
     made = []
     for seed in range(11, 11 + seeds):
         config = RunConfig.model_validate(
@@ -97,7 +97,7 @@ def configs(iterations: int, seeds: int) -> list[RunConfig]:
 
 
 def reference_weights(config: RunConfig, folder: Path) -> str:
-    """SHA-256 of the weights after an undisturbed run. Raises InstanceError if it fails."""
+    """Return the SHA-256 of the weights after an undisturbed run. Raises InstanceError if it fails."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(config.model_dump_json())  # JSON is YAML
     argv = [sys.executable, "-m", "trainer", "train", "--config", str(folder / "config.json"), "--out", str(folder)]
@@ -122,7 +122,7 @@ def disturb(scene: Scene, kills: int, seed: int, pause: float, kinds: Collection
     begun = 0
     while begun < kills:
         until = time.monotonic() + rhythm.uniform(0.3, 1.7) * pause
-        while time.monotonic() < until or any(each.exclusive for each in scene.open):
+        while time.monotonic() < until or any(disturbance.exclusive for disturbance in scene.open):
             scene.tick()
             time.sleep(0.05)
         made = _begin(scene, deferred, order)
@@ -134,8 +134,8 @@ def disturb(scene: Scene, kills: int, seed: int, pause: float, kinds: Collection
 
 
 def _begin(scene: Scene, deferred: list[tuple[str, int]], order: Iterator[tuple[str, int]]) -> Disturbance | None:
-    """The first disturbance of the plan that is possible now; the others are kept for later."""
-    busy = {each.kind for each in scene.open}
+    """Begin the plan's first disturbance that is possible now; the others are kept for later."""
+    busy = {disturbance.kind for disturbance in scene.open}
     for position in range(DEFERRED):
         if position == len(deferred):
             deferred.append(next(order))
@@ -153,7 +153,7 @@ def _begin(scene: Scene, deferred: list[tuple[str, int]], order: Iterator[tuple[
 
 def report_progress(scene: Scene, begun: int, kills: int) -> None:
     finished = sum(run.ended for run in scene.observer.runs.values())
-    took = [each.recovery for each in scene.closed if each.recovery is not None]
+    took = [closed.recovery for closed in scene.closed if closed.recovery is not None]
     median = f", recovery {statistics.median(took):.1f} s (median)" if took else ""
     print(
         f"{time.strftime('%H:%M:%S')}  {begun} of {kills} disturbances, {finished} runs ended, "
@@ -196,10 +196,10 @@ def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
             outcome.faults.append(f"run {run.slug}: its attempts are {numbers}")
     if not wait(scene, lambda: scene.stop_followers_at(journals), CATCH_UP_TIMEOUT):
         outcome.faults += [
-            f"run {each.slug}: a client that {each.manner} ends at event {each.cursor}, the journal at "
-            f"{len(journals.get(each.slug, []))}"
-            for each in scene.followers
-            if not each.stopped
+            f"run {follower.slug}: a client that {follower.manner} ends at event {follower.cursor}, the journal at "
+            f"{len(journals.get(follower.slug, []))}"
+            for follower in scene.followers
+            if not follower.stopped
         ]
     outcome.faults += [*scene.observer.faults, *scene.commits.faults]
     outcome.compared = scene.commits.compared
@@ -212,15 +212,15 @@ def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
             outcome.runs += 1
             outcome.rebuilds += run.rebuilds
             outcome.events += len(journal)
-    outcome.received = sum(len(part.events) for each in scene.followers for part in each.segments)
-    outcome.drops = sum(each.drops for each in scene.followers)
-    outcome.stalls = sum(each.stalls for each in scene.followers)
+    outcome.received = sum(len(part.events) for follower in scene.followers for part in follower.segments)
+    outcome.drops = sum(follower.drops for follower in scene.followers)
+    outcome.stalls = sum(follower.stalls for follower in scene.followers)
 
 
 def run_faults(
     scene: Scene, connection: psycopg.Connection[Any], run: RunState, journal: list[str], weights: str
 ) -> list[str]:
-    """Faults of a run: its state, weights, copy, rows, and what its clients received."""
+    """Return faults of a run in its state, weights, copy, rows, and clients' events."""
     folder = scene.folder(run.slug)
     faults = [] if run.state == "finished" else [f"is {run.state}: {run.failure or run.journal_error}"]
     if run.state == "finished" and checks.weights_digest(folder) != weights:
@@ -239,7 +239,7 @@ def run_faults(
 
 
 def frames(connection: psycopg.Connection[Any], slug: str) -> list[tuple[int, int, str]]:
-    """Stored frames of a run: first, last, text."""
+    """Return the stored frames of a run: first, last, text."""
     return connection.execute(
         "SELECT first_seq, last_seq, frame FROM runs_eventbatch AS batch JOIN runs_run AS run ON run.id = batch.run_id "
         "WHERE run.slug = %s ORDER BY first_seq",
@@ -248,7 +248,7 @@ def frames(connection: psycopg.Connection[Any], slug: str) -> list[tuple[int, in
 
 
 def turn_faults(connection: psycopg.Connection[Any], slug: str, path: Path) -> list[str]:
-    """Compare the stored turns with those of the journal that no later attempt superseded."""
+    """Compare the stored turns with the journal's, except turns that a later attempt superseded."""
     from tests.system.run_observer import valid_turns
 
     rows = connection.execute(
@@ -269,8 +269,9 @@ def turn_faults(connection: psycopg.Connection[Any], slug: str, path: Path) -> l
 def soak(
     kills: int, seed: int, made: list[RunConfig], pause: float, slots: int, home: Path, kinds: Collection[str]
 ) -> Outcome:
-    """Run the whole test with runs of these configurations in the folder `home`. Ends what it started, also when
-    interrupted.
+    """Run the whole test with runs of these configurations in the folder `home`.
+
+    Ends what it started, even if interrupted.
     """
     began = time.monotonic()
     outcome = Outcome()
@@ -291,7 +292,7 @@ def soak(
     finally:
         scene.stop()
         deadline = time.monotonic() + 10
-        while (left := processes_of(home)) and time.monotonic() < deadline:
+        while (left := find_processes(home)) and time.monotonic() < deadline:
             time.sleep(0.2)
         if left:
             outcome.faults.append(f"processes were left over: {'; '.join(kill_leftovers(home))}")
@@ -306,14 +307,14 @@ def soak(
 
 
 def table(outcome: Outcome) -> str:
-    """Recovery times by kind of disturbance."""
+    """Return recovery times by kind of disturbance."""
     rows: dict[str, list[Disturbance]] = defaultdict(list)
-    for each in outcome.disturbances:
-        rows[each.kind].append(each)
+    for disturbance in outcome.disturbances:
+        rows[disturbance.kind].append(disturbance)
     lines = ["| disturbance | times | recovery: median | max |", "| --- | ---: | ---: | ---: |"]
     for kind in [*sorted(rows), "all"]:
         group = outcome.disturbances if kind == "all" else rows[kind]
-        took = [each.recovery for each in group if each.recovery is not None]
+        took = [disturbance.recovery for disturbance in group if disturbance.recovery is not None]
         figures = f"{statistics.median(took):.1f} s | {max(took):.1f} s" if took else "– | –"
         lines.append(f"| {kind} | {len(group)} | {figures} |")
     return "\n".join(lines)
@@ -372,19 +373,20 @@ def main() -> int:
 
 
 def figures(outcome: Outcome, seed: int) -> dict[str, Any]:
-    """The outcome for the JSON file; times in seconds since the first disturbance."""
-    first = min((each.began for each in outcome.disturbances), default=0.0)
-    listed = sorted(outcome.disturbances, key=lambda each: each.began)
+    """Return the outcome for the JSON file; times in seconds since the first disturbance."""
+    first = min((disturbance.began for disturbance in outcome.disturbances), default=0.0)
+    listed = sorted(outcome.disturbances, key=lambda disturbance: disturbance.began)
     return {
         "machine": machine.describe(),
         "seed": seed,
         **asdict_without(outcome),
         "disturbances": [
-            {"kind": each.kind, "at": round(each.began - first, 2), "recovery": each.recovery} for each in listed
+            {"kind": disturbance.kind, "at": round(disturbance.began - first, 2), "recovery": disturbance.recovery}
+            for disturbance in listed
         ],
     }
 
 
 def asdict_without(outcome: Outcome) -> dict[str, Any]:
-    """Fields of the outcome but its disturbances, which hold functions."""
+    """Return fields of the outcome except its disturbances, which contain functions."""
     return {name: value for name, value in vars(outcome).items() if name != "disturbances"}

@@ -1,7 +1,7 @@
 """Runs a Python module with a clock that is wrong by some seconds: `… wrong_clock FILE MODULE ARGUMENTS`.
 
-FILE contains the seconds, as `set_error` writes them; a change shows at once, as a clock that jumps. `time.time` and
-the current time of `datetime` are shifted in this process and its forks, not in programs it executes.
+FILE contains the seconds, as `set_error` writes them; a change takes effect immediately, like a jump of the clock.
+`time.time` and the current time of `datetime` are shifted in this process and its forks, not in programs it executes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECONDS = struct.Struct("d")
 
 
 class _AnyDatetime(type):
-    """Values of the real class are instances of the shifted one: its methods return them."""
+    """Metaclass: values of the real class are instances of the shifted class, since its methods return them."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, REAL)
@@ -31,20 +31,20 @@ class _AnyDatetime(type):
 
 
 def set_error(file: Path, seconds: float) -> None:
-    """Let the clocks of the file be ahead by so many seconds."""
+    """Set the clocks of the file ahead by so many seconds."""
     with file.open("r+b" if file.exists() else "w+b") as target:  # in place: running processes have it mapped
         target.write(_SECONDS.pack(seconds))
 
 
 def error_in(file: Path) -> Callable[[], float]:
-    """A function that returns the seconds in the file at that moment."""
+    """Return a function that returns the current seconds in the file."""
     with file.open("rb") as source:
         mapped = mmap.mmap(source.fileno(), _SECONDS.size, access=mmap.ACCESS_READ)
     return lambda: float(_SECONDS.unpack_from(mapped)[0])
 
 
 def shift(error: Callable[[], float]) -> None:
-    """Set the clock of this process wrong. Call it before other modules import `datetime` or `time` by name.
+    """Shift the clock of this process. Call it before other modules import `datetime` or `time` by name.
 
     Args:
         error: seconds by which the clock is ahead.

@@ -39,7 +39,7 @@ def test_hundreds_of_requests_find_nothing_and_change_nothing(site: Site) -> Non
     sender = Sender(site, 1)
     dice = random.Random(1)
     for number in range(UNITS):
-        kind = sender.kind_of(number)
+        kind = sender.get_kind(number)
         if kind != "socket":  # its threads do not see the transaction of this test
             sender.unit(number)
     sender._import(dice, 0)
@@ -78,7 +78,7 @@ def test_members_see_the_canary_where_others_do_not(site: Site) -> None:
 def test_a_unit_follows_from_its_seed_and_number(site: Site) -> None:
     first, second = Sender(site, 4), Sender(site, 4)
     for number in range(20):
-        if first.kind_of(number) in ("page", "api"):
+        if first.get_kind(number) in ("page", "api"):
             first.unit(number)
             second.unit(number)
     assert first.tally.routes == second.tally.routes

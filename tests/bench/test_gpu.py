@@ -15,7 +15,7 @@ from bench.gpu import __main__ as command
 from bench.gpu import options, parts, profile_part, rollout_part, update_part
 from bench.gpu.options import Settings
 from bench.gpu.parts import PARTS, Part
-from bench.gpu.peaks import peak_of
+from bench.gpu.peaks import find_peak
 from bench.gpu.record import Recorder, interleaved, markdown, read_rows, speedup
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,7 +151,7 @@ def test_a_part_in_its_own_process_is_recorded_however_it_ends(tmp_path: Path, m
     errors = [row["error"] for row in read_rows(path)]
     assert errors == ["ended after 2 seconds", "it measured nothing", "its process ended with 1: see its output"]
     made = options.parser(list(PARTS), None)
-    again = command.settings_of(made.parse_args(commands[0][3:]))
+    again = command.read_settings(made.parse_args(commands[0][3:]))
     assert commands[0][:5] == [sys.executable, "-m", "bench.gpu", "--part", "push"]
     assert (again.shape, again.rows, again.rounds, again.seconds) == ("tiny", path, 1, 1.0)
 
@@ -222,7 +222,7 @@ def test_large_numbers_and_missing_ones_are_readable() -> None:
     ],
 )
 def test_peak_flops_are_looked_up_by_full_device_name(name: str, tera: float | None) -> None:
-    assert peak_of(name) == (None if tera is None else tera * 1e12)
+    assert find_peak(name) == (None if tera is None else tera * 1e12)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Other projects that take part: installed into virtual environments and driven as processes."""
+"""Other projects that are compared: installed into virtual environments and driven as processes."""

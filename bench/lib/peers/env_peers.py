@@ -1,4 +1,4 @@
-"""Other projects in virtual environments of their own: installed if missing, driven through worker_protocol.py."""
+"""Other projects in separate virtual environments: installed if missing, driven through worker_protocol.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NotInstallable(Exception):
 
 
 def gym_sokoban(folder: Path) -> Contender:
-    """The process that measures gym-sokoban, in its environment below `folder`. Raises NotInstallable."""
+    """Return the process that measures gym-sokoban, in its environment in `folder`. Raises NotInstallable."""
     try:
         return Contender(environment(folder / "gym-sokoban", ("install", *GYM_SOKOBAN)), "bench.lib.workers.env_worker")
     except ContenderError as error:
@@ -26,7 +26,7 @@ def gym_sokoban(folder: Path) -> Contender:
 
 
 def environment(home: Path, *steps: tuple[str, ...]) -> Path:
-    """The Python of a virtual environment, created and filled by these commands of pip if missing.
+    """Return the Python of a virtual environment, created and filled by these commands of pip if missing.
 
     Raises:
         NotInstallable: a command failed.
@@ -34,21 +34,21 @@ def environment(home: Path, *steps: tuple[str, ...]) -> Path:
     python, filled = home / "bin" / "python", home / "installed"
     if not filled.exists():
         run(sys.executable, "-m", "venv", str(home))
-        for command, *words in steps:
-            run(str(python), "-m", "pip", command, "--quiet", *words)
+        for command, *arguments in steps:
+            run(str(python), "-m", "pip", command, "--quiet", *arguments)
         filled.touch()
     return python.absolute()
 
 
 def clean_environment() -> dict[str, str]:
-    """Environment variables without those that expose this project's packages to the peer's Python."""
+    """Return environment variables without those that expose this project's packages to the peer's Python."""
     return {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
     }
 
 
 def run(*command: str) -> str:
-    """Output of a command. Raises NotInstallable with its last error line."""
+    """Return the output of a command. Raises NotInstallable with its last error line."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=REQUEST_TIMEOUT, env=clean_environment())
     except subprocess.TimeoutExpired:

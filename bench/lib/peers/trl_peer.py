@@ -1,4 +1,4 @@
-"""TRL in its own virtual environment, with the PyTorch and transformers builds used here: workers/trl_worker.py."""
+"""TRL in a separate virtual environment, with the PyTorch and transformers builds used here: workers/trl_worker.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRL = "trl==1.16.0"
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python of the environment below `folder`, created and installed if missing; without a folder this one.
+    """Return the Python of the environment in `folder`, created and installed if missing; this one without a folder.
 
     Raises:
         NotInstallable: no folder, and TRL is not installed here.

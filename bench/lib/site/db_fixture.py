@@ -35,7 +35,7 @@ class Game:
 
 
 KINDS = ("box_position", "direction", "own_position", "target_position", "wall")
-"""Kinds of the false claims, of which each game has as many as it has false claims."""
+"""Kinds of the false claims, in order; each game has as many of them as it has false claims."""
 
 
 def fill(
@@ -43,8 +43,8 @@ def fill(
 ) -> list[Run]:
     """Insert `runs` runs with `trajectories` trajectories in total; the first has `largest` of them, or an equal share.
 
-    A few trajectories are played; the others repeat these games with other words. The number of
-    turns is met within a few per cent. The first run is in the middle of its training, the others have finished.
+    A few trajectories are played; the others repeat these games with different words. The number of turns is met within
+    a few per cent. The first run is in the middle of its training, the others have finished.
     """
     from django.db import connection
 
@@ -62,7 +62,7 @@ def fill(
 
 
 def played_games(mean_turns: float) -> list[Game]:
-    """A few hundred games of varying skill with about `mean_turns` turns each."""
+    """Play a few hundred games of varying skill with about `mean_turns` turns each."""
     from tests.webapp import recorded_journal
     from trainer.config.run import RunConfig
     from trainer.journal import events
@@ -100,7 +100,7 @@ class Words:
         self.draw = draw
 
     def thought(self) -> str:
-        """About forty words, always including "the" and "box"."""
+        """Return about forty words, always including "the" and "box"."""
         chosen = self.draw.choices(self.words, self.weights, k=self.draw.randint(14, 50))
         return f"{START} {PRESENT} {' '.join(chosen)}. It is {self.draw.randint(1, 9)} steps to go, then I push."
 
@@ -180,12 +180,12 @@ def _run(
 
 
 def _iterations(share: int) -> int:
-    """Number of iterations, with an evaluation every ten, that gives about `share` trajectories."""
+    """Return the number of iterations, with an evaluation every ten, that gives about `share` trajectories."""
     return round(share / (TRAJECTORIES + PROMPTS / EVALUATION_INTERVAL))
 
 
 def _groups(share: int) -> Iterator[tuple[int, str, int, int]]:
-    """(iteration, split, group, members) until `share` trajectories are reached."""
+    """Yield (iteration, split, group, members) until `share` trajectories are reached."""
     left, iteration = share, 0
     while left > 0:
         iteration += 1

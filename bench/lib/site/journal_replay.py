@@ -11,12 +11,12 @@ TRAJECTORIES = 128
 
 
 def evenly(seq: int) -> float:
-    """Timestamps at fifty events per second."""
+    """Return timestamps at fifty events per second."""
     return 1_760_000_000 + seq / 50
 
 
 def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Iterator[str]:
-    """Journal of a run in the middle of iteration `iterations` + 1; `clock` maps an event number to its timestamp.
+    """Yield the journal of a run in iteration `iterations` + 1; `clock` maps an event number to its timestamp.
 
     Four iterations are played; later ones repeat their games under new trajectory names.
     """
@@ -57,7 +57,7 @@ def played_lines(iterations: int, clock: Callable[[int], float] = evenly) -> Ite
 
 
 def renamed(event: dict[str, Any], iteration: int) -> dict[str, Any]:
-    """The same event, moved to another iteration."""
+    """Return the same event, moved to another iteration."""
     changed = dict(event)
     if "iteration" in changed:
         changed["iteration"] = iteration

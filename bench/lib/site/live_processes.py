@@ -31,7 +31,7 @@ AT_ONCE = 32
 
 
 def moments(path: Path, events: int) -> np.ndarray:
-    """Write time of each event, 0 if not yet written; memory-mapped, shared by all processes that open the file."""
+    """Return the write time of each event, 0 if not yet written, in memory shared by all processes that open it."""
     if not path.exists():
         with path.open("wb") as file:
             file.truncate(8 * (events + 1))
@@ -39,7 +39,7 @@ def moments(path: Path, events: int) -> np.ndarray:
 
 
 def lines(source: Path | None) -> Iterator[str]:
-    """An endless consistent journal: recorded iterations repeated under new trajectory names."""
+    """Yield an endless consistent journal: recorded iterations repeated under new trajectory names."""
     from bench.lib.site.journal_replay import played_lines, renamed
 
     if source is None:
@@ -89,7 +89,7 @@ def write(journal: Path, shared: Path, rate: float, seconds: float, source: Path
 
 
 def ingest(slug: str) -> None:
-    """Ingest loop of a supervisor without a trainer: a step, then its interval."""
+    """Run the ingest loop of a supervisor without a trainer: a step, then its interval."""
     import django
 
     django.setup()
@@ -122,7 +122,7 @@ def ingest(slug: str) -> None:
 def watch(url: str, sockets: int, number: int, shared: Path, events: int) -> None:
     """Open the sockets, print "listening", and count until SIGTERM; then the figures as JSON.
 
-    Visitors without an account, SOCKETS_PER_ADDRESS at each address of the loopback network. `number`: of this process.
+    Visitors have no account; SOCKETS_PER_ADDRESS use each address of the loopback network. `number` is this process's.
     """
     from bench.lib.site.socket_watchers import Watchers
     from webapp.services.open_files import raise_open_files_limit
@@ -138,8 +138,8 @@ def watch(url: str, sockets: int, number: int, shared: Path, events: int) -> Non
 
     signal.signal(signal.SIGTERM, stop)
     deadline = time.monotonic() + CONNECT_TIMEOUT + sockets * CONNECT_SECONDS
-    for place, first in enumerate(range(0, sockets, SOCKETS_PER_ADDRESS), 1):
-        watchers.open(min(SOCKETS_PER_ADDRESS, sockets - first), f"127.0.{number + 1}.{place}", AT_ONCE, deadline)
+    for address, first in enumerate(range(0, sockets, SOCKETS_PER_ADDRESS), 1):
+        watchers.open(min(SOCKETS_PER_ADDRESS, sockets - first), f"127.0.{number + 1}.{address}", AT_ONCE, deadline)
     watchers.turns.clear()
     gc.collect()
     gc.freeze()
@@ -164,10 +164,10 @@ def watch(url: str, sockets: int, number: int, shared: Path, events: int) -> Non
 
 
 @contextmanager
-def part(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+def part(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run one of these processes until the end of the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.lib.site.live_processes", name, *words],
+        [sys.executable, "-m", "bench.lib.site.live_processes", name, *arguments],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -1,4 +1,4 @@
-"""Weight of a first page visit: every file named by the HTML, and by those files in turn."""
+"""Weight of a first page visit: every file named in the HTML, and by those files in turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = {".html": "HTML", ".css": "CSS", ".js": "JavaScript", ".svg": "pictures"
 
 
 def first_visit(html: bytes) -> dict[str, bytes]:
-    """The page and every site file it loads, by path."""
+    """Return the page and every site file it loads, by path."""
     loaded = {"page.html": html}
     waiting = [path.decode() for path in LINKED.findall(html)]
     while waiting:
@@ -41,7 +41,7 @@ def _read(path: str) -> bytes:
 
 
 def by_kind(parts: dict[str, bytes]) -> dict[str, tuple[int, int]]:
-    """Plain and compressed bytes by kind, with uPlot and htmx separate, and in total."""
+    """Return plain and compressed bytes by kind, with uPlot and htmx separate, and in total."""
     sums: dict[str, tuple[int, int]] = {}
     for path, data in parts.items():
         ending = posixpath.splitext(path)[1]

@@ -1,4 +1,4 @@
-"""Thousands of watching sockets in one process: an epoll loop that reads no more of a frame than its head.
+"""Thousands of watching sockets in one process: an epoll loop that reads only the head of each frame.
 
 A client library would decode every message and saturate before the server does. Here a read serves as many frames as
 have arrived, the payload behind the head of a frame is skipped, and ages are computed at the end, from the arrival of
@@ -19,7 +19,7 @@ import numpy as np
 
 EVENTS = re.compile(rb'\{"type":\s*"events",\s*"first":\s*(\d+),\s*"last":\s*(\d+)')
 HEAD_BYTES = 96
-"""Of a payload, enough for the type and both numbers."""
+"""Bytes of a payload that contain the type and both numbers."""
 READ_BYTES = 1 << 18
 PONG = b'{"type":"pong"}'
 UPGRADE = (
@@ -27,17 +27,17 @@ UPGRADE = (
     "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 BIN = 0.001
-"""Seconds of a bin of ages."""
+"""Width of a bin of ages, in seconds."""
 LONGEST = 120.0
 
 
 def masked(payload: bytes) -> bytes:
-    """A short text frame of a client, with a mask of zeros."""
+    """Return a short text frame of a client, with a mask of zeros."""
     return bytes((0x81, 0x80 | len(payload), 0, 0, 0, 0)) + payload
 
 
 class Watcher:
-    """One socket: are the events contiguous?"""
+    """One socket, which checks that its events are contiguous."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -51,40 +51,40 @@ class Watcher:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the server has admitted or refused the socket."""
+        """True if the server has admitted or refused the socket."""
         return self.greeted or self.broken
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of the server."""
+        """Process bytes from the server."""
         if self._skip > len(data):
             self._skip -= len(data)
             return
         data = self._rest + data[self._skip :]
-        self._skip, place = 0, 0
+        self._skip, offset = 0, 0
         self._finish()
         if not self.upgraded:
             end = data.find(b"\r\n\r\n")
             if end < 0:
                 self._rest = data
                 return
-            self.upgraded, place = True, end + 4
+            self.upgraded, offset = True, end + 4
             self.broken = not data.startswith(b"HTTP/1.1 101")
-        while len(data) - place >= 2:
-            head, length = 2, data[place + 1] & 127
+        while len(data) - offset >= 2:
+            head, length = 2, data[offset + 1] & 127
             if length > 125:
                 head = 4 if length == 126 else 10
-                if len(data) - place < head:
+                if len(data) - offset < head:
                     break
-                length = int.from_bytes(data[place + 2 : place + head], "big")
-            if len(data) - place < head + min(length, HEAD_BYTES):
+                length = int.from_bytes(data[offset + 2 : offset + head], "big")
+            if len(data) - offset < head + min(length, HEAD_BYTES):
                 break
-            begin = place + head
-            self._receive(data[place] & 15, data[begin : begin + min(length, HEAD_BYTES)])
-            place = begin + length
-            if place <= len(data):
+            begin = offset + head
+            self._receive(data[offset] & 15, data[begin : begin + min(length, HEAD_BYTES)])
+            offset = begin + length
+            if offset <= len(data):
                 self._finish()
-        self._skip = max(0, place - len(data))
-        self._rest = data[place:]
+        self._skip = max(0, offset - len(data))
+        self._rest = data[offset:]
 
     def _receive(self, opcode: int, text: bytes) -> None:
         if opcode == 8:
@@ -121,7 +121,7 @@ class Arrivals:
         self._frames[first, last, int(now / BIN)] += 1
 
     def histogram(self) -> np.ndarray:
-        """Number of deliveries by age."""
+        """Return the number of deliveries by age."""
         counts = np.zeros(int(LONGEST / BIN) + 1)
         for (first, last, moment), sockets in self._frames.items():
             ages = ((moment + 0.5) - self._written[first : last + 1] / BIN).astype(int)
@@ -130,7 +130,7 @@ class Arrivals:
 
 
 def quantile(histogram: np.ndarray, share: float) -> float:
-    """Age in seconds below which that share of the deliveries is."""
+    """Return the age in seconds below which that share of the deliveries is."""
     if not histogram.sum():
         return 0.0
     return (int(np.searchsorted(np.cumsum(histogram), share * histogram.sum())) + 1) * BIN
@@ -150,7 +150,7 @@ class Watchers:
         self._unsettled = 0
         self.arrivals = Arrivals(written)
         self.turns: list[float] = []
-        """Seconds of each turn of the loop: so long an arrived frame may have waited for this process."""
+        """Seconds of each turn of the loop, the longest that an arrived frame may have waited for this process."""
 
     @property
     def all(self) -> list[Watcher]:

@@ -1,1 +1,1 @@
-"""Programs that do the measured work, each in a process and interpreter of its own."""
+"""Programs that do the measured work, each in a separate process and interpreter."""

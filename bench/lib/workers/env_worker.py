@@ -1,4 +1,4 @@
-"""Measures gym-sokoban inside its own virtual environment.
+"""Measures gym-sokoban inside its virtual environment.
 
 `python -m bench.lib.workers.env_worker` waits for commands (worker_protocol.py) and answers {"rate": …} in operations
 per second of CPU time. Imports only the standard library and gym-sokoban.
@@ -21,7 +21,7 @@ EPISODE = 100
 
 
 def counted(seconds: float, episode: Callable[[], tuple[int, float]]) -> float:
-    """Operations per second of CPU time, episode after episode until the time is over."""
+    """Return operations per second of CPU time, episode after episode until the time is over."""
     done, clock = 0, 0.0
     while clock < seconds:
         more, took = episode()
@@ -68,7 +68,7 @@ class GymSokoban:
                 try:
                     self.room_utils.generate_room((size, size), num_steps=int(1.7 * 2 * size), num_boxes=boxes)
                     return 1, time.process_time() - started
-                except (RuntimeError, RuntimeWarning):  # generation failed: its environment retries, too
+                except (RuntimeError, RuntimeWarning):  # generation failed: gym-sokoban's environment retries, too
                     continue
 
         return counted(seconds, episode)

@@ -30,13 +30,13 @@ from trainer.policy.load import Policy
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 
 NEVER = -1
-"""An end token that no model draws: every response has its full length."""
+"""End token that no model samples, so that every response has its full length."""
 
 
 def settings(
     rows: int, dtype: str = "float32", *, checkpointing: bool = False, micro: int = 16_384, shared: bool = True
 ) -> RunConfig:
-    """GRPO with an entropy bonus, one optimiser step on all rows, at a learning rate so small that steps are equal."""
+    """Configure GRPO with an entropy bonus and one step on all rows, at a tiny learning rate: all steps are equal."""
     return RunConfig.model_validate(
         {
             "policy": {"dtype": dtype},
@@ -54,7 +54,7 @@ def settings(
 
 
 def batch(dialogues: Sequence[Dialogue]) -> Batch:
-    """The dialogues as a batch of the learner."""
+    """Return the dialogues as a batch of the learner."""
     return collate([_trajectory(row, dialogue) for row, dialogue in enumerate(dialogues)], pad_id=0)
 
 
@@ -106,12 +106,12 @@ class OurWorker:
         self.iteration = 0
 
     def update(self, update_batch: Batch) -> dict[str, float]:
-        """One optimiser step. Returns its metrics."""
+        """Take one optimiser step. Returns its metrics."""
         self.iteration += 1
         return self.learner.update(update_batch, self.iteration)
 
     def record(self, dialogues: Sequence[Dialogue]) -> list[Dialogue]:
-        """The dialogues with the log-probabilities the policy gives them."""
+        """Return the dialogues with the policy's log-probabilities."""
         scored = self.learner.score(batch(dialogues)).logprobs
         return [
             replace(dialogue, logprobs=line[len(dialogue.prompt) : len(dialogue)].tolist())
@@ -134,9 +134,9 @@ class OurWorker:
         """Rollout and update. Returns the seconds of the rollout, rewards and tensors included."""
         started = time.perf_counter()
         played = self.play(tokenizer(list(texts))["input_ids"], written)
-        responses = tokenizer.batch_decode([one.response(0) for one in played], skip_special_tokens=True)
-        for row, (one, text) in enumerate(zip(played, responses, strict=True)):
-            one.turns.append(_paid(row, 0, reward(text)))
+        responses = tokenizer.batch_decode([trajectory.response(0) for trajectory in played], skip_special_tokens=True)
+        for row, (trajectory, text) in enumerate(zip(played, responses, strict=True)):
+            trajectory.turns.append(_paid(row, 0, reward(text)))
         update_batch = collate(played, pad_id=0)
         took = time.perf_counter() - started
         self.update(update_batch)

@@ -1,4 +1,4 @@
-"""A plain PyTorch and transformers update: padded rows, all logits, in fp32. The loss is that of our_worker.py.
+"""A plain PyTorch and transformers update: padded rows, all logits, in fp32, with the loss of our_worker.py.
 
 `python -m bench.lib.workers.plain_worker JOB` waits for commands (worker_protocol.py).
 """
@@ -40,18 +40,18 @@ class Padded:
 
 
 def padded(dialogues: Sequence[Dialogue], device: str = "cpu") -> Padded:
-    """Right-padded rows, and advantages against the other dialogues of the group."""
+    """Return right-padded rows, and advantages against the other dialogues of the group."""
     shape = len(dialogues), max(map(len, dialogues))
     ids, attention = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
     mask, logprobs = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
-    for row, one in enumerate(dialogues):
-        start, end = len(one.prompt), len(one)
-        ids[row, :end] = torch.tensor(one.prompt + one.rest)
+    for row, dialogue in enumerate(dialogues):
+        start, end = len(dialogue.prompt), len(dialogue)
+        ids[row, :end] = torch.tensor(dialogue.prompt + dialogue.rest)
         attention[row, :end] = 1
-        mask[row, start:end] = torch.tensor(one.sampled)
-        if one.logprobs:
-            logprobs[row, start:end] = torch.tensor(one.logprobs)
-    rewards = torch.tensor([one.reward for one in dialogues]).view(-1, GROUP)
+        mask[row, start:end] = torch.tensor(dialogue.sampled)
+        if dialogue.logprobs:
+            logprobs[row, start:end] = torch.tensor(dialogue.logprobs)
+    rewards = torch.tensor([dialogue.reward for dialogue in dialogues]).view(-1, GROUP)
     scaled = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-6)
     advantages = scaled.reshape(-1, 1).expand(shape).contiguous()
     return Padded(*(field.to(device) for field in (ids, attention, mask, logprobs, advantages)))
@@ -65,7 +65,7 @@ def step(
     *,
     mixed: bool = False,
 ) -> float:
-    """One optimiser step; forward passes of at most `micro` tokens, padding included. Returns the gradient's norm.
+    """Take one optimiser step, with forward passes of at most `micro` tokens including padding. Returns the norm.
 
     Args:
         mixed: compute in bf16 where autocast does, over fp32 weights.

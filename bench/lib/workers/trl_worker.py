@@ -1,4 +1,4 @@
-"""TRL's side of the comparisons, in TRL's own environment: GRPOTrainer takes its next step on command.
+"""TRL's side of the comparisons, in TRL's environment: GRPOTrainer takes its next step on command.
 
 With recorded dialogues (`works`) it trains on those through `rollout_func`; with prompts it generates first.
 """
@@ -67,7 +67,7 @@ class Paced(TrainerCallback):
 
 
 def options(job: dict[str, Any], folder: str) -> GRPOConfig:
-    """The settings of bench/lib/workers/our_worker.py as a TRL configuration; no logging, saving or evaluation."""
+    """Return the settings of bench/lib/workers/our_worker.py for TRL; no logging, saving or evaluation."""
     return GRPOConfig(
         output_dir=folder,
         per_device_train_batch_size=job["rows"],
@@ -115,14 +115,16 @@ def main() -> None:
     def replay(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
         played = recorded()
         return {
-            "prompt_ids": [one.prompt for one in played],
-            "completion_ids": [one.rest for one in played],
-            "env_mask": [[int(drawn) for drawn in one.sampled] for one in played],
+            "prompt_ids": [dialogue.prompt for dialogue in played],
+            "completion_ids": [dialogue.rest for dialogue in played],
+            "env_mask": [[int(drawn) for drawn in dialogue.sampled] for dialogue in played],
             "logprobs": None,
         }
 
     def paid(completions: list[str], **named: Any) -> list[float]:
-        return [reward(text) for text in completions] if "prompts" in job else [one.reward for one in recorded()]
+        return (
+            [reward(text) for text in completions] if "prompts" in job else [dialogue.reward for dialogue in recorded()]
+        )
 
     texts = job.get("prompts") or ["A"] * job["rows"]
     with tempfile.TemporaryDirectory() as folder:
