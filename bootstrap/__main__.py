@@ -9,7 +9,7 @@ NEEDED = (3, 11)
 
 
 def outdated_message(version, command):
-    """Message for a Python that is too old."""
+    """Return the message for a Python that is too old."""
     return (
         "Echoscope needs Python 3.11 or newer; this is %s (%s).\n"
         "Install a newer one (Debian, Ubuntu: apt-get install python3.12 python3.12-venv; macOS: brew install "

@@ -50,7 +50,7 @@ def set_up(name: str) -> Path:
 
 
 def start(command: str, *arguments: str) -> int:
-    """Set up, then exec the supervising process, so that Ctrl-C reaches it alone."""
+    """Set up, then exec the supervising process, so that only this process receives Ctrl-C."""
     set_up("run")
     os.execv(PYTHON, [str(PYTHON), "manage.py", command, *arguments])
 

@@ -24,11 +24,11 @@ LOCKED = {  # options of uv for each lock file; all fit the versions of dev
 }
 NOTE = "# Every version for {}, written by `make lock` from pyproject.toml. Do not edit by hand.\n"
 PARTIAL_INDEXES = ("UV_INDEX", "UV_FIND_LINKS")
-"""Variables with additional indexes, which may have a package's files for this machine and lack those for others."""
+"""Variables with additional indexes, which may have a package's files for this machine but not for others."""
 UNHASHED = re.compile(r"^(torch==.*?) \\\n(?:    --hash=.*(?:\n|\Z))+", re.MULTILINE)
-"""torch in a lock file: which of its builds is installed is decided at set-up, and indexes have builds of their own."""
+"""torch in a lock file: set-up chooses one of its builds, and some indexes have different builds."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-PLATFORMS = {  # the oldest ones in docs/quickstart.md: uv's name, and for macOS a variable with its version
+PLATFORMS = {  # the oldest platforms in docs/quickstart.md: uv's name, and for macOS a variable with its version
     "Linux with glibc 2.28, x86-64": ("x86_64-manylinux_2_28", ""),
     "Linux with glibc 2.28, ARM": ("aarch64-manylinux_2_28", ""),
     "macOS 14, Apple silicon": ("aarch64-apple-darwin", "14.0"),
@@ -45,16 +45,16 @@ def update(*arguments: str) -> int:
     """Lock what pyproject.toml requires, for all Pythons and systems at once.
 
     Args:
-        arguments: of uv, such as `--upgrade`; without one, locked versions are kept.
+        arguments: arguments of uv, such as `--upgrade`; without them, locked versions are kept.
 
     Returns:
         uv's exit code.
     """
     for name, options in LOCKED.items():
         target = LOCKS / f"{name}.txt"
-        words = (*COMPILE.split(), *options.split(), *arguments, "--output-file", str(target))
+        options_and_arguments = (*COMPILE.split(), *options.split(), *arguments, "--output-file", str(target))
         env = {name: value for name, value in uv.environment().items() if name not in PARTIAL_INDEXES}
-        if code := uv.call(*words, stdout=subprocess.DEVNULL, env=env).returncode:
+        if code := uv.call(*options_and_arguments, stdout=subprocess.DEVNULL, env=env).returncode:
             return code
         note = NOTE.format("Linux on x86-64" if name == "vllm" else "every machine")
         target.write_text(note + UNHASHED.sub(r"\1\n", target.read_text(encoding="utf-8")), encoding="utf-8")
@@ -63,13 +63,13 @@ def update(*arguments: str) -> int:
 
 
 def versions(name: str) -> list[str]:
-    """The requirements of a lock file, without their hashes."""
+    """Return the requirements of a lock file, without their hashes."""
     lines = (LOCKS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return [line.removesuffix(" \\") for line in lines if line and not line.startswith(("#", " "))]
 
 
 def check_platforms() -> int:
-    """Let uv resolve the lock files with nothing but wheels, as if it ran on the oldest supported platforms.
+    """Let uv resolve the lock files with wheels only, as if it ran on the oldest supported platforms.
 
     Nothing is installed. Raises SetupError with uv's explanation for the first package without a wheel.
     """
@@ -80,8 +80,8 @@ def check_platforms() -> int:
             env = {**uv.environment(), "MACOSX_DEPLOYMENT_TARGET": macos}
             with step(f"requirements/{name}.txt on {platform}, Python {PYTHONS[0]} to {PYTHONS[-1]}"):
                 for python in PYTHONS:
-                    words = (*wheels, "--python-platform", target, "--python-version", python)
-                    done = uv.call(*words, input=locked, env=env, capture_output=True)
+                    options = (*wheels, "--python-platform", target, "--python-version", python)
+                    done = uv.call(*options, input=locked, env=env, capture_output=True)
                     if done.returncode:
                         raise SetupError(f"Python {python}: {done.stderr}")
     return 0
@@ -94,30 +94,33 @@ def audit(*arguments: str) -> int:
         0 without known vulnerabilities, 1 with any, else UNAVAILABLE if an advisory service did not answer.
     """
     # Every version is in the lock files, so nothing is resolved or installed. pip-audit wants all hashes or none.
-    words = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--vulnerability-service", "osv"]
+    options = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--vulnerability-service", "osv"]
     with tempfile.TemporaryDirectory() as folder:
         for name in LOCKED:
             Path(folder, f"{name}.txt").write_text("\n".join(versions(name)), encoding="utf-8")
-            words += ["--requirement", str(Path(folder, f"{name}.txt"))]
-        pypi = _findings(uv.call("tool", "run", PIP_AUDIT, *words, *arguments, capture_output=True))
+            options += ["--requirement", str(Path(folder, f"{name}.txt"))]
+        pypi = _findings(uv.call("tool", "run", PIP_AUDIT, *options, *arguments, capture_output=True))
     npm = [*node.find()[1], "audit", "--package-lock-only", "--audit=true", "--fetch-retries=1"]
     codes = [pypi, _findings(subprocess.run(npm, capture_output=True, text=True))]
     return 1 if 1 in codes else max(codes)
 
 
 def bill_of_materials(*arguments: str) -> int:
-    """Write what is installed in .venv, with licences and hashes of versions, as CycloneDX. Returns the exit code."""
+    """Write the packages in .venv, with licences and hashes of versions, as CycloneDX. Returns the exit code."""
     BILL.parent.mkdir(parents=True, exist_ok=True)
-    words = ["--spec-version", "1.6", "--output-reproducible", "--pyproject", "pyproject.toml", "--output-file", BILL]
+    options = ["--spec-version", "1.6", "--output-reproducible", "--pyproject", "pyproject.toml", "--output-file", BILL]
     program = ("tool", "run", "--from", CYCLONEDX, "cyclonedx-py", "environment")
-    code = uv.call(*program, *map(str, words), *arguments, str(PYTHON)).returncode
+    code = uv.call(*program, *map(str, options), *arguments, str(PYTHON)).returncode
     if not code:
         print(f"Wrote {BILL}.")
     return code
 
 
 def _findings(done: subprocess.CompletedProcess[str]) -> int:
-    """Both programs exit with 1 for findings, which they print, and for a service that does not answer."""
+    """Return the exit code.
+
+    Both programs exit with 1 for findings, which they print, and if a service does not answer.
+    """
     errors = done.stderr.strip().splitlines()[-3:]
     if not done.returncode or (done.stdout.strip() and "npm error" not in done.stderr):
         print(done.stdout or "\n".join(errors))

@@ -15,7 +15,7 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raises SetupError if the disk of `folder` has less than `needed` bytes free."""
+    """Raise SetupError if the disk of `folder` has less than `needed` bytes free."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise SetupError(
             f"Not enough disk space to install Echoscope: {folder} has {free / GIB:.1f} GB free, "
@@ -25,7 +25,7 @@ def require_space(folder: Path, needed: int) -> None:
 
 
 def nvidia_gpus() -> int:
-    """Number of NVIDIA GPUs with their driver; nvidia-smi lists them where the driver does not, as under WSL."""
+    """Return the number of NVIDIA GPUs with their driver; nvidia-smi lists them if the driver does not (WSL)."""
     if GPUS.is_dir():
         return len(list(GPUS.iterdir()))
     program = shutil.which("nvidia-smi")
@@ -43,7 +43,7 @@ def cache_bytecode(folder: Path) -> None:
 
 
 def require_supported_system() -> None:
-    """Raises SetupError on Windows, where processes and sockets differ too much, and on Macs without PyTorch builds."""
+    """Raise SetupError on Windows, where processes and sockets differ too much, and on Macs without PyTorch builds."""
     if platform.system() == "Windows":
         raise SetupError(
             "Echoscope runs on Linux and macOS. On Windows use WSL (in PowerShell: `wsl --install`, then the same "

@@ -37,7 +37,7 @@ def ensure(with_tools: bool) -> None:
 
 
 def is_installed(with_tools: bool) -> bool:
-    """Whether node_modules has the locked versions, by the lock file that npm writes there at its end."""
+    """Return True if node_modules has the locked versions, according to the lock file that npm writes there last."""
     if not (MODULES / ".package-lock.json").exists():
         return False
     locked, present = (
@@ -64,7 +64,7 @@ def publish(source: Path, target: Path) -> None:
 
 
 def find() -> tuple[Path, list[str]]:
-    """Path of Node and the command of npm: the machine's own if new enough, else from a wheel. Raises SetupError."""
+    """Return Node's path and npm's command: the machine's if new enough, else from a wheel. Raises SetupError."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm:
         version = re.match(r"v(\d+)", subprocess.run([node, "--version"], capture_output=True, text=True).stdout)

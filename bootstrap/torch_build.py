@@ -1,7 +1,7 @@
 """Choice of the torch build: CUDA with an NVIDIA GPU, else the CPU build, which is gigabytes smaller.
 
-On Linux the default torch of PyPI includes CUDA; some package indexes offer a CPU build instead. So the index is asked
-first what its torch requires here, and PyTorch's own CPU index is the second choice.
+On Linux the default torch of PyPI includes CUDA; some package indexes offer a CPU build instead. So set-up first checks
+what the index's torch requires here, and PyTorch's CPU index is the second choice.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ Nothing was downloaded. Do one of these and run the same command again:
 
 
 def index(cuda: bool, resolve: Callable[[str], str]) -> str:
-    """The package index that has the right build; empty for the default one.
+    """Return the package index that has the right build; empty for the default index.
 
     Args:
-        cuda: whether the build with CUDA is wanted.
-        resolve: package index → uv's list of what torch brings on this machine; raises SetupError if it is not there.
+        cuda: True for the build with CUDA.
+        resolve: package index → uv's list of torch's requirements on this machine; raises SetupError if torch is
+            missing.
 
     Raises:
         SetupError: no index has the build.
@@ -49,7 +50,7 @@ def index(cuda: bool, resolve: Callable[[str], str]) -> str:
 
 
 def wants_cuda() -> bool:
-    """Whether the build with CUDA is wanted: ECHOSCOPE_TORCH decides, else an NVIDIA GPU. Raises SetupError."""
+    """Return True if the build with CUDA is wanted: ECHOSCOPE_TORCH decides, else an NVIDIA GPU. Raises SetupError."""
     requested = os.environ.get("ECHOSCOPE_TORCH", "").lower()
     if requested not in {"", "cpu", "cuda"}:
         raise SetupError(f"ECHOSCOPE_TORCH must be cpu or cuda (or not set), not {requested!r}.")
@@ -57,7 +58,7 @@ def wants_cuda() -> bool:
 
 
 def description(cuda: bool) -> str:
-    """The build that is chosen, as a label for users."""
+    """Return a label of the chosen build, for users."""
     if os.environ.get(INDEX_VARIABLE):
         return f"from {INDEX_VARIABLE}"
     return "CUDA build, several gigabytes" if cuda else "CPU build, about 200 MB"

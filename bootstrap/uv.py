@@ -1,4 +1,4 @@
-"""uv, which resolves and installs packages: the machine's own, or its wheel from the package index.
+"""uv, which resolves and installs packages: the machine's uv, or its wheel from the package index.
 
 uv does not read pip's configuration, where companies and machines without internet name their index: it is passed on.
 """
@@ -75,38 +75,42 @@ def ensure() -> None:
         env = {**os.environ, **PIP_VARIABLES}
         if not _pip():
             _checked([sys.executable, "-m", "venv", "--clear", str(PIP.parents[1])], line, env)
-        words = ("install", "--no-compile", "--disable-pip-version-check", "--upgrade", "--target", str(FOLDER))
-        _checked([*_pip(), *words, REQUIREMENT], line, env)
+        arguments = ("install", "--no-compile", "--disable-pip-version-check", "--upgrade", "--target", str(FOLDER))
+        _checked([*_pip(), *arguments, REQUIREMENT], line, env)
         _path.cache_clear()
 
 
-def run(line: Line, *words: str) -> str:
+def run(line: Line, *arguments: str) -> str:
     """Run uv and return its last lines of output. Raises SetupError with an explanation."""
-    return _checked(argv(*words), line, environment())
+    return _checked(argv(*arguments), line, environment())
 
 
-def call(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def call(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run uv, fetched first if it is missing, with options of subprocess.run."""
     ensure()
-    return subprocess.run(argv(*words), **{"env": environment(), "text": True, **options})
+    return subprocess.run(argv(*arguments), **{"env": environment(), "text": True, **options})
 
 
-def argv(*words: str) -> list[str]:
-    """Command line of uv, after `ensure`."""
-    return [_path() or "uv", *words, *(["--no-index"] if words[0] == "pip" and "no-index" in _pip_options() else [])]
+def argv(*arguments: str) -> list[str]:
+    """Return the command line of uv, after `ensure`."""
+    return [
+        _path() or "uv",
+        *arguments,
+        *(["--no-index"] if arguments[0] == "pip" and "no-index" in _pip_options() else []),
+    ]
 
 
 def environment() -> dict[str, str]:
-    """Environment variables for uv: this process's, and where they say nothing, pip's configuration and uv's ways."""
+    """Return variables for uv: this process's, or else pip's configuration, or else settings like pip's."""
     options = _pip_options()
-    found = {FROM_PIP[option]: " ".join(options[option].split()) for option in FROM_PIP.keys() & options}
-    if links := found.get("UV_FIND_LINKS"):
-        found["UV_FIND_LINKS"] = links.replace(" ", ",")
-    return {**LIKE_PIP, **found, **os.environ}
+    from_pip = {FROM_PIP[option]: " ".join(options[option].split()) for option in FROM_PIP.keys() & options}
+    if links := from_pip.get("UV_FIND_LINKS"):
+        from_pip["UV_FIND_LINKS"] = links.replace(" ", ",")
+    return {**LIKE_PIP, **from_pip, **os.environ}
 
 
 def is_installed(python: Path, *requirements: str) -> bool:
-    """Whether an environment has all of the requirements (arguments of `uv pip install`). Takes some 0.1 s."""
+    """Return True if an environment has all of the requirements (arguments of `uv pip install`). Takes some 0.1 s."""
     ensure()
     argv = [_path() or "uv", "pip", "install", "--dry-run", "--offline", "--python", str(python), *requirements]
     return "Would make no changes" in subprocess.run(argv, capture_output=True, text=True).stderr
@@ -114,7 +118,7 @@ def is_installed(python: Path, *requirements: str) -> bool:
 
 @functools.cache
 def _path() -> str | None:
-    """Path of a uv that is new enough."""
+    """Return the path of a uv that is new enough."""
     for path in filter(None, (shutil.which("uv"), shutil.which(str(FOLDER / "bin" / "uv")))):
         version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
         if tuple(map(int, re.findall(r"\d+", version)[:2])) >= MINIMUM:
@@ -123,7 +127,7 @@ def _path() -> str | None:
 
 
 def _pip() -> list[str]:
-    """Command of this Python's pip, or of the one that `ensure` makes; empty if there is neither."""
+    """Return the command of this Python's pip, or of the pip that `ensure` installs; empty if there is neither."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     return [str(PIP)] if PIP.exists() else []
@@ -131,7 +135,7 @@ def _pip() -> list[str]:
 
 @functools.cache
 def _pip_options() -> dict[str, str]:
-    """pip's configuration: variables before files, and the section of its installer before the one for all commands."""
+    """Return pip's configuration: variables before files, and the section of `install` before the general one."""
     argv, env = [*_pip(), "config", "list"], {**os.environ, **PIP_VARIABLES}
     output = subprocess.run(argv, env=env, capture_output=True, text=True).stdout if _pip() else ""
     options: dict[str, str] = {}
@@ -142,7 +146,7 @@ def _pip_options() -> dict[str, str]:
 
 
 def explain(output: str) -> str:
-    """Message for a failure of uv, pip or venv, with the end of its output."""
+    """Return the message for a failure of uv, pip or venv, with the end of its output."""
     message = next(message for pattern, message in FAILURES.items() if re.search(pattern, output))
     return "\n".join([message, *("  " + line for line in output.splitlines()[-8:])])
 
